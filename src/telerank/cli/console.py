@@ -1,0 +1,51 @@
+"""What the commands share in speaking to a person: consoles, progress bars, one-line errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from telerank.errors import TelerankError
+from telerank.types import Progress
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+USER_ERRORS = (TelerankError, OSError, UnicodeError)
+_PATIENCE = 2.0  # seconds before a bar appears
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error that its user can mend, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}"
+    return " ".join(str(error).split())
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Bars on standard error for whatever takes longer than two seconds; one bar for each name."""
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    bars = Bars(*columns, console=err, transient=True)
+    tasks: dict[str, object] = {}
+    began = time.monotonic()
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what, total=total)
+        bars.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type]
+        if not bars.live.is_started and time.monotonic() - began > _PATIENCE:
+            bars.start()
+
+    try:
+        yield tell
+    finally:
+        bars.stop()

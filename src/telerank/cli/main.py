@@ -1,0 +1,39 @@
+"""The command line: one file per command; what a command needs is loaded when it runs."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import typer
+from rich.markup import escape
+
+from telerank.cli import console
+
+app = typer.Typer(
+    name="telerank",
+    help="Rank text in stages, and measure every stage.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line: exit status 0, 2 for bad input (one line on standard error), 130 for Ctrl-C."""
+    debug = "--debug" in sys.argv
+    try:
+        app()
+    except console.USER_ERRORS as error:
+        if debug:
+            traceback.print_exc()
+        console.err.print(f"[bold red]telerank:[/] {escape(console.one_line(error))}", soft_wrap=True)
+        sys.exit(2)
+
+
+@app.callback()
+def _root(
+    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
+) -> None:
+    """Rank text in stages, and measure every stage."""

@@ -1,0 +1,178 @@
+"""The records that flow between stages, and their invariants. All of them are immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Scores: TypeAlias = npt.NDArray[np.float32]
+Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
+"""``qrels[qid][docno] -> grade``."""
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Told ``(what is done, how many so far, how many in all if known)`` by everything that takes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    qid: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """A document as its collection gives it; ``title`` and ``url`` are empty where there is none."""
+
+    docno: str
+    text: str
+    title: str = ""
+    url: str = ""
+
+    @property
+    def full_text(self) -> str:
+        """What is indexed and re-ranked: the title, a blank, the text."""
+        return f"{self.title} {self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Qrel:
+    """One judgment; a grade of 0 or less is a document judged and found not relevant."""
+
+    qid: str
+    docno: str
+    grade: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A span of a document: ``text`` begins at character ``start`` of the document's text."""
+
+    qid: str
+    docno: str
+    text: str
+    start: int
+    score: float = 1.0
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """One query's list, best first: float32 score, then docno, both descending.
+
+    That is trec_eval's rule, so that measures computed anywhere agree on ties. A bare query is a
+    ranking of no documents.
+
+    Raises
+    ------
+    ValueError
+        where lengths differ, a score is not finite, a docno comes twice, or the order is another.
+    """
+
+    query: Query
+    docnos: tuple[str, ...] = ()
+    scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
+
+    def __post_init__(self) -> None:
+        scores = np.array(self.scores, dtype=np.float32)  # a copy: the caller's array may change
+        object.__setattr__(self, "docnos", tuple(self.docnos))
+        _freeze(self, scores)
+        self._check()
+
+    def _check(self) -> None:
+        qid, docnos, scores = self.query.qid, self.docnos, self.scores
+        if scores.ndim != 1 or len(docnos) != len(scores):
+            raise ValueError(f"query {qid}: {len(docnos)} docnos but scores of shape {scores.shape}")
+        if not np.isfinite(scores).all():
+            raise ValueError(f"query {qid}: a score is not a finite float32")
+        if len(set(docnos)) != len(docnos):
+            raise ValueError(f"query {qid}: a docno comes twice")
+        rises = np.flatnonzero(scores[:-1] <= scores[1:])
+        for i in rises:
+            if scores[i] < scores[i + 1] or docnos[i] < docnos[i + 1]:
+                raise ValueError(f"query {qid}: {docnos[i]!r} stands before {docnos[i + 1]!r}; see Ranking.ranked")
+
+    @classmethod
+    def ranked(cls, query: Query, docnos: Sequence[str], scores: npt.ArrayLike) -> Ranking:
+        """The ranking of these documents: the one home of the order."""
+        return cls(query, *_ordered(docnos, np.asarray(scores, dtype=np.float32)))
+
+    @classmethod
+    def presorted(cls, query: Query, docnos: tuple[str, ...], scores: Scores) -> Ranking:
+        """A ranking whose maker guarantees the invariants, taken unchecked (engines only; ``scores`` is kept)."""
+        ranking = object.__new__(cls)
+        object.__setattr__(ranking, "query", query)
+        object.__setattr__(ranking, "docnos", docnos)
+        _freeze(ranking, scores)
+        return ranking
+
+    def cut(self, k: int) -> Ranking:
+        """The first ``k``."""
+        if k < 0:
+            raise ValueError(f"k must not be negative, got {k}")
+        if k >= len(self.docnos):
+            return self
+        return Ranking.presorted(self.query, self.docnos[:k], self.scores[:k])
+
+    def __len__(self) -> int:
+        return len(self.docnos)
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return zip(self.docnos, self.scores.tolist(), strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ranking):
+            return NotImplemented
+        same = self.query == other.query and self.docnos == other.docnos
+        return same and bool(np.array_equal(self.scores, other.scores))
+
+    def __hash__(self) -> int:
+        return hash((self.query, self.docnos))
+
+    def __repr__(self) -> str:
+        head = ", ".join(f"{docno}: {score:.4f}" for docno, score in list(self)[:3])
+        return f"Ranking({self.query.qid!r}, {len(self)} documents: {head}{' …' if len(self) > 3 else ''})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Ranking, (self.query, self.docnos, self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a score is what it is: a value, what it is the value of, and the parts that it is made from."""
+
+    value: float
+    what: str
+    parts: tuple[Explanation, ...] = ()
+
+    def lines(self, indent: int = 0) -> Iterator[str]:
+        yield f"{'  ' * indent}{self.value:.6g}  {self.what}"
+        for part in self.parts:
+            yield from part.lines(indent + 1)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _freeze(ranking: Ranking, scores: Scores) -> None:
+    scores.flags.writeable = False
+    object.__setattr__(ranking, "scores", scores)
+
+
+def _ordered(docnos: Sequence[str], scores: Scores) -> tuple[tuple[str, ...], Scores]:
+    if len(docnos) != len(scores):
+        raise ValueError(f"{len(docnos)} docnos but {len(scores)} scores")
+    places = sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True)
+    descending = np.asarray(places, dtype=np.int64)
+    # stable over the docno order: equal scores keep their docnos descending; 0.0 + turns -0.0 into 0.0
+    order = descending[np.argsort(-(scores[descending] + np.float32(0.0)), kind="stable")]
+    return tuple(docnos[i] for i in order), scores[order] + np.float32(0.0)
+
+
+def silent(what: str, done: int, total: int | None) -> None:
+    """The :data:`Progress` that shows nothing."""

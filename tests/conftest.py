@@ -1,0 +1,17 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real collections; a test that needs it is skipped where there is none."""
+    folder = os.environ.get("TELERANK_DATA")
+    if not folder:
+        pytest.skip("TELERANK_DATA is not set: no real collections here")
+    return Path(folder)
