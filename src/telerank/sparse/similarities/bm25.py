@@ -1,0 +1,46 @@
+"""BM25."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range, written
+
+
+@dataclass(frozen=True, repr=False)
+class BM25(Similarity):
+    """idf · tf / (tf + k1 · (1 − b + b · length / avg)), idf = ln(1 + (N − df + ½) / (df + ½)).
+
+    ``k1``, from 0 to 1000: how slowly further occurrences saturate; 0 counts presence only.
+    ``b``, from 0 to 1: how much of the length is normalised away.
+
+    Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), in the form of
+    Lucene's ``BM25Similarity`` since version 8: without the constant factor k1 + 1, and with the 1 in the idf
+    that keeps terms of more than half of the documents above 0.
+
+    Raises
+    ------
+    ModelError
+        where a parameter is out of its range.
+    """
+
+    k1: float = 1.2
+    b: float = 0.75
+
+    def __post_init__(self) -> None:
+        in_range(self.k1, 0, 1000, of="bm25: k1")
+        in_range(self.b, 0, 1, of="bm25: b")
+
+    def __repr__(self) -> str:
+        return written("bm25", k1=self.k1, b=self.b)
+
+    def contributions(
+        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
+    ) -> Floats:
+        tf = floats(tf)
+        norm = self.k1 * (1 - self.b + self.b * floats(length) / collection.average_length)
+        idf = np.log1p((collection.documents - df + 0.5) / (df + 0.5))
+        return np.asarray(idf * (tf / (tf + norm)))
