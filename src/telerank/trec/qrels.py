@@ -1,0 +1,99 @@
+"""Qrels files, TREC's and BEIR's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from telerank.errors import FormatError
+from telerank.trec.files import check_id, numbered_bytes, open_text
+from telerank.types import Qrel, Qrels
+
+_BEIR_HEADER = [b"query-id", b"corpus-id", b"score"]
+_TREC = "4 columns: qid iteration docno grade (or BEIR's header: query-id corpus-id score)"
+_BEIR = "3 columns with tabs between: query-id corpus-id score"
+_WHOLE = re.compile(rb"[+-]?[0-9]+")
+
+
+def read_qrels(path: str | Path) -> Iterator[Qrel]:
+    """The judgments of a qrels file, in the file's order.
+
+    TREC's four columns with any blanks between (MS MARCO's too), or BEIR's three with tabs and a
+    header line. A judgment that a file repeats with the same grade is given as often as it stands
+    there, and counts once in :func:`load_qrels`.
+
+    Raises
+    ------
+    FormatError
+        where a line has other columns, a grade is not a whole number, or a judgment is repeated with
+        another grade.
+    """
+    lines = numbered_bytes(path)
+    beir = False
+    seen: dict[str, dict[str, int]] = {}
+    for place, (number, line) in enumerate(lines):
+        if place == 0 and line.split() == _BEIR_HEADER:
+            beir = True
+            continue
+        qrel = _qrel(path, number, line, beir=beir)
+        before = seen.setdefault(qrel.qid, {}).setdefault(qrel.docno, qrel.grade)
+        if before != qrel.grade:
+            raise FormatError(path, number, _one_grade(qrel, before), str(qrel.grade))
+        yield qrel
+
+
+def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
+    """``qrels[qid][docno] -> grade``.
+
+    Raises
+    ------
+    FormatError
+        where a document has two grades for a query.
+    """
+    grades: dict[str, dict[str, int]] = {}
+    for qrel in qrels:
+        before = grades.setdefault(qrel.qid, {}).setdefault(qrel.docno, qrel.grade)
+        if before != qrel.grade:
+            raise FormatError("qrels", None, _one_grade(qrel, before), str(qrel.grade))
+    return grades
+
+
+def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
+    """Write TREC's four columns; a mapping ``qrels[qid][docno]`` may be given, too.
+
+    Raises
+    ------
+    FormatError
+        where an id is empty or holds a blank.
+    """
+    with open_text(path, "w") as file:
+        for qrel in _flat(qrels):
+            qid, docno = check_id(qrel.qid, "qid", path), check_id(qrel.docno, "docno", path)
+            file.write(f"{qid} 0 {docno} {qrel.grade}\n")
+
+
+def _qrel(path: str | Path, number: int, line: bytes, *, beir: bool) -> Qrel:
+    columns = line.split(b"\t") if beir else line.split()
+    if len(columns) != (3 if beir else 4):
+        raise FormatError(path, number, _BEIR if beir else _TREC, line.decode(errors="replace"))
+    qid, docno, grade = columns if beir else (columns[0], columns[2], columns[3])
+    if not _WHOLE.fullmatch(grade):
+        raise FormatError(path, number, "a grade that is a whole number", grade.decode(errors="replace"))
+    try:
+        names = qid.decode(), docno.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(path, number, "ids in UTF-8", repr(line)) from error
+    return Qrel(
+        check_id(names[0], "qid", path, number), check_id(names[1], "docno", path, number), int(grade)
+    )
+
+
+def _one_grade(qrel: Qrel, grade: int) -> str:
+    return f"one grade for document {qrel.docno} of query {qrel.qid}, {grade} as before"
+
+
+def _flat(qrels: Iterable[Qrel] | Qrels) -> Iterable[Qrel]:
+    if not isinstance(qrels, Mapping):
+        return qrels
+    return (Qrel(qid, docno, grade) for qid, grades in qrels.items() for docno, grade in grades.items())

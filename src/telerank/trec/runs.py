@@ -1,0 +1,114 @@
+"""Run files: ``qid Q0 docno rank score tag``, one line for each document of each query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from telerank.errors import FormatError
+from telerank.trec.files import check_id, numbered_bytes, open_text
+from telerank.types import Query, Ranking
+
+_COLUMNS = "6 columns: qid Q0 docno rank score tag"
+_LARGEST = float(np.finfo(np.float32).max)
+_Row = tuple[int, bytes, bytes, float]
+
+
+def read_run(path: str | Path) -> Iterator[Ranking]:
+    """The rankings of a run file, one query at a time, in the file's order of queries.
+
+    Documents are ordered as trec_eval orders them, by float32 score and then docno, both descending;
+    the rank column is not looked at. A run holds no texts: every query's text is empty.
+
+    Raises
+    ------
+    FormatError
+        where a line has not six columns, a score is not a finite float32, a document comes twice for
+        a query, or the lines of a query do not stand together.
+    """
+    begun: dict[bytes, int] = {}
+    for qid, rows in groupby(_rows(path), key=lambda row: row[1]):
+        lines = list(rows)
+        first = lines[0][0]
+        if qid in begun:
+            name = qid.decode(errors="replace")
+            raise FormatError(
+                path, first, f"the lines of query {name} to stand together from line {begun[qid]}"
+            )
+        begun[qid] = first
+        yield _ranking(path, qid, lines)
+
+
+def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "telerank") -> None:
+    """Write a run file that :func:`read_run` reads back equal, and that trec_eval orders alike.
+
+    Nine digits tell any two float32 apart. A query that found nothing leaves no line.
+
+    Raises
+    ------
+    FormatError
+        where a qid, docno or the tag is empty or holds a blank.
+    ValueError
+        where a query comes twice.
+    """
+    check_id(tag, "tag", path)
+    written: set[str] = set()
+    with open_text(path, "w") as file:
+        for ranking in rankings:
+            qid = check_id(ranking.query.qid, "qid", path)
+            if qid in written:
+                raise ValueError(f"{path}: query {qid} comes twice")
+            written.add(qid)
+            file.writelines(
+                f"{qid} Q0 {check_id(docno, 'docno', path)} {rank} {score:.9g} {tag}\n"
+                for rank, (docno, score) in enumerate(ranking, 1)
+            )
+
+
+def _rows(path: str | Path) -> Iterator[_Row]:
+    for number, line in numbered_bytes(path):
+        columns = line.split()
+        if len(columns) != 6 or b"\0" in line:
+            raise FormatError(path, number, _COLUMNS, line.decode(errors="replace"))
+        yield number, columns[0], columns[2], _score(path, number, columns[4])
+
+
+def _score(path: str | Path, number: int, text: bytes) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not abs(score) <= _LARGEST or b"_" in text:  # Python reads 1_0 as 10; C does not
+        raise FormatError(path, number, "a score that is a finite float32", text.decode(errors="replace"))
+    return score
+
+
+def _ranking(path: str | Path, qid: bytes, rows: list[_Row]) -> Ranking:
+    try:
+        query = Query(qid.decode(), "")
+        docnos = [row[2].decode() for row in rows]
+    except UnicodeDecodeError as error:
+        raise FormatError(path, rows[0][0], "ids in UTF-8 in this line and those of its query") from error
+    if len(set(docnos)) < len(docnos):
+        _name_the_double(path, query, rows)
+    scores = np.array([row[3] for row in rows], np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
+    if all(docnos[i] > docnos[i + 1] for i in np.flatnonzero(scores[:-1] == scores[1:])):
+        falling = bool((scores[:-1] >= scores[1:]).all())
+    else:
+        falling = False
+    if falling:  # as nearly every run stands already
+        return Ranking.presorted(query, tuple(docnos), scores)
+    return Ranking.ranked(query, docnos, scores)
+
+
+def _name_the_double(path: str | Path, query: Query, rows: list[_Row]) -> None:
+    seen: dict[bytes, int] = {}
+    for number, _, docno, _ in rows:
+        if docno in seen:
+            what = f"document {docno.decode()} once for query {query.qid}, as on line {seen[docno]}"
+            raise FormatError(path, number, what)
+        seen[docno] = number

@@ -1,0 +1,199 @@
+"""Topics files: TREC's SGML, tab-separated lines, JSON lines, and TREC-CAR's outline paths."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from telerank.errors import FormatError
+from telerank.trec.files import check_id, numbered_lines, open_text
+from telerank.types import Query
+
+_Lines: TypeAlias = Iterator[tuple[int, str]]
+_Numbered: TypeAlias = Iterator[tuple[int, Query]]
+
+_ID_KEYS = ("_id", "qid", "id", "query_id")
+_TEXT_KEYS = ("text", "query", "title", "question")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)([^<>]*)>")
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);")
+_NUMBER = re.compile(r"""\bnumber\s*=\s*["']?\s*([^"'\s>]+)""")
+_LABEL = re.compile(r"^(?:Number|Topic|Description|Narrative)\s*:\s*")
+_SAME = {"query": "title", "description": "desc", "question": "desc", "narrative": "narr"}
+
+
+def read_topics(path: str | Path, field: str | None = None, *, format: str | None = None) -> Iterator[Query]:  # noqa: A002
+    """The queries of a topics file, in its order.
+
+    ``format`` is recognised by the first line, unless it is named:
+
+    ``trec``
+        ``<top>`` with ``<num>``, ``<title>``, ``<desc>``, ``<narr>``, end tags or none; also the later
+        ``<topic number="…">`` with ``<query>``, ``<description>`` or ``<question>``, ``<narrative>``.
+        ``field`` is ``title`` unless said otherwise; ``title+desc`` joins two. White space is folded.
+    ``tsv``
+        a qid, a tab, the text as it stands.
+    ``jsonl``
+        one object a line, with the qid as ``_id``, ``qid``, ``id`` or ``query_id``, and the text as
+        ``text``, ``query``, ``title`` or ``question``, the first that is there; or ``field`` names keys.
+    ``car``
+        one outline path a line, which is the qid; its headings are the text.
+
+    Raises
+    ------
+    FormatError
+        where a line or a topic lacks what its format asks for, or a qid comes twice.
+    ValueError
+        where there is no such format, or the format has no fields and ``field`` is given.
+    """
+    lines = numbered_lines(path)
+    first = next(lines, None)
+    if first is None:
+        return
+    name = format or _recognised(path, *first)
+    if name not in _READERS:
+        raise ValueError(f"a topics format is one of {', '.join(_READERS)}, got {name!r}")
+    if field is not None and name in {"tsv", "car"}:
+        raise ValueError(f"{path}: topics in the format {name} have no fields, got field={field!r}")
+    begun: dict[str, int] = {}
+    for number, query in _READERS[name](path, _again(first, lines), field):
+        check_id(query.qid, "qid", path, number)
+        if begun.setdefault(query.qid, number) != number:
+            raise FormatError(path, number, f"query {query.qid} once, as on line {begun[query.qid]}")
+        yield query
+
+
+def write_topics(path: str | Path, queries: Iterable[Query]) -> None:
+    """Write JSON lines where the name says ``.jsonl``, else a qid, a tab and the text on each line.
+
+    Raises
+    ------
+    FormatError
+        where a qid is empty or holds a blank, or a text for a tab-separated line holds a tab or line end.
+    """
+    json_lines = ".jsonl" in Path(path).suffixes
+    with open_text(path, "w") as file:
+        for query in queries:
+            qid = check_id(query.qid, "qid", path)
+            if json_lines:
+                # escapes, so that a lone surrogate of a text can be written
+                file.write(
+                    json.dumps({"_id": qid, "text": query.text}, ensure_ascii=not query.text.isprintable())
+                )
+                file.write("\n")
+            elif re.search(r"[\t\n\r]", query.text):
+                what = f"a text for query {qid} without tabs and line ends (a .jsonl file can hold them)"
+                raise FormatError(path, None, what, query.text)
+            else:
+                file.write(f"{qid}\t{query.text}\n")
+
+
+def _recognised(path: str | Path, number: int, line: str) -> str:
+    start = line.lstrip()
+    if start.startswith("<"):
+        return "trec"
+    if start.startswith("{"):
+        return "jsonl"
+    if "\t" in line:
+        return "tsv"
+    if " " not in line and ("/" in line or line.startswith("enwiki:")):
+        return "car"
+    raise FormatError(path, number, "topics: <top>, {…}, a qid and a tab, or an outline path", line)
+
+
+def _again(first: tuple[int, str], rest: _Lines) -> _Lines:
+    yield first
+    yield from rest
+
+
+def _tsv(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
+    for number, line in lines:
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise FormatError(path, number, "2 columns with a tab between: qid text", line)
+        yield number, Query(*columns)
+
+
+def _car(_path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
+    for number, line in lines:
+        headings = line.removeprefix("enwiki:").split("/")
+        yield number, Query(line, " ".join(unquote(heading) for heading in headings))
+
+
+def _jsonl(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
+    for number, line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise FormatError(path, number, f"a JSON object ({error})", line) from error
+        if not isinstance(record, dict):
+            raise FormatError(path, number, "a JSON object", line)
+        qid = _value(record, _ID_KEYS)
+        if isinstance(qid, bool) or not isinstance(qid, str | int):
+            raise FormatError(path, number, f"a qid as {' or '.join(_ID_KEYS)}", line)
+        texts = (
+            [_value(record, (key,)) for key in field.split("+")] if field else [_value(record, _TEXT_KEYS)]
+        )
+        if not all(isinstance(text, str) for text in texts):
+            raise FormatError(path, number, f"a text as {field or ' or '.join(_TEXT_KEYS)}", line)
+        yield number, Query(str(qid), " ".join(texts))
+
+
+def _value(record: dict[str, Any], keys: Iterable[str]) -> Any:
+    return next((record[key] for key in keys if key in record), None)
+
+
+def _trec(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
+    wanted = (field or "title").split("+")
+    for number, fields in _topics(path, lines):
+        texts = []
+        for name in ("num", *wanted):
+            if _SAME.get(name, name) not in fields:
+                raise FormatError(path, number, f"a <{name}> in the topic that begins here")
+            texts.append(_clean(fields[_SAME.get(name, name)]))
+        yield number, Query(texts[0], " ".join(text for text in texts[1:] if text))
+
+
+def _clean(text: str) -> str:
+    plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    return _LABEL.sub("", " ".join(plain.split()))
+
+
+def _topics(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each topic's first line and its raw fields; a tag ends the field before it."""
+    begun, name, fields = 0, "", dict[str, str]()
+    for number, line in lines:
+        place = 0
+        for tag in _TAG.finditer(f"{line}\n"):
+            fields[name] = fields.get(name, "") + line[place : tag.start()]
+            place = tag.end()
+            ends, name = bool(tag[1]), _SAME.get(tag[2].lower(), tag[2].lower())
+            if name not in {"top", "topic"}:
+                name = "" if ends else name
+                continue
+            if ends != bool(begun):
+                what = "<top> before </top>" if ends else f"</top> for the topic of line {begun}"
+                raise FormatError(path, number, what, line)
+            if ends:
+                yield begun, {key: text for key, text in fields.items() if key}
+            begun, name, fields = (0 if ends else number), "", _attributes(tag[3])
+        fields[name] = fields.get(name, "") + line[place:] + "\n"
+    if begun:
+        raise FormatError(path, begun, "</top> for the topic that begins here, before the file ends")
+
+
+def _attributes(text: str) -> dict[str, str]:
+    number = _NUMBER.search(text)
+    return {"num": number[1]} if number else {}
+
+
+_READERS: dict[str, Callable[[str | Path, _Lines, str | None], _Numbered]] = {
+    "trec": _trec,
+    "tsv": _tsv,
+    "jsonl": _jsonl,
+    "car": _car,
+}
