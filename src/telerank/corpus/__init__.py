@@ -1,0 +1,1 @@
+"""Collections: readers for each format, the docstore, and sets made from other sets."""

@@ -1,0 +1,144 @@
+"""A collection: documents, queries, qrels and whatever else one source ships; and how it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from telerank.errors import CollectionError
+from telerank.types import Answer, Doc, Qrel, Query, Ranking
+
+Record = TypeVar("Record")
+Docs: TypeAlias = Callable[[], Iterator[Doc]]
+Queries: TypeAlias = Callable[[], Iterator[Query]]
+QrelStream: TypeAlias = Callable[[], Iterator[Qrel]]
+Answers: TypeAlias = Callable[[], Iterator[Answer]]
+Pool: TypeAlias = Callable[[], Iterator[Ranking]]
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Streams of records: each call of a member begins again at the first record.
+
+    ``docs``, and by the name of a split ``queries``, ``qrels`` and ``answers``. ``pools`` are the
+    candidate lists that a collection ships, by ``split/name`` (``test/500``, ``dev.small/top1000``);
+    their scores fall by one from place to place, so that the order of the file stands. ``size`` is the
+    number of documents where it is known without reading them all.
+    """
+
+    name: str
+    format: str
+    docs: Docs
+    queries: Mapping[str, Queries] = field(default_factory=dict)
+    qrels: Mapping[str, QrelStream] = field(default_factory=dict)
+    answers: Mapping[str, Answers] = field(default_factory=dict)
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+    size: int | None = None
+    licence: str = ""
+    source: str = ""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of all splits, in the order in which the collection gives them."""
+        pooled = (name.partition("/")[0] for name in self.pools)
+        return tuple(dict.fromkeys((*self.queries, *self.qrels, *self.answers, *pooled)))
+
+    def split(self, name: str | None = None) -> str:
+        """``name`` if there is such a split; without a name, the only split there is.
+
+        Raises
+        ------
+        CollectionError
+            where there is no such split, or none is named and there are several.
+        """
+        known = ", ".join(self.splits)
+        if name is None:
+            if len(self.splits) == 1:
+                return self.splits[0]
+            if not self.splits:
+                raise CollectionError(f"{self.name} has documents alone: no queries, no qrels")
+            raise CollectionError(f"{self.name} has several splits, name one of them: {known}")
+        if name not in self.splits:
+            raise CollectionError(f"{self.name} has no split {name!r}; it has: {known or 'none'}")
+        return name
+
+    def split_queries(self, name: str | None = None) -> Iterator[Query]:
+        """The queries of a split (see :meth:`split`)."""
+        return _member(self, "queries", self.queries, self.split(name))()
+
+    def split_qrels(self, name: str | None = None) -> Iterator[Qrel]:
+        """The qrels of a split (see :meth:`split`)."""
+        return _member(self, "qrels", self.qrels, self.split(name))()
+
+    def split_answers(self, name: str | None = None) -> Iterator[Answer]:
+        """The answer spans of a split (see :meth:`split`)."""
+        return _member(self, "answers", self.answers, self.split(name))()
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to lay out a collection in files.
+
+    ``recognises`` looks at names and at the beginning of files, never at all of them. ``open`` is
+    given the place and the encoding of its texts (``utf-8`` unless the user names another).
+    """
+
+    name: str
+    recognises: Callable[[Path], bool]
+    open: Callable[[Path, str], Collection]
+    description: str
+
+
+def open_collection(where: str | Path, *, format: str | None = None, encoding: str = "utf-8") -> Collection:  # noqa: A002
+    """The collection in a folder or a file, or of an ``ir_datasets`` id (``beir/scifact/test``).
+
+    Its format is recognised by layout and content, or forced with ``format``.
+
+    Raises
+    ------
+    CollectionError
+        where nothing is there, or no format, or more than one, is recognised.
+    FormatError
+        where a file turns out not to follow its format (often later, while it is read).
+    MissingExtra
+        where an id is given and ``ir_datasets`` is not installed.
+    """
+    from telerank.corpus.formats import FORMATS  # the readers import this module
+
+    path = Path(where)
+    known = {one.name: one for one in FORMATS}
+    if format is not None and format not in (*known, IR_DATASETS):
+        raise CollectionError(f"unknown format {format!r}; known: {', '.join((*known, IR_DATASETS))}")
+    if format == IR_DATASETS or (format is None and not path.exists()):
+        from telerank.corpus.ir_datasets_ids import open_id
+
+        return open_id(str(where))
+    if not path.exists():
+        raise CollectionError(f"{where}: no such file or folder")
+    return (known[format] if format else _recognised(path, FORMATS)).open(path, encoding)
+
+
+IR_DATASETS = "ir_datasets"
+"""The name of the format of a collection that stands in no folder but is named by an id."""
+
+
+def _recognised(path: Path, formats: tuple[Format, ...]) -> Format:
+    found = [one for one in formats if one.recognises(path)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.name for one in found)
+        raise CollectionError(f"{path}: may be {names}: force one with format= (--format)")
+    looked = "; ".join(f"{one.name} ({one.description})" for one in formats)
+    raise CollectionError(f"{path}: no known collection format; looked for: {looked}")
+
+
+def _member(
+    collection: Collection, what: str, members: Mapping[str, Callable[[], Iterator[Record]]], split: str
+) -> Callable[[], Iterator[Record]]:
+    if split not in members:
+        has = ", ".join(members) or "none"
+        raise CollectionError(f"{collection.name}: split {split!r} has no {what}; splits with {what}: {has}")
+    return members[split]
