@@ -13,11 +13,7 @@ from typing import BinaryIO, cast
 from telerank.errors import CollectionError, FormatError
 
 _BOM = b"\xef\xbb\xbf"
-_OPENERS: dict[str, Callable[[Path], BinaryIO]] = {
-    ".gz": lambda path: cast("BinaryIO", gzip.open(path)),
-    ".xz": lambda path: cast("BinaryIO", lzma.open(path)),
-    ".bz2": lambda path: cast("BinaryIO", bz2.open(path)),
-}
+_OPENERS: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _DAMAGED = (EOFError, lzma.LZMAError, zlib.error, OSError)
 
 
@@ -34,7 +30,9 @@ def open_bytes(path: Path) -> BinaryIO:
             f"{path}: packed with compress (LZW), which telerank does not unpack; "
             f"once for all: gzip -S {path.suffix} -dr {path.parent}"
         )
-    return _OPENERS.get(path.suffix, lambda one: one.open("rb"))(path)
+    if path.suffix in _OPENERS:
+        return cast("BinaryIO", _OPENERS[path.suffix](path))
+    return path.open("rb")
 
 
 def plain_name(path: Path) -> str:
@@ -87,7 +85,7 @@ def decode(line: bytes, path: Path, number: int, encoding: str) -> str:
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse, before anything is read, an encoding that is unknown or in which a line end is no single byte."""
+    """Refuse, before anything is read, an encoding unknown or without a single-byte line end."""
     try:
         fits = "\n".encode(encoding) == b"\n"
     except LookupError as error:
