@@ -25,7 +25,8 @@ class Collection:
     ``docs``, and by the name of a split ``queries``, ``qrels`` and ``answers``. ``pools`` are the
     candidate lists that a collection ships, by ``split/name`` (``test/500``, ``dev.small/top1000``);
     their scores fall by one from place to place, so that the order of the file stands. ``size`` is the
-    number of documents where it is known without reading them all.
+    number of documents where it is known without reading them all. ``relevant_from`` is the least grade
+    that the collection's makers count as relevant (3 of 4 in ANTIQUE: ``AP(rel=3)``).
     """
 
     name: str
@@ -38,6 +39,7 @@ class Collection:
     size: int | None = None
     licence: str = ""
     source: str = ""
+    relevant_from: int = 1
 
     @property
     def splits(self) -> tuple[str, ...]:
