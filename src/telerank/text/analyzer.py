@@ -1,0 +1,143 @@
+"""Analyzers: values that turn text into terms, with a text form that an index stores and compares."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from telerank.errors import AnalyzerError
+from telerank.text.steps import TEXT_STEPS, TOKEN_STEPS, Function, Step, stop_words
+from telerank.text.tokenizers import TOKENIZERS, Tokenizer
+
+PRESETS = {
+    "none": "whitespace",
+    "standard": "nfkc|casefold|words",
+    "english": "nfkc|casefold|words|possessive|stop(english)|snowball(porter)",
+    "french": "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)",
+}
+"""``none`` is text without preprocessing: what stands between blanks, as it stands.
+
+``english`` and ``french`` follow Lucene's EnglishAnalyzer and FrenchAnalyzer, and differ on purpose where
+tests/parity/test_lucene_analysis.py says so. Where French is typed without accents: ``french|asciifold``.
+"""
+
+_REMEMBERED = 1 << 17  # surface tokens
+
+
+@dataclass(frozen=True, repr=False)
+class Analyzer:
+    """A chain of steps on text, one tokenizer, and steps on tokens; ``str`` and ``parse`` are inverse.
+
+    Two analyzers are equal if their text forms are. May be shared by threads, and pickles.
+
+    Raises
+    ------
+    AnalyzerError
+        where the steps stand in another order.
+    """
+
+    chain: tuple[Step, ...]
+    _on_text: tuple[Function, ...] = field(init=False, repr=False, compare=False)
+    _tokenizer: Tokenizer = field(init=False, repr=False, compare=False)
+    _on_token: tuple[Function, ...] = field(init=False, repr=False, compare=False)
+    _memo: _Memo = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        kinds = [0 if s.name in TEXT_STEPS else 1 if s.name in TOKENIZERS else 2 for s in self.chain]
+        if kinds.count(1) != 1 or kinds != sorted(kinds):
+            raise AnalyzerError(
+                f"an analyzer is steps on text ({', '.join(TEXT_STEPS)}), one tokenizer "
+                f"({', '.join(TOKENIZERS)}), steps on tokens ({', '.join(TOKEN_STEPS)}), got {str(self)!r}"
+            )
+        cut = kinds.index(1)
+        on_token = tuple(TOKEN_STEPS[s.name].make(s.argument) for s in self.chain[cut + 1 :])
+        object.__setattr__(self, "_on_text", tuple(TEXT_STEPS[s.name] for s in self.chain[:cut]))
+        object.__setattr__(self, "_tokenizer", TOKENIZERS[self.chain[cut].name])
+        object.__setattr__(self, "_on_token", on_token)
+        object.__setattr__(self, "_memo", _Memo((self._tokenizer.clean, *on_token)))
+
+    @classmethod
+    def parse(cls, text: str) -> Analyzer:
+        """The analyzer written ``step|step(argument)|…``; a preset's name stands for its steps."""
+        names = [part.strip() for part in text.split("|")]
+        whole = "|".join(PRESETS.get(name, name) for name in names)
+        if not text.strip():
+            raise AnalyzerError(
+                f"expected an analyzer: {', '.join(PRESETS)}, or steps joined by |; got nothing"
+            )
+        return cls(tuple(Step.parse(part) for part in whole.split("|")))
+
+    def __str__(self) -> str:
+        return "|".join(map(str, self.chain))
+
+    def __repr__(self) -> str:
+        return f"Analyzer.parse({str(self)!r})"
+
+    def tokens(self, text: str) -> list[str]:
+        """The surface tokens: what ``term`` is to be asked about, once for each distinct one."""
+        for apply in self._on_text:
+            text = apply(text)
+        return self._tokenizer.findall(text)
+
+    def term(self, token: str) -> str:
+        """The term that a surface token stands for; "" where it is dropped."""
+        return self._memo.make(token)
+
+    def __call__(self, text: str) -> list[str]:
+        return [term for term in map(self._memo.__getitem__, self.tokens(text)) if term]
+
+    def steps(self, text: str) -> Iterator[tuple[str, list[str]]]:
+        """Each step as written, and what comes out of it: one text, then tokens."""
+        cut = len(self._on_text)
+        for step, apply in zip(self.chain, self._on_text, strict=False):
+            text = apply(text)
+            yield str(step), [text]
+        tokens = [token for found in self._tokenizer.findall(text) if (token := self._tokenizer.clean(found))]
+        yield str(self.chain[cut]), tokens
+        for step, apply in zip(self.chain[cut + 1 :], self._on_token, strict=True):
+            tokens = [token for before in tokens if (token := apply(before))]
+            yield str(step), tokens
+
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits of what the analyzer makes of a fixed list of words.
+
+        The text form names algorithms, not their versions; two releases of PyStemmer (or two Unicode tables)
+        under which an index and a query would not meet show here.
+        """
+        probe = "\n".join((_PROBE, *sorted(stop_words("french") | stop_words("english"))))
+        return hashlib.blake2b("\n".join(self(probe)).encode(), digest_size=8).hexdigest()
+
+    def __reduce__(self) -> tuple[type[Analyzer], tuple[tuple[Step, ...]]]:
+        return type(self), (self.chain,)
+
+
+class _Memo(dict[str, str]):
+    """Terms by surface token, made when first asked for; emptied when full."""
+
+    def __init__(self, functions: tuple[Function, ...]) -> None:
+        self.functions = functions
+
+    def make(self, token: str) -> str:
+        for apply in self.functions:
+            token = apply(token)
+            if not token:
+                return ""
+        return token
+
+    def __missing__(self, token: str) -> str:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        term = self[token] = self.make(token)
+        return term
+
+
+# words on which releases of the Snowball algorithms are known to differ stand among ordinary ones
+_PROBE = """
+relational conditional possibly analogy generously communities dying news inning skis proceed exceed
+arguments happiness operating university organization national oscillators apologies evening intensely
+L'État aujourd'hui cœurs œuvre qu'elle lorsqu'il prud'hommes impôts générales continuellement amoureux
+chevaux majestueusement naïveté haïr jouaient finissions oui évidemment travailleuses ambiguïté suspicion
+fauteuils logements cotisations bénéficiaires nécessité été créés hiboux jeux généralité Noël maïs
+Straße ﬁn x² İstanbul ½ U.S.A. 3,14 1.5 e\u0301te\u0301 L’arrêté
+"""

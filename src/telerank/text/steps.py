@@ -1,0 +1,164 @@
+"""The steps that analyzers are made of; each is a value of a name and, for some, an argument."""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TypeAlias
+
+import Stemmer
+
+from telerank.errors import AnalyzerError
+from telerank.text.tokenizers import TOKENIZERS
+
+Function: TypeAlias = Callable[[str], str]
+
+_WRITTEN = re.compile(r"([a-z]+)(?:\(([a-z_]+)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``name`` or ``name(argument)``, as ``str`` writes it and ``parse`` reads it.
+
+    Raises
+    ------
+    AnalyzerError
+        where the name or the argument is unknown; the message lists those known.
+    """
+
+    name: str
+    argument: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name in TOKENIZERS or self.name in TEXT_STEPS:
+            known: tuple[str, ...] = ()
+        elif self.name in TOKEN_STEPS:
+            known = TOKEN_STEPS[self.name].arguments()
+        else:
+            raise AnalyzerError(
+                f"unknown step {self.name!r} of an analyzer; known: {', '.join(step_names())}"
+            )
+        if known and self.argument not in known:
+            raise AnalyzerError(
+                f"step {self.name!r} needs one of ({', '.join(known)}), got {self.argument!r}"
+            )
+        if self.argument and not known:
+            raise AnalyzerError(f"step {self.name!r} takes no argument, got {self.argument!r}")
+
+    @classmethod
+    def parse(cls, text: str) -> Step:
+        found = _WRITTEN.fullmatch(text)
+        if found is None:
+            raise AnalyzerError(f"expected a step such as casefold or stop(french), got {text!r}")
+        return cls(found[1], found[2] or "")
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.argument})" if self.argument else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStep:
+    """How a token step is made from its argument, and which arguments there are (none: it takes none)."""
+
+    make: Callable[[str], Function]
+    arguments: Callable[[], tuple[str, ...]] = tuple
+
+
+def step_names() -> list[str]:
+    return [*TEXT_STEPS, *TOKENIZERS, *TOKEN_STEPS]
+
+
+@cache
+def stop_words(name: str) -> frozenset[str]:
+    """The list ``name`` as Lucene ships it; the file's first lines give source and licence."""
+    text = (resources.files(__package__) / "stopwords" / f"{name}.txt").read_text(encoding="utf-8")
+    return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def _nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _nfkc(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def _elision(_: str) -> Function:
+    def elide(token: str) -> str:
+        head, apostrophe, rest = token.partition("'")
+        return rest.lstrip("'") if apostrophe and head.casefold() in _ELIDED else token
+
+    return elide
+
+
+def _possessive(token: str) -> str:
+    return token[:-2] if token[-2:] in ("'s", "'S") else token
+
+
+def _stop(name: str) -> Function:
+    words = stop_words(name)
+    return lambda token: "" if token in words else token
+
+
+def _snowball(algorithm: str) -> Function:
+    local = threading.local()  # a Stemmer must not be shared between threads
+
+    def stem(token: str) -> str:
+        if not hasattr(local, "stem"):
+            local.stem = Stemmer.Stemmer(algorithm, 0).stemWord
+        return str(local.stem(token))
+
+    return stem
+
+
+def _ligatures(token: str) -> str:
+    return token.translate(_LIGATURES)
+
+
+def _asciifold(token: str) -> str:
+    if token.isascii():
+        return token
+    bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", token))
+    return unicodedata.normalize("NFC", bare).translate(_TO_ASCII)
+
+
+# Lucene's FrenchAnalyzer elides the same
+_ELIDED = frozenset(["l", "m", "t", "qu", "n", "s", "j", "d", "c", "jusqu", "quoiqu", "lorsqu", "puisqu"])
+_LIGATURES = str.maketrans({"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae"})
+_TO_ASCII = _LIGATURES | str.maketrans(
+    {"ß": "ss", "ẞ": "Ss", "þ": "th", "Þ": "Th"}
+    | dict(zip("øđðħıłŋŧſØĐÐĦŁŊŦ", "oddhilntsODDHLNT", strict=True))
+)
+_ACCENTED = re.compile("([A-Za-z" + "".join(map(chr, _TO_ASCII)) + "])[\u0300-\u036f]+")
+
+TEXT_STEPS: Mapping[str, Function] = {"nfc": _nfc, "nfkc": _nfkc, "casefold": str.casefold}
+"""On a whole text: Unicode normal forms; full case folding (ß is ss)."""
+
+TOKEN_STEPS: Mapping[str, TokenStep] = {
+    "elision": TokenStep(_elision, lambda: ("french",)),
+    "possessive": TokenStep(lambda _: _possessive),
+    "ligatures": TokenStep(lambda _: _ligatures),
+    "stop": TokenStep(_stop, lambda: ("english", "french")),
+    "snowball": TokenStep(_snowball, lambda: tuple(Stemmer.algorithms())),
+    "asciifold": TokenStep(lambda _: _asciifold),
+}
+"""On one token ("" drops it).
+
+``elision(french)``
+    l'État is État: l' m' t' qu' n' s' j' d' c' jusqu' quoiqu' lorsqu' puisqu' go. A word whose apostrophe is
+    its own (aujourd'hui, prud'hommes, quelqu'un, presqu'île, entr'ouvert) stays whole.
+``possessive``
+    the English 's at the end of a token goes.
+``ligatures``
+    œ is oe, æ is ae, as most people type them.
+``stop(list)``, ``snowball(algorithm)``
+    drop the words of a list; stem (PyStemmer).
+``asciifold``
+    letters of the Latin script lose their accents, and the few without a base letter are spelt out (ß, ø, þ).
+    Best last: stop lists and stemmers know accents.
+"""

@@ -1,0 +1,70 @@
+"""From text to surface tokens: fast patterns, and what is tidied once per distinct token.
+
+A pattern may be generous (it takes quotes that touch a word, invisible characters, underscores), because
+what it finds goes through ``clean`` before anything else sees it, and an index does that once per distinct
+token rather than once per occurrence.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+LONGEST = 255  # characters, as in Lucene: a longer run of word characters comes in pieces
+
+APOSTROPHES = "'’‘‛ʼ′"  # typewriter, typographic, wrongly typographic, reversed, modifier letter, prime
+_INVISIBLE = (
+    "\xad\u200c\u200d\u200e\u200f\u2060\ufeff"  # soft hyphen, joiners, direction marks, word joiner, BOM
+)
+_MARKS = "".join(
+    chr(code)
+    for first, end in ((0x300, 0x3100), (0xA66F, 0xAC00), (0xFE00, 0xFE30))
+    for code in range(first, end)
+    if unicodedata.category(chr(code))[0] == "M"
+)
+"""Combining marks outside the ideographic blocks; ``\\w`` leaves them out."""
+_WORD = f"a-z0-9{APOSTROPHES}{_INVISIBLE}{_MARKS}\\w"  # ASCII first: the engine then tests one bit
+_LETTER = r"[^\W\d_]"
+_DIGITS_GO_ON = r"(?<=\d[.,])(?=\d)"
+_ACRONYM_GOES_ON = rf"(?<=(?<![{_WORD}]){_LETTER}\.)(?={_LETTER}(?![{_WORD}]))"
+_WORDS = (
+    rf"[{_WORD}]{{1,{LONGEST}}}+(?:[.,](?:{_DIGITS_GO_ON}|{_ACRONYM_GOES_ON})[{_WORD}]{{1,15}}+){{0,15}}+"
+)
+
+_TIDY = str.maketrans(dict.fromkeys(APOSTROPHES, "'") | dict.fromkeys(_INVISIBLE, None))
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """``findall``: the surface tokens of a text; ``clean``: the token that one stands for ("" for none)."""
+
+    findall: Callable[[str], list[str]]
+    clean: Callable[[str], str]
+
+
+def _clean_word(token: str) -> str:
+    token = token.translate(_TIDY).lstrip("'_" + _MARKS).rstrip("'_")
+    if token[1:2] == "." and token[0].isalpha():  # u.s.a
+        return token.replace(".", "")
+    return token
+
+
+def _clean_run(token: str) -> str:
+    return _SURROGATE.sub("\ufffd", token)
+
+
+TOKENIZERS: Mapping[str, Tokenizer] = {
+    "words": Tokenizer(re.compile(_WORDS).findall, _clean_word),
+    "whitespace": Tokenizer(re.compile(rf"[^\s\0]{{1,{LONGEST}}}").findall, _clean_run),
+}
+"""``words``
+    runs of letters, digits, combining marks, and apostrophes and underscores between them; a number with its
+    decimal or thousands signs (``3,14``, ``10.000``) is one token, and so is an acronym, which loses its
+    stops (``U.S.A.`` is ``USA``). Typographic apostrophes become ``'``; apostrophes and underscores at either
+    end and invisible characters (soft hyphen, joiners) go. Everything else separates, a hyphen too.
+``whitespace``
+    what stands between blanks and NULs; a lone surrogate, which no file can hold, becomes U+FFFD.
+"""
