@@ -26,7 +26,8 @@ class Collection:
     candidate lists that a collection ships, by ``split/name`` (``test/500``, ``dev.small/top1000``);
     their scores fall by one from place to place, so that the order of the file stands. ``size`` is the
     number of documents where it is known without reading them all. ``relevant_from`` is the least grade
-    that the collection's makers count as relevant (3 of 4 in ANTIQUE: ``AP(rel=3)``).
+    that the collection's makers count as relevant (3 of 4 in ANTIQUE: ``AP(rel=3)``). ``notes``
+    counts what the reader met and put right, by name: paragraphs merged, answers moved.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Collection:
     licence: str = ""
     source: str = ""
     relevant_from: int = 1
+    notes: Callable[[], Mapping[str, int]] = dict
 
     @property
     def splits(self) -> tuple[str, ...]:
