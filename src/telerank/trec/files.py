@@ -10,7 +10,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO, cast
 
@@ -171,8 +171,6 @@ def _created(beside: str, name: str) -> BinaryIO:
 
 
 def _let_go(text: io.TextIOWrapper) -> None:
-    """Part the wrapper from its stream, whose owner closes it; what a failed flush left over is lost."""
-    try:
+    """Part the wrapper from its stream, whose owner closes it."""
+    with suppress(OSError):  # what could not be flushed has been told already
         text.detach()
-    except (OSError, UnicodeError):
-        text.write = None  # type: ignore[method-assign,assignment]
