@@ -1,76 +1,30 @@
-"""Files of a collection as bytes or as lines of text: compression, encodings, and where a bad byte stands."""
+"""What the readers of collections share: finding files, decoding lines, saying where a bad byte stands."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from telerank.errors import CollectionError, FormatError
+from telerank.trec.files import numbered_bytes, open_bytes
 
+PACKED = (".gz", ".xz")
 _BOM = b"\xef\xbb\xbf"
-_OPENERS: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-_DAMAGED = (EOFError, lzma.LZMAError, zlib.error, OSError)
-
-
-def open_bytes(path: Path) -> BinaryIO:
-    """The bytes of a file, unpacked by its extension (``.gz``, ``.xz``, ``.bz2``).
-
-    Raises
-    ------
-    CollectionError
-        for a file of ``compress`` (``.Z``, ``.z``, ``.0z``), as the TREC disks hold them.
-    """
-    if path.suffix.lower().endswith("z") and path.suffix.lower()[1:-1] in {"", "0", "1", "2"}:
-        raise CollectionError(
-            f"{path}: packed with compress (LZW), which telerank does not unpack; "
-            f"once for all: gzip -S {path.suffix} -dr {path.parent}"
-        )
-    if path.suffix in _OPENERS:
-        return cast("BinaryIO", _OPENERS[path.suffix](path))
-    return path.open("rb")
-
-
-def plain_name(path: Path) -> str:
-    """The file's name without an extension that only says how it is packed."""
-    return path.stem if path.suffix in _OPENERS else path.name
-
-
-def find(folder: Path, name: str) -> Path | None:
-    """The file ``name`` of a folder, plain or packed (``name.gz``, …), or none."""
-    places = (folder / f"{name}{extension}" for extension in ("", *_OPENERS))
-    return next((place for place in places if place.is_file()), None)
-
-
-def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """``(line number from 1, line without its end)``; a byte order mark is not part of the first line."""
-    with open_bytes(path) as file:
-        number = 0
-        try:
-            for number, line in enumerate(file, 1):
-                if number == 1 and line.startswith(_BOM):
-                    line = line[len(_BOM) :]
-                yield number, line.rstrip(b"\r\n")
-        except _DAMAGED as error:
-            if getattr(error, "errno", None) is not None:  # the disk's fault, not the packing's
-                raise
-            raise FormatError(path, number + 1, "a whole file", f"damaged packing: {error}") from error
+_COMPRESS = (".z", ".0z", ".1z", ".2z")
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """As :func:`byte_lines`, decoded; only from encodings that hold ASCII (not UTF-16).
+    """The lines that are not blank, with their numbers from 1, without their ends; unpacked by the extension.
 
     Raises
     ------
     FormatError
         where bytes are not of that encoding: names file, line and byte.
+    CollectionError
+        where the encoding is unknown or does not hold ASCII (UTF-16).
     """
     check_encoding(encoding)
-    for number, line in byte_lines(path):
+    for number, line in numbered_bytes(path):
         yield number, decode(line, path, number, encoding)
 
 
@@ -96,10 +50,36 @@ def check_encoding(encoding: str) -> None:
         )
 
 
+def check_packing(path: Path) -> None:
+    """Refuse a file of ``compress``, as the TREC disks hold them, and say how to unpack it.
+
+    Raises
+    ------
+    CollectionError
+        where the name ends in ``.Z``, ``.z``, ``.0z``, ``.1z`` or ``.2z``.
+    """
+    if path.suffix.lower() in _COMPRESS:
+        raise CollectionError(
+            f"{path}: packed by compress (LZW), which is not read here; "
+            f"unpack the folder once: gzip -d -r -S {path.suffix} {path.parent}"
+        )
+
+
+def plain_name(path: Path) -> str:
+    """The file's name without an extension that only says how it is packed."""
+    return path.stem if path.suffix in PACKED else path.name
+
+
+def find(folder: Path, name: str) -> Path | None:
+    """The file ``name`` of a folder, plain or packed, or none."""
+    places = (folder / f"{name}{extension}" for extension in ("", *PACKED))
+    return next((place for place in places if place.is_file()), None)
+
+
 def beginning(path: Path, size: int = 4096) -> str:
     """The first bytes of a file as text, for recognising its format; unreadable ones are replaced."""
     try:
         with open_bytes(path) as file:
             return file.read(size).removeprefix(_BOM).decode("utf-8", "replace")
-    except (CollectionError, *_DAMAGED):
+    except (FormatError, OSError):  # whoever reads the file says what is wrong with it
         return ""

@@ -1,0 +1,268 @@
+r"""The docnos of n documents, memory-mapped: from row to docno, from docno to row, and their order.
+
+======================  =======================================================================
+``docnos.bin``          UTF-8, each docno followed by ``\n``: line i is row i
+``docnos.offsets.npy``  n + 1 places in ``docnos.bin`` (int32; int64 from 2 GiB on)
+``docnos.order.npy``    uint32, the rows in ascending order of docno
+``docnos.rank.npy``     uint32, the place of each row in that order
+======================  =======================================================================
+
+Writing 10 M docnos takes 350 MB at its end, where they are sorted (35 bytes a document, the mapped file
+among them), and next to nothing before; reading takes what the system keeps of the files in its cache.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.errors import DocumentError, IndexDamaged
+
+BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.npy", "docnos.rank.npy"
+Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+FILES = (BLOB, OFFSETS, ORDER, RANK)
+_REFUSED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_CHUNK = 1 << 24  # bytes looked at in one go for line ends
+_FENCE = 1024
+_COMPARED = 1 << 20  # docnos compared with their neighbours in one go
+
+
+class DocnosWriter:
+    """Writes the docnos of a folder, streaming; a context manager that leaves no file where it fails."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._file = (folder / _part(BLOB)).open("wb", buffering=1 << 20)
+
+    def add(self, docno: str) -> int:
+        """The row of one more document.
+
+        Raises
+        ------
+        DocumentError
+            where the docno is empty or holds a blank, a control character or a lone surrogate.
+        """
+        if not docno or _REFUSED.search(docno):
+            raise DocumentError(f"document {self._count + 1}: {_fault(docno)}")
+        self._file.write(docno.encode() + b"\n")
+        self._count += 1
+        return self._count - 1
+
+    def close(self) -> None:
+        """Sort the docnos; give the files their names.
+
+        Raises
+        ------
+        DocumentError
+            where a docno comes twice.
+        """
+        self._file.close()
+        blob = np.frombuffer(_bytes(self._folder / _part(BLOB)), np.uint8)
+        offsets = _offsets(blob, self._count)
+        order = _sorted(blob, offsets)
+        rank = np.empty(self._count, np.uint32)
+        for start in range(0, self._count, _COMPARED):  # by parts: a uint32 index is widened in memory
+            part = order[start : start + _COMPARED]
+            rank[part] = np.arange(start, start + len(part), dtype=np.uint32)
+        for name, array in ((OFFSETS, offsets), (ORDER, order), (RANK, rank)):
+            with (self._folder / _part(name)).open("wb") as file:
+                np.save(file, array)
+        for name in FILES:
+            (self._folder / _part(name)).replace(self._folder / name)
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self._file.close()
+        for name in FILES:
+            (self._folder / _part(name)).unlink(missing_ok=True)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.close()
+        finally:
+            self.discard()
+
+
+def write_docnos(folder: Path, docnos: Iterable[str]) -> Docnos:
+    """Write the docnos of a folder (see :class:`DocnosWriter`)."""
+    with DocnosWriter(folder) as writer:
+        for docno in docnos:
+            writer.add(docno)
+    return Docnos.open(folder)
+
+
+class Docnos:
+    """The docnos of a folder; threads may share it, and it pickles as its path."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._bytes = _bytes(_there(self.folder / BLOB))
+        self._blob = np.frombuffer(self._bytes, np.uint8)
+        self._offsets = _mapped(self.folder / OFFSETS)
+        self.order: npt.NDArray[np.uint32] = _mapped(self.folder / ORDER)
+        self.rank: npt.NDArray[np.uint32] = _mapped(self.folder / RANK)
+        self._check()
+        self._starts = memoryview(self._offsets)  # type: ignore[arg-type]
+        self._order = memoryview(self.order)  # type: ignore[arg-type]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Docnos:
+        """The docnos of a folder.
+
+        Raises
+        ------
+        IndexDamaged
+            where a file is missing, or the files do not belong together.
+        """
+        return cls(folder)
+
+    def row(self, docno: str) -> int:
+        """The row of a docno.
+
+        Raises
+        ------
+        KeyError
+            where there is no such document.
+        """
+        wanted = docno.encode("utf-8", "surrogatepass")
+        fence = bisect_left(self._fences, wanted)  # among every 1024th docno, which stay in memory
+        begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
+        place = bisect_left(self._order, wanted, begin, end, key=self._docno_bytes)
+        if place == len(self) or self._docno_bytes(row := self._order[place]) != wanted:
+            raise KeyError(docno)
+        return int(row)
+
+    def take(self, rows: npt.ArrayLike) -> list[str]:
+        """The docnos of rows, in their order.
+
+        Raises
+        ------
+        IndexError
+            where a row is not there.
+        """
+        from telerank.corpus.gather import gather  # loads numba
+
+        wanted = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel
+        if not len(wanted):
+            return []
+        found = gather(self._blob, self._offsets, wanted)
+        if not len(found):
+            raise IndexError(f"rows {wanted.min()} to {wanted.max()} of {len(self)} documents")
+        return str(found.data, "utf-8").split("\n")
+
+    def __getitem__(self, row: int) -> str:
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} documents")
+        return self._docno_bytes(row).decode()
+
+    def __contains__(self, docno: str) -> bool:
+        try:
+            self.row(docno)
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[row] for row in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __reduce__(self) -> tuple[type[Docnos], tuple[Path]]:
+        return type(self), (self.folder,)
+
+    @cached_property
+    def _fences(self) -> list[bytes]:
+        return [self._docno_bytes(row) for row in self._order[::_FENCE]]
+
+    def _docno_bytes(self, row: int) -> bytes:
+        return self._bytes[self._starts[row] : self._starts[row + 1] - 1]
+
+    def _check(self) -> None:
+        count = len(self.order)
+        if len(self.rank) != count or len(self._offsets) != count + 1 or self._offsets[-1] != len(self._blob):
+            raise IndexDamaged(f"{self.folder}: {', '.join(FILES)} do not belong together")
+
+
+def _fault(docno: str) -> str:
+    found = _REFUSED.search(docno)
+    if found is None:
+        return "its docno is empty"
+    return f"its docno {docno!r} holds {found[0]!r}: a docno has no blanks, control characters or surrogates"
+
+
+def _part(name: str) -> str:
+    return f"{name}.part"
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise IndexDamaged(f"{path}: missing")
+    return path
+
+
+def _bytes(path: Path) -> mmap.mmap | bytes:
+    with path.open("rb") as file:
+        if not path.stat().st_size:  # an empty file cannot be mapped
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(np.load(_there(path), mmap_mode="r"))
+    except ValueError as error:
+        raise IndexDamaged(f"{path}: {error}") from error
+
+
+def _offsets(blob: npt.NDArray[np.uint8], count: int) -> Offsets:
+    """Where each line of the file begins, then the file's length."""
+    offsets: Offsets = np.zeros(count + 1, np.int64) if len(blob) >= 2**31 else np.zeros(count + 1, np.int32)
+    place = 1
+    for start in range(0, len(blob), _CHUNK):
+        ends = np.flatnonzero(blob[start : start + _CHUNK] == ord("\n"))
+        offsets[place : place + len(ends)] = ends + (start + 1)
+        place += len(ends)
+    return offsets
+
+
+def _sorted(blob: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uint32]:
+    """The rows by docno: bytes of UTF-8 stand in the order of code points.
+
+    Line ends may stay on: no byte of a docno is as small, so that a docno comes before its continuations.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = pa.binary() if offsets.dtype == np.int32 else pa.large_binary()
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(blob)]
+    docnos = pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
+    order = pc.array_sort_indices(docnos)
+    for start in range(0, len(order) - 1, _COMPARED):
+        near = docnos.take(order.slice(start, _COMPARED + 1))
+        same = pc.equal(near.slice(1), near.slice(0, len(near) - 1))
+        if pc.any(same).as_py():
+            place = start + same.index(pa.scalar(True)).as_py()
+            first, second = order[place].as_py(), order[place + 1].as_py()
+            docno = docnos[first].as_py()[:-1].decode()
+            raise DocumentError(f"docno {docno!r} comes twice: documents {first + 1} and {second + 1}")
+    return np.asarray(order.to_numpy(), dtype=np.uint32)
