@@ -2,5 +2,26 @@
 
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.sparse.similarities.bm25 import BM25
+from telerank.sparse.similarities.dfi import DFI
+from telerank.sparse.similarities.dfr import DFR, H1, H2, H3, NoNormalization, Normalization, Z
+from telerank.sparse.similarities.grids import grid
+from telerank.sparse.similarities.lm import LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.text_form import parse_model
 
-__all__ = ["BM25", "Similarity", "Statistics"]
+__all__ = [
+    "BM25",
+    "DFI",
+    "DFR",
+    "H1",
+    "H2",
+    "H3",
+    "LMDirichlet",
+    "LMJelinekMercer",
+    "NoNormalization",
+    "Normalization",
+    "Similarity",
+    "Statistics",
+    "Z",
+    "grid",
+    "parse_model",
+]

@@ -1,0 +1,43 @@
+"""Which settings of each family are tried when a model is tuned."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from telerank.sparse.similarities.bm25 import BM25
+from telerank.sparse.similarities.dfi import DFI, INDEPENDENCE
+from telerank.sparse.similarities.dfr import BASIC_MODELS, DFR, H1, H2, H3, NoNormalization, Normalization, Z
+from telerank.sparse.similarities.lm import LMDirichlet, LMJelinekMercer
+
+if TYPE_CHECKING:
+    from telerank.sparse.similarities.base import Similarity
+
+_NORMALIZATIONS: tuple[Normalization, ...] = (
+    *(H1(), H2(0.5), H2(1), H2(2), H2(5)),
+    *(H3(), Z(), NoNormalization()),
+)
+_GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
+    BM25: tuple(
+        BM25(k1, b)
+        for k1, b in product((0.3, 0.6, 0.9, 1.2, 1.5, 2.0), (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1))
+    ),
+    LMDirichlet: tuple(
+        LMDirichlet(mu) for mu in (50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 2500, 3000, 4000, 5000)
+    ),
+    LMJelinekMercer: tuple(
+        LMJelinekMercer(share)
+        for share in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+    ),
+    # without an after-effect only beside H2: Lucene 8 has given it up
+    DFR: (
+        *(DFR(*parts) for parts in product(BASIC_MODELS, ("l", "b"), _NORMALIZATIONS)),
+        *(DFR(basic, "none", H2(1)) for basic in BASIC_MODELS),
+    ),
+    DFI: tuple(DFI(measure) for measure in INDEPENDENCE),
+}
+
+
+def grid(model: Similarity) -> tuple[Similarity, ...]:
+    """The settings of the model's family worth trying: ranges as the literature has them, at most 70."""
+    return _GRIDS[type(model)]
