@@ -13,6 +13,7 @@ Only operators that bind tighter than ``>>`` are used, so that pipelines need no
 from __future__ import annotations
 
 import itertools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Stage(ABC):
         """
 
     def limit(self, k: int) -> Stage:
-        """This stage, keeping the first ``k``; a retriever answers "myself, retrieving k"."""
+        """The first ``k`` of what this stage gives; a retriever answers "myself, retrieving at most k"."""
         return Cut(self, k)
 
     def search(self, query: Query | str) -> Ranking:
@@ -100,6 +101,9 @@ class Cut(Stage):
     stage: Stage
     k: int
 
+    def __post_init__(self) -> None:
+        check_depth(self.k)
+
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return (ranking.cut(self.k) for ranking in self.stage(stream))
 
@@ -117,12 +121,17 @@ class Weighted(Stage):
     stage: Stage
     weight: float
 
+    def __post_init__(self) -> None:
+        if not abs(self.weight) <= np.finfo(np.float32).max:
+            raise ValueError(f"a weight must be a finite number, got {self.weight!r}")
+
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return (Ranking.ranked(r.query, r.docnos, r.scores * np.float32(self.weight)) for r in self.stage(stream))
+        return (_scaled(ranking, self.weight) for ranking in self.stage(stream))
 
     def explain(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explain(query, docno)
-        return Explanation(float(np.float32(self.weight) * np.float32(part.value)), f"{self.weight} times", (part,))
+        value = np.float32(self.weight) * np.float32(part.value)
+        return Explanation(float(value), f"{self.weight} times", (part,))
 
 
 @dataclass(frozen=True)
@@ -137,19 +146,38 @@ class Sum(Stage):
         return (_added(rankings) for rankings in zip(*streams, strict=True))
 
     def explain(self, query: Query, docno: str) -> Explanation:
-        parts = tuple(stage.explain(query, docno) for stage in self.stages)
-        return Explanation(float(np.float32(sum(part.value for part in parts))), "sum of", parts)
+        parts = [_share(stage, query, docno) for stage in self.stages]
+        if not any(parts):
+            raise KeyError(docno)
+        known = tuple(part or Explanation(0.0, "an unknown document there") for part in parts)
+        return Explanation(float(np.float32(sum(part.value for part in known))), "sum of", known)
 
 
 def check_depth(k: int) -> int:
-    """``k``, if it is a number of documents that a list can be cut to."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    """``k`` (numpy's whole numbers, too), if it is a number of documents that a list can be cut to."""
+    if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
         raise ValueError(f"a cut must be a whole number of at least 1, got {k!r}")
-    return k
+    return operator.index(k)
 
 
-def _parts(stage: Stage, kind: type[Chain] | type[Sum]) -> tuple[Stage, ...]:
+def _parts(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:
     return stage.stages if isinstance(stage, kind) else (stage,)
+
+
+def _scaled(ranking: Ranking, weight: float) -> Ranking:
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the ranking refuses
+        return Ranking.ranked(ranking.query, ranking.docnos, ranking.scores * np.float32(weight))
+
+
+def _share(stage: Stage, query: Query, docno: str) -> Explanation | None:
+    """What ``docno`` gets from one stage of a sum: nothing where the stage's own list lacks it."""
+    try:
+        part = stage.explain(query, docno)
+    except KeyError:
+        return None
+    # a retriever finds what it finds; a re-ranker is given the document
+    listed = next(stage([Ranking(query, (docno,), np.zeros(1, np.float32))])).docnos
+    return part if docno in listed else Explanation(0.0, f"not among the {len(listed)} found there", (part,))
 
 
 def _added(rankings: tuple[Ranking, ...]) -> Ranking:

@@ -79,7 +79,7 @@ class Ranking:
     scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
 
     def __post_init__(self) -> None:
-        scores = np.array(self.scores, dtype=np.float32)  # a copy: the caller's array may change
+        scores = _float32(self.scores).copy()  # the caller's array may change
         object.__setattr__(self, "docnos", tuple(self.docnos))
         _freeze(self, scores)
         self._check()
@@ -95,16 +95,17 @@ class Ranking:
         rises = np.flatnonzero(scores[:-1] <= scores[1:])
         for i in rises:
             if scores[i] < scores[i + 1] or docnos[i] < docnos[i + 1]:
-                raise ValueError(f"query {qid}: {docnos[i]!r} stands before {docnos[i + 1]!r}; see Ranking.ranked")
+                pair = f"{docnos[i]!r} stands before {docnos[i + 1]!r}"
+                raise ValueError(f"query {qid}: {pair}; see Ranking.ranked")
 
     @classmethod
     def ranked(cls, query: Query, docnos: Sequence[str], scores: npt.ArrayLike) -> Ranking:
         """The ranking of these documents: the one home of the order."""
-        return cls(query, *_ordered(docnos, np.asarray(scores, dtype=np.float32)))
+        return cls(query, *_ordered(docnos, _float32(scores)))
 
     @classmethod
     def presorted(cls, query: Query, docnos: tuple[str, ...], scores: Scores) -> Ranking:
-        """A ranking whose maker guarantees the invariants, taken unchecked (engines only; ``scores`` is kept)."""
+        """A ranking taken unchecked, from engines that guarantee its invariants; ``scores`` is kept."""
         ranking = object.__new__(cls)
         object.__setattr__(ranking, "query", query)
         object.__setattr__(ranking, "docnos", docnos)
@@ -157,6 +158,11 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _float32(scores: npt.ArrayLike) -> Scores:
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the ranking refuses
+        return np.asarray(scores, dtype=np.float32)
 
 
 def _freeze(ranking: Ranking, scores: Scores) -> None:
