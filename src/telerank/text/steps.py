@@ -40,9 +40,7 @@ class Step:
         elif self.name in TOKEN_STEPS:
             known = TOKEN_STEPS[self.name].arguments()
         else:
-            raise AnalyzerError(
-                f"unknown step {self.name!r} of an analyzer; known: {', '.join(step_names())}"
-            )
+            raise AnalyzerError(f"unknown step {self.name!r}; known: {', '.join(step_names())}")
         if known and self.argument not in known:
             raise AnalyzerError(
                 f"step {self.name!r} needs one of ({', '.join(known)}), got {self.argument!r}"
@@ -85,7 +83,7 @@ def _nfc(text: str) -> str:
 
 
 def _nfkc(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
+    return unicodedata.normalize("NFKC", text.replace("™", " ").replace("℠", " "))
 
 
 def _elision(_: str) -> Function:
@@ -137,7 +135,10 @@ _TO_ASCII = _LIGATURES | str.maketrans(
 _ACCENTED = re.compile("([A-Za-z" + "".join(map(chr, _TO_ASCII)) + "])[\u0300-\u036f]+")
 
 TEXT_STEPS: Mapping[str, Function] = {"nfc": _nfc, "nfkc": _nfkc, "casefold": str.casefold}
-"""On a whole text: Unicode normal forms; full case folding (ß is ss)."""
+"""On a whole text: Unicode normal forms; full case folding (ß is ss).
+
+``nfkc`` puts a blank for ™ and ℠, which would else grow onto the word before them as letters.
+"""
 
 TOKEN_STEPS: Mapping[str, TokenStep] = {
     "elision": TokenStep(_elision, lambda: ("french",)),

@@ -1,8 +1,8 @@
 """From text to surface tokens: fast patterns, and what is tidied once per distinct token.
 
-A pattern may be generous (it takes quotes that touch a word, invisible characters, underscores), because
-what it finds goes through ``clean`` before anything else sees it, and an index does that once per distinct
-token rather than once per occurrence.
+A pattern may be generous (it takes invisible characters and leading underscores), because what it finds goes
+through ``clean`` before anything else sees it, and that happens once for each distinct token rather than for
+each occurrence.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-LONGEST = 255  # characters, as in Lucene: a longer run of word characters comes in pieces
+LONGEST = 255  # characters in a run; what is longer comes in pieces, as in Lucene
 
-APOSTROPHES = "'’‘‛ʼ′"  # typewriter, typographic, wrongly typographic, reversed, modifier letter, prime
+APOSTROPHES = "'’‘‛′"  # typewriter, typographic, wrongly typographic, reversed, prime
+_MODIFIER = "ʼ"  # the apostrophe that Unicode counts as a letter
 _INVISIBLE = (
     "\xad\u200c\u200d\u200e\u200f\u2060\ufeff"  # soft hyphen, joiners, direction marks, word joiner, BOM
 )
@@ -25,15 +26,15 @@ _MARKS = "".join(
     if unicodedata.category(chr(code))[0] == "M"
 )
 """Combining marks outside the ideographic blocks; ``\\w`` leaves them out."""
-_WORD = f"a-z0-9{APOSTROPHES}{_INVISIBLE}{_MARKS}\\w"  # ASCII first: the engine then tests one bit
+_WORD = f"a-z0-9{_INVISIBLE}{_MARKS}\\w"  # ASCII first: the engine then tests one bit
 _LETTER = r"[^\W\d_]"
 _DIGITS_GO_ON = r"(?<=\d[.,])(?=\d)"
 _ACRONYM_GOES_ON = rf"(?<=(?<![{_WORD}]){_LETTER}\.)(?={_LETTER}(?![{_WORD}]))"
-_WORDS = (
-    rf"[{_WORD}]{{1,{LONGEST}}}+(?:[.,](?:{_DIGITS_GO_ON}|{_ACRONYM_GOES_ON})[{_WORD}]{{1,15}}+){{0,15}}+"
-)
+_LETTERS_GO_ON = rf"(?<![\d_][{APOSTROPHES}])(?<=[{APOSTROPHES}])(?={_LETTER})"
+_JOINED = rf"[.,{APOSTROPHES}](?:{_LETTERS_GO_ON}|{_DIGITS_GO_ON}|{_ACRONYM_GOES_ON})"
+_WORDS = rf"[{_WORD}]{{1,{LONGEST}}}+(?:{_JOINED}[{_WORD}]{{1,63}}+){{0,15}}+"
 
-_TIDY = str.maketrans(dict.fromkeys(APOSTROPHES, "'") | dict.fromkeys(_INVISIBLE, None))
+_TIDY = str.maketrans(dict.fromkeys(APOSTROPHES + _MODIFIER, "'") | dict.fromkeys(_INVISIBLE, None))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -61,9 +62,9 @@ TOKENIZERS: Mapping[str, Tokenizer] = {
     "whitespace": Tokenizer(re.compile(rf"[^\s\0]{{1,{LONGEST}}}").findall, _clean_run),
 }
 """``words``
-    runs of letters, digits, combining marks, and apostrophes and underscores between them; a number with its
-    decimal or thousands signs (``3,14``, ``10.000``) is one token, and so is an acronym, which loses its
-    stops (``U.S.A.`` is ``USA``). Typographic apostrophes become ``'``; apostrophes and underscores at either
+    runs of letters, digits, combining marks and underscores; an apostrophe between two letters belongs to
+    the word, as do decimal and thousands signs to a number (``3,14``, ``10.000``) and stops to an acronym,
+    which then loses them (``U.S.A.`` is ``USA``). Typographic apostrophes become ``'``; underscores at either
     end and invisible characters (soft hyphen, joiners) go. Everything else separates, a hyphen too.
 ``whitespace``
     what stands between blanks and NULs; a lone surrogate, which no file can hold, becomes U+FFFD.
