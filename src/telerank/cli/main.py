@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from telerank.cli import console
+from telerank.cli.analyze_text import analyze_text
 
 app = typer.Typer(
     name="telerank",
@@ -37,3 +38,6 @@ def _root(
     debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
 ) -> None:
     """Rank text in stages, and measure every stage."""
+
+
+app.command()(analyze_text)

@@ -1,0 +1,78 @@
+"""``telerank analyze-text``: what each step of an analyzer makes of a text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from telerank.cli import console
+
+if TYPE_CHECKING:
+    from telerank.text import Analyzer
+
+
+def analyze_text(
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT...", help="Texts, or `-` for lines of standard input.")
+    ],
+    *,
+    analyzer: Annotated[
+        str,
+        typer.Option(
+            "--analyzer",
+            "-a",
+            metavar="NAME|STEPS",
+            help="`none`, `standard`, `english`, `french`, or steps: `nfkc|casefold|words|stop(french)`.",
+        ),
+    ] = "standard",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
+) -> None:
+    """Show what each step of an analyzer makes of a text.
+
+    Example: `telerank analyze-text --analyzer french "L'État d'aujourd'hui"`
+    """
+    from telerank.text import Analyzer
+
+    chosen = Analyzer.parse(analyzer)
+    if not as_json:
+        console.out.print(Text(str(chosen), style="bold"), soft_wrap=True)
+    for text in _read(texts):
+        if as_json:
+            print(json.dumps(_record(chosen, text), ensure_ascii=False))  # noqa: T201 — for machines
+        else:
+            console.out.print(_table(chosen, text))
+
+
+def _read(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        for line in sys.stdin if text == "-" else [text]:
+            # bytes of a shell that are no UTF-8 come as lone surrogates, which cannot be written back
+            yield line.rstrip("\r\n").encode("utf-8", "backslashreplace").decode()
+
+
+def _record(analyzer: Analyzer, text: str) -> dict[str, object]:
+    steps = [{"step": step, "output": output} for step, output in analyzer.steps(text)]
+    return {"text": text, "analyzer": str(analyzer), "steps": steps, "terms": analyzer(text)}
+
+
+def _table(analyzer: Analyzer, text: str) -> Table:
+    """Steps in rows; what a step made anew stands out."""
+    from telerank.text.steps import TEXT_STEPS
+
+    table = Table()
+    table.add_column("step", no_wrap=True)
+    table.add_column("tokens", justify="right")
+    table.add_column("output", overflow="fold")
+    table.add_row("", "", Text(text))
+    before = [text]
+    for step, output in analyzer.steps(text):
+        shown = Text(" · ").join(Text(part, style="" if part in before else "green") for part in output)
+        table.add_row(step, "" if step in TEXT_STEPS else str(len(output)), shown)
+        before = output
+    return table
