@@ -12,7 +12,7 @@ How such a file becomes a collection:
   (``Tally.merged_questions``, its answers are joined), and an error otherwise.
 - An answer's text must begin at its offset. Where it does not, it moves to where the text stands, if
   that is one place (``Tally.moved``), or to the place nearest to the offset given (``Tally.nearest``).
-  COVID-QA counts one character too many in 234 answers: all of them are found so. An answer that is
+  In COVID-QA 234 offsets are one to three characters off: all of them are mended so. An answer that is
   blank or stands nowhere is no span; it is listed in ``QASet.unplaced`` as the file gives it.
 """
 

@@ -1,0 +1,186 @@
+"""TREC-CAR: paragraphs of Wikipedia in CBOR, and outlines, whose headings are the queries.
+
+A file is a stream of CBOR items: those of release 1.5 one after the other; those of release 2.0 (and
+1.6) a header ``["CAR", [kind of file, …], …]`` and then one array of unknown length. What is read of
+an item, as ``trec-car-tools`` defines it:
+
+==============  ==================================================================================
+paragraph       ``[0, id, [body, …]]``
+body            ``[0, text]`` or ``[1, [_, page, [section], target id, anchor text]]``
+page            ``[0, name, id, [part, …], …]``
+part of a page  ``[0, heading, heading id, [part, …]]``; others (paragraphs, images, lists) are no headings
+==============  ==================================================================================
+
+A paragraph's text is that of its bodies, a link's being its anchor text. A query is a page or a
+section with its path: the qid is ``page id/heading id/…``, the text the names along it with blanks
+between, as Nogueira and Cho query. In release 1.5 ids have no ``enwiki:`` before them.
+
+Source: trec-car.cs.unh.edu (Dietz et al. 2017). Licence as stated there: CC BY-SA 3.0, as Wikipedia's.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import cbor2
+
+from telerank.errors import FormatError
+from telerank.trec.files import check_id, open_bytes
+from telerank.types import Doc, Query
+
+PAGES, OUTLINES, PARAGRAPHS = 0, 1, 2
+KINDS = {PAGES: "pages", OUTLINES: "outlines", PARAGRAPHS: "paragraphs"}
+_LIST, _BREAK = b"\x9f", b"\xff"
+
+
+def read_paragraphs(path: str | Path) -> Iterator[Doc]:
+    """The paragraphs of a CBOR file, plain or packed, one at a time.
+
+    Raises
+    ------
+    FormatError
+        where the file is of another kind, ends within an item, or an item is no paragraph; it names
+        the item by its number from 1.
+    """
+    for number, item in _items(path, (PARAGRAPHS,)):
+        try:
+            tag, docno, bodies = item
+            text = "".join(_body_text(body) for body in bodies)
+            name = docno.decode("ascii")
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            raise FormatError(path, None, f"a paragraph as item {number}", str(item)) from error
+        if tag != 0:
+            raise FormatError(path, None, f"a paragraph as item {number}", str(item))
+        yield Doc(check_id(name, "paragraph id", path), text)
+
+
+def read_outlines(path: str | Path) -> Iterator[Query]:
+    """The queries of a file of outlines or pages: every page, then its sections, depth first.
+
+    A path that a page holds twice (two sections of the same name) is one query.
+
+    Raises
+    ------
+    FormatError
+        where the file is of another kind, ends within an item, or an item is no page.
+    """
+    for number, item in _items(path, (OUTLINES, PAGES)):
+        try:
+            tag, name, page, parts = item[:4]
+            queries = dict(_paths([(page.decode("utf-8"), name)], parts))
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            raise FormatError(path, None, f"a page as item {number}", str(item)) from error
+        if tag != 0:
+            raise FormatError(path, None, f"a page as item {number}", str(item))
+        yield from (Query(check_id(qid, "heading id", path), text) for qid, text in queries.items())
+
+
+def _body_text(body: list[object]) -> str:
+    """The words of one body; ``ValueError`` where it is neither text nor link."""
+    tag, content = body[0], body[1]
+    text = content if tag == 0 else content[4] if tag == 1 and isinstance(content, list) else None
+    if not isinstance(text, str):
+        raise ValueError(f"a body is a text or a link, got {body!r}")  # noqa: TRY004 — one error for the caller
+    return text
+
+
+def _paths(path: list[tuple[str, str]], parts: list[list[Any]]) -> Iterator[tuple[str, str]]:
+    """Qid and text of what ``path`` leads to, as ids and names from the page on, and of all below it."""
+    yield "/".join(step for step, _ in path), " ".join(name for _, name in path)
+    for part in parts:
+        if part[0] == 0:
+            yield from _paths([*path, (part[2].decode("utf-8"), part[1])], part[3])
+
+
+def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+    """The items of a file of one of these kinds, numbered from 1; the header is none of them."""
+    with open_bytes(path) as file:
+        window, number = _Window(file), 1
+        try:
+            item = window.item()
+            headed = _is_header(item)
+            if headed:
+                _check_header(path, item, kinds)
+                if window.take() != _LIST:
+                    raise FormatError(path, None, "a list of items after the header")
+            else:
+                yield number, item
+                number += 1
+            while window.peek() not in ({_BREAK} if headed else {b""}):
+                yield number, window.item()
+                number += 1
+        except cbor2.CBORDecodeError as error:
+            raise FormatError(path, None, f"a whole CBOR item as item {number}", str(error)) from error
+
+
+def _is_header(item: object) -> bool:
+    return isinstance(item, list) and len(item) > 1 and item[0] == "CAR"
+
+
+def _check_header(path: str | Path, header: list[Any], kinds: tuple[int, ...]) -> None:
+    kind = header[1][0] if isinstance(header[1], list) and header[1] else None
+    if kind not in kinds:
+        wanted = " or ".join(KINDS[one] for one in kinds)
+        raise FormatError(
+            path, None, f"a TREC-CAR file of {wanted}", KINDS[kind] if kind in KINDS else str(header)
+        )
+
+
+class _Window:
+    """Decodes items from a part of the file that is in memory, and reads on where an item goes on.
+
+    A decoder reads ahead and seeks back, which a packed file cannot do.
+    """
+
+    def __init__(self, file: BinaryIO, size: int = 1 << 20) -> None:
+        self._file, self._size = file, size
+        self._bytes = io.BytesIO()
+
+    def item(self) -> Any:
+        """The next item; ``CBORDecodeEOF`` where the file ends before it does."""
+        while True:
+            place = self._bytes.tell()
+            try:
+                return cbor2.load(self._bytes)
+            except cbor2.CBORDecodeEOF:
+                if not self._read_on(place):
+                    raise
+
+    def peek(self) -> bytes:
+        """The next byte, left where it is; none at the end of the file."""
+        place = self._bytes.tell()
+        byte = self._bytes.read(1)
+        if byte:
+            self._bytes.seek(place)
+            return byte
+        return self.peek() if self._read_on(place) else b""
+
+    def take(self) -> bytes:
+        byte = self.peek()
+        self._bytes.seek(len(byte), io.SEEK_CUR)
+        return byte
+
+    def _read_on(self, place: int) -> bool:
+        self._bytes.seek(place)
+        rest = self._bytes.read()
+        more = self._file.read(max(self._size, len(rest)))  # at least doubled: no item is tried often
+        self._bytes = io.BytesIO(rest + more)
+        return bool(more)
+
+
+def kind_of(path: Path) -> int | None:
+    """What a CBOR file holds, by its header or else by its first item; none where it is not TREC-CAR's."""
+    try:
+        with open_bytes(path) as file:
+            item = _Window(file, 1 << 16).item()
+    except (FormatError, OSError, cbor2.CBORDecodeError):
+        return None
+    if _is_header(item):
+        kind = item[1][0] if isinstance(item[1], list) and item[1] else None
+        return kind if kind in KINDS else None
+    if not isinstance(item, list) or len(item) < 3 or item[0] != 0:
+        return None
+    return PARAGRAPHS if isinstance(item[1], bytes) else OUTLINES if isinstance(item[2], bytes) else None
