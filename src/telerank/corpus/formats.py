@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from telerank.corpus.antique import ANTIQUE
+from telerank.corpus.car_folder import TREC_CAR
 from telerank.corpus.collection import Format
+from telerank.corpus.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
+from telerank.corpus.squad import SQUAD
 
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (
+    ANTIQUE,
+    INSURANCEQA,
+    INSURANCEQA_TOKEN,
+    SQUAD,
+    TREC_CAR,
+)
