@@ -49,7 +49,7 @@ class ByLength(Stage):
             for ranking in batch:
                 yield Ranking.ranked(ranking.query, ranking.docnos, [len(docno) for docno in ranking.docnos])
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explain(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
         if docno not in DOCS:
             raise KeyError(docno)
         return Explanation(float(len(docno)), "letters of the name")

@@ -122,7 +122,7 @@ class Weighted(Stage):
     weight: float
 
     def __post_init__(self) -> None:
-        if not abs(self.weight) <= np.finfo(np.float32).max:
+        if not abs(self.weight) <= float(np.finfo(np.float32).max):
             raise ValueError(f"a weight must be a finite number, got {self.weight!r}")
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:

@@ -1,0 +1,136 @@
+"""Records and their invariants."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telerank.types import Answer, Doc, Explanation, Query, Ranking
+
+QUERY = Query("7", "black bear")
+DOCNOS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)
+SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0, 2.0])
+LISTS = st.dictionaries(DOCNOS, SCORES, max_size=12)
+
+
+def ranked(scores: dict[str, float]) -> Ranking:
+    return Ranking.ranked(QUERY, tuple(scores), list(scores.values()))
+
+
+@given(LISTS)
+def test_the_order_is_score_then_docno_both_descending(scores):
+    expected = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
+    assert list(ranked(scores)) == expected
+
+
+@given(LISTS, st.randoms())
+def test_the_order_does_not_depend_on_the_order_before(scores, random):
+    pairs = list(scores.items())
+    random.shuffle(pairs)
+    assert ranked(dict(pairs)) == ranked(scores)
+
+
+@given(LISTS)
+def test_what_is_ranked_keeps_the_invariants(scores):
+    found = ranked(scores)
+    assert Ranking(QUERY, found.docnos, found.scores) == found
+    assert found.scores.dtype == np.float32
+
+
+@given(LISTS, st.integers(0, 14))
+def test_a_cut_is_the_beginning(scores, k):
+    assert list(ranked(scores).cut(k)) == list(ranked(scores))[:k]
+
+
+@given(LISTS)
+def test_copies_are_equal_and_hash_alike(scores):
+    found = ranked(scores)
+    for again in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):
+        assert again == found
+        assert hash(again) == hash(found)
+
+
+def test_scores_that_differ_in_float64_alone_are_a_tie():
+    found = Ranking.ranked(QUERY, ("a", "b"), [1.0 + 1e-12, 1.0])
+    assert found.docnos == ("b", "a")
+
+
+def test_a_negative_zero_ties_with_zero():
+    assert Ranking.ranked(QUERY, ("a", "b"), [0.0, -0.0]).docnos == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("docnos", "scores", "message"),
+    [
+        (("a",), [1.0, 2.0], "query 7: 1 docnos but scores of shape"),
+        (("a",), 1.0, "query 7: 1 docnos but scores of shape"),
+        (("a", "b"), [1.0, 2.0], "'a' stands before 'b'"),
+        (("a", "b"), [1.0, 1.0], "'a' stands before 'b'"),
+        (("a",), [float("nan")], "not a finite float32"),
+        (("a",), [float("inf")], "not a finite float32"),
+        (("a",), [1e39], "not a finite float32"),
+        (("a", "a"), [2.0, 1.0], "a docno comes twice"),
+    ],
+)
+def test_a_list_that_breaks_an_invariant_is_refused(docnos, scores, message):
+    with pytest.raises(ValueError, match=message):
+        Ranking(QUERY, docnos, scores)
+
+
+@pytest.mark.parametrize(
+    ("docnos", "scores"), [(("a", "a"), [2.0, 1.0]), (("a",), [np.nan]), (("a", "b"), [1.0])]
+)
+def test_ranked_refuses_them_too(docnos, scores):
+    with pytest.raises(ValueError):
+        Ranking.ranked(QUERY, docnos, scores)
+
+
+def test_a_ranking_keeps_nothing_of_its_makers_array():
+    scores = np.array([2.0, 1.0], np.float32)
+    found = Ranking(QUERY, ("a", "b"), scores)
+    scores[0] = -1.0
+    assert list(found) == [("a", 2.0), ("b", 1.0)]
+    with pytest.raises(ValueError, match="read-only"):
+        found.scores[0] = 0.0
+
+
+def test_a_bare_query_is_a_ranking_of_no_documents():
+    assert len(Ranking(QUERY)) == 0
+    assert list(Ranking(QUERY)) == []
+
+
+def test_a_cut_below_nothing_is_refused():
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        Ranking(QUERY).cut(-1)
+
+
+def test_rankings_of_other_queries_documents_or_scores_differ():
+    one = Ranking(QUERY, ("a", "b"), [2.0, 1.0])
+    assert one != Ranking(Query("8", "black bear"), ("a", "b"), [2.0, 1.0])
+    assert one != Ranking(QUERY, ("a", "c"), [2.0, 1.0])
+    assert one != Ranking(QUERY, ("a", "b"), [2.0, 1.5])
+    assert one != "a ranking"
+
+
+def test_a_repr_shows_the_first_three():
+    found = Ranking(QUERY, ("a", "b", "c", "d"), [4.0, 3.0, 2.0, 1.0])
+    assert repr(found) == "Ranking('7', 4 documents: a: 4.0000, b: 3.0000, c: 2.0000 …)"
+
+
+def test_the_full_text_begins_with_the_title():
+    assert Doc("1", "attacks", "Bears").full_text == "Bears attacks"
+    assert Doc("1", "attacks").full_text == "attacks"
+
+
+def test_an_answer_ends_where_its_text_ends():
+    assert Answer("1", "d", "bear", 10).end == 14
+
+
+def test_an_explanation_is_an_indented_tree():
+    said = Explanation(3.0, "sum of", (Explanation(1.0, "bear"), Explanation(2.0, "attack")))
+    assert str(said) == "3  sum of\n  1  bear\n  2  attack"
