@@ -1,15 +1,23 @@
 """telerank: text ranking in stages, and the measuring of every stage."""
 
-from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from telerank.stage import Stage
+from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
+
+if TYPE_CHECKING:
+    from telerank.sparse.index import Index
 
 __version__ = "0.1.0"
 
 __all__ = ["Answer", "Doc", "Explanation", "Qrel", "Query", "Ranking", "Stage", "open"]
 
 
-def open(path):  # noqa: A001 — telerank.open reads as it should
-    """The index in the folder ``path``."""
+def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
+    """The index in a folder (see :class:`telerank.sparse.index.Index`)."""
     from telerank.sparse.index import Index
 
-    return Index.open(path)
+    return Index(folder)

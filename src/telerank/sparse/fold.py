@@ -1,0 +1,105 @@
+"""Folding runs into the inverted file of a segment: terms in order, each one's postings from run after run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from telerank.sparse.runs import Run
+from telerank.sparse.segment import ESCAPE
+from telerank.sparse.terms import write_terms
+from telerank.types import Progress, silent
+
+Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]
+"""Runs in the order of their rows, each with the number of its vocabulary; read twice."""
+
+
+def fold(
+    folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progress: Progress = silent
+) -> None:
+    """Write the inverted file (see :mod:`telerank.sparse.segment`).
+
+    Memory: the vocabularies, 30 bytes for each term, and one run at a time.
+    """
+    ordered, numbers = _united(vocabularies)
+    df, occurrences = np.zeros(len(ordered), np.int64), np.zeros(len(ordered), np.int64)
+    for vocabulary, run in runs():
+        _count(numbers[vocabulary][run.ids], run.counts, run.tfs, df, occurrences)
+    there = df > 0  # a term whose documents are all deleted goes
+    write_terms(folder, (term for term, kept in zip(ordered, there, strict=True) if kept))
+    new = np.cumsum(there) - 1
+    df = df[there]
+    offsets = np.concatenate(([0], np.cumsum(df)))
+    np.save(folder / "offsets.npy", offsets)
+    np.save(folder / "occurrences.npy", occurrences[there])
+    _write_postings(folder, offsets, ((new[numbers[v][run.ids]], run) for v, run in runs()), progress)
+
+
+def _united(vocabularies: Sequence[Sequence[str]]) -> tuple[list[str], list[npt.NDArray[np.int64]]]:
+    """All terms in order, and for each vocabulary the places of its terms among them."""
+    ordered = sorted(set().union(*vocabularies))
+    place = {term: i for i, term in enumerate(ordered)}
+    return ordered, [np.array([place[term] for term in terms], np.int64) for terms in vocabularies]
+
+
+def _write_postings(
+    folder: Path,
+    offsets: npt.NDArray[np.int64],
+    runs: Iterator[tuple[npt.NDArray[np.int64], Run]],
+    progress: Progress,
+) -> None:
+    postings, done = int(offsets[-1]), 0
+    rows = _created(folder / "rows.npy", np.int32, postings)
+    tfs = _created(folder / "tfs.npy", np.uint8, postings)
+    places, large = offsets[:-1].copy(), []
+    for ids, run in runs:
+        large.append(_append(ids, run.counts, run.rows, run.tfs, (places, rows, tfs)))
+        done += len(run.rows)
+        progress("folding", done, postings)
+    found = np.concatenate([np.empty((0, 2), np.int64), *large])
+    np.save(folder / "tfs.large.npy", found[np.argsort(found[:, 0])])
+    for mapped in (rows, tfs):
+        if isinstance(mapped, np.memmap):
+            mapped.flush()
+
+
+def _created(path: Path, kind: type[np.generic], size: int) -> npt.NDArray[Any]:
+    """A new array in a file; an empty one cannot be mapped."""
+    if not size:
+        np.save(path, np.empty(0, kind))
+        return np.empty(0, kind)
+    return np.lib.format.open_memmap(path, "w+", kind, (size,))
+
+
+@nb.njit(cache=True)
+def _count(ids: Any, counts: Any, tfs: Any, df: Any, occurrences: Any) -> None:
+    start = 0
+    for i in range(len(ids)):
+        df[ids[i]] += counts[i]
+        for j in range(start, start + counts[i]):
+            occurrences[ids[i]] += tfs[j]
+        start += counts[i]
+
+
+@nb.njit(cache=True)
+def _append(ids: Any, counts: Any, rows: Any, tfs: Any, into: Any) -> Any:
+    """Put a run's postings behind those of earlier runs; the places and values of large frequencies."""
+    places, all_rows, all_tfs = into
+    large = np.empty((np.sum(tfs >= ESCAPE), 2), np.int64)
+    start, found = 0, 0
+    for i in range(len(ids)):
+        place = places[ids[i]]
+        for j in range(counts[i]):
+            all_rows[place + j] = rows[start + j]
+            all_tfs[place + j] = min(tfs[start + j], ESCAPE)
+            if tfs[start + j] >= ESCAPE:
+                large[found, 0], large[found, 1] = place + j, tfs[start + j]
+                found += 1
+        places[ids[i]] = place + counts[i]
+        start += counts[i]
+    return large

@@ -1,0 +1,192 @@
+"""An index as its readers see it: open once, then searched under any model; it never changes under them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from telerank.errors import AnalyzerError
+from telerank.sparse import manifest as manifests
+from telerank.sparse.impacts import Impacts
+from telerank.sparse.manifest import Manifest
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.segment import Segment
+from telerank.sparse.similarities import (
+    BM25,
+    DFI,
+    DFR,
+    LMDirichlet,
+    LMJelinekMercer,
+    Similarity,
+    Statistics,
+    parse_model,
+)
+from telerank.text import Analyzer
+from telerank.types import Doc, Progress, silent
+
+_MODELS_KEPT = 4  # whose contributions stay in memory
+_TERMS_KEPT = 1 << 17
+
+
+class Term(NamedTuple):
+    """A term's numbers in the segments (-1: absent), and its frequencies in all of them together."""
+
+    numbers: tuple[int, ...]
+    df: int
+    cf: int
+
+
+class Index:
+    """The segments that a manifest names, as they were when it was opened.
+
+    Two are equal where folder and generation are; it pickles as its folder, and opens again as that is then.
+
+    Raises
+    ------
+    IndexFault
+        where there is no index.
+    IndexDamaged
+        naming the file that is missing or is not what was written.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        self.manifest = Manifest.read(self.folder)
+        self.analyzer = Analyzer.parse(self.manifest.analyzer)
+        for entry in self.manifest.segments:
+            manifests.check(self.folder, entry)
+        self.segments = tuple(
+            Segment(self.folder / "segments" / entry.name, entry.deleted) for entry in self.manifest.segments
+        )
+        self.docs = IndexDocs(self.segments)
+        self._terms: dict[str, Term] = {}
+        self._impacts: OrderedDict[Similarity, tuple[Impacts, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def statistics(self) -> Statistics:
+        """Of all segments; a deleted document counts until segments are merged."""
+        entries = self.manifest.segments
+        return Statistics(sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries))
+
+    def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
+        return SparseRetriever(self, BM25(k1, b))
+
+    def lm_dirichlet(self, mu: float = LMDirichlet.mu) -> SparseRetriever:
+        return SparseRetriever(self, LMDirichlet(mu))
+
+    def lm_jelinek_mercer(self, lambda_: float = LMJelinekMercer.lambda_) -> SparseRetriever:
+        return SparseRetriever(self, LMJelinekMercer(lambda_))
+
+    def dfr(self, model: DFR | None = None) -> SparseRetriever:
+        return SparseRetriever(self, model or DFR())
+
+    def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
+        return SparseRetriever(self, DFI(independence))
+
+    def retriever(self, model: Similarity | str) -> SparseRetriever:
+        """The retriever of a model, or of its text form: ``bm25(k1=0.9, b=0.4)``."""
+        return SparseRetriever(self, parse_model(model) if isinstance(model, str) else model)
+
+    def require(self, analyzer: Analyzer) -> None:
+        """Refuse an analyzer that is not the index's own.
+
+        Raises
+        ------
+        AnalyzerError
+            where queries would be analysed otherwise than the documents were.
+        """
+        if analyzer != self.analyzer:
+            raise AnalyzerError(f"{self.folder}: was built with the analyzer {self.analyzer}, not {analyzer}")
+
+    def verify(self, progress: Progress = silent) -> None:
+        """Read every file and compare its checksum; raises IndexDamaged, naming the file."""
+        for entry in self.manifest.segments:
+            manifests.verify(self.folder, entry, progress)
+
+    def term(self, term: str) -> Term:
+        found = self._terms.get(term)
+        if found is None:
+            if len(self._terms) >= _TERMS_KEPT:
+                self._terms = {}
+            numbers = tuple(segment.terms.number(term) for segment in self.segments)
+            there = [(s, n) for s, n in zip(self.segments, numbers, strict=True) if n >= 0]
+            df, cf = sum(s.df(n) for s, n in there), sum(int(s.occurrences[n]) for s, n in there)
+            found = self._terms[term] = Term(numbers, df, cf)
+        return found
+
+    def impacts(self, similarity: Similarity) -> tuple[Impacts, ...]:
+        """The contributions under a model, a segment each; the last few models' are kept."""
+        with self._lock:
+            kept = self._impacts.get(similarity)
+            if kept is None:
+                kept = tuple(Impacts(segment, similarity, self.statistics) for segment in self.segments)
+                self._impacts[similarity] = kept
+            self._impacts.move_to_end(similarity)
+            while len(self._impacts) > _MODELS_KEPT:
+                self._impacts.popitem(last=False)
+            return kept
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Index):
+            return NotImplemented
+        return self.folder == other.folder and self.manifest == other.manifest
+
+    def __hash__(self) -> int:
+        return hash((self.folder, self.manifest.generation))
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.folder)!r})"
+
+    def __reduce__(self) -> tuple[type[Index], tuple[Path]]:
+        return Index, (self.folder,)
+
+
+class IndexDocs:
+    """The documents of an index by docno, deleted ones not among them."""
+
+    def __init__(self, segments: tuple[Segment, ...]) -> None:
+        self._segments = segments
+
+    def place(self, docno: str) -> tuple[int, int]:
+        """The segment's number and the row of a docno.
+
+        Raises
+        ------
+        KeyError
+            where there is no such document.
+        """
+        for number, segment in enumerate(self._segments):
+            try:
+                row = segment.docnos.row(docno)
+            except KeyError:
+                continue
+            if not segment.is_deleted(row):
+                return number, row
+        raise KeyError(docno)
+
+    def __getitem__(self, docno: str) -> Doc:
+        number, row = self.place(docno)
+        return self._segments[number].docs.get_row(row)
+
+    def __contains__(self, docno: str) -> bool:
+        try:
+            self.place(docno)
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[Doc]:
+        for segment in self._segments:
+            for row, doc in enumerate(segment.docs):
+                if not segment.is_deleted(row):
+                    yield doc
+
+    def __len__(self) -> int:
+        return sum(len(segment) - int(segment.deleted.sum()) for segment in self._segments)

@@ -1,0 +1,233 @@
+"""The loops of sparse search: which documents of a segment have the highest sums of contributions.
+
+A contribution is a whole number of steps of 2^-20 (:data:`STEP`), so that sums are exact in any order: what
+:func:`pruned` finds is, to the bit, what :func:`exhaustive` finds. A candidate is one unsigned 64-bit *key*:
+its score in steps, rounded as float32 rounds it, above the place of its docno among all docnos; the order of
+keys is the order of :class:`telerank.types.Ranking`.
+
+:func:`pruned` is block-max pruning (Mallia, Suel, Tonellotto 2024) on an inverted file: documents in blocks of
+128, for each term and block the largest contribution. The blocks of the highest bounds give a threshold, then the
+other blocks whose bound reaches it are walked in their order; a block's sums stay in the nearest cache.
+
+Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+STEP = 2.0**-20
+BLOCK_BITS = 7
+BLOCK = 1 << BLOCK_BITS
+LARGEST_SUM = 2**31 - 2**8  # sums are int32; float32 rounds up by at most 2^7 there
+MOST_TERMS = 64  # of a query that is pruned
+_BUCKETS = 256
+
+Array = Any  # numba takes arrays of any of its types
+
+
+@nb.njit(nogil=True, cache=True)
+def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array) -> int:
+    """Put the keys of the best documents into ``work``'s keys, unordered; how many there are.
+
+    query: terms (T,), weights (T,); postings: offsets, rows (P,), values (P,); tables: slot of each term or -1,
+    pointers (F, B + 1), largest (F, B); ranks: rank (N,), deleted (N,) or (0,);
+    work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B) of -1, keys (at least 2 k).
+    """
+    terms, weights = query
+    bound, first, keys = work[2], work[3], work[4]
+    _bounds(terms, weights, postings, tables, bound, first)
+    threshold, count = np.int64(1), 0
+    floor = _floor_of_best(bound, k + 64)
+    for best in (True, False):
+        for block in range(len(bound)):
+            if bound[block] < (floor if best else threshold):
+                continue
+            _add_block(block, terms, weights, postings, tables, first, work[0])
+            count, threshold = _collect(block, ranks, k, count, threshold, work)
+            if best:
+                bound[block] = 0
+        if best and count > k:
+            threshold = max(threshold, _at_least(_select(keys, count, k)))
+            count = k
+    _forget(terms, postings, tables, first)
+    if count > k:
+        _select(keys, count, k)
+        count = k
+    return count
+
+
+@nb.njit(nogil=True, cache=True)
+def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
+    """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
+    terms, weights = query
+    offsets, rows, values = postings
+    rank, deleted = ranks
+    sums = np.full(len(rank), -1, np.int64)
+    for t in range(len(terms)):
+        for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
+            sums[rows[i]] = max(sums[rows[i]], 0) + np.int64(values[i]) * weights[t]
+    keys = np.empty(len(sums), np.uint64)
+    count = 0
+    for row in range(len(sums)):
+        if sums[row] >= 0 and not (len(deleted) and deleted[row]):
+            keys[count] = _key(sums[row], rank[row])
+            count += 1
+    if count > k:
+        _select(keys, count, k)
+        count = k
+    return keys[:count]
+
+
+@nb.njit(nogil=True, cache=True)
+def block_table(offset: int, rows: Array, values: Array, pointers: Array, largest: Array) -> None:
+    """Fill one term's row of the tables: where its postings of each block begin, and the largest value there."""
+    block = -1
+    for i in range(len(rows)):
+        while block < rows[i] >> BLOCK_BITS:
+            block += 1
+            pointers[block] = offset + i
+        largest[block] = max(largest[block], values[i])
+    while block < len(largest):
+        block += 1
+        pointers[block] = offset + len(rows)
+
+
+@nb.njit(nogil=True, cache=True)
+def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
+    """What a document of each block can reach at most; for terms without tables also where they stand."""
+    offsets, rows, values = postings
+    slots, _, largest = tables
+    bound[:] = 0
+    for t in range(len(terms)):
+        slot, weight = slots[terms[t]], np.int32(weights[t])
+        if slot >= 0:
+            row = largest[slot]
+            for block in range(len(bound)):
+                bound[block] += row[block] * weight
+            continue
+        last, most = -1, np.int32(0)
+        for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
+            block, value = rows[i] >> BLOCK_BITS, values[i] * weight
+            if block != last:
+                first[t, block] = i
+                bound[block] += value
+                last, most = block, value
+            elif value > most:
+                bound[block] += value - most
+                most = value
+
+
+@nb.njit(nogil=True, cache=True)
+def _floor_of_best(bound: Array, wanted: int) -> int:
+    """A bound that about ``wanted`` blocks reach, at least 1."""
+    highest = 0
+    for block in range(len(bound)):
+        highest = max(highest, bound[block])
+    shift = 0
+    while highest >> shift >= _BUCKETS:
+        shift += 1
+    counts = np.zeros(_BUCKETS, np.int64)
+    for block in range(len(bound)):
+        counts[bound[block] >> shift] += 1
+    bucket, total = _BUCKETS - 1, counts[_BUCKETS - 1]
+    while bucket > 0 and total + counts[bucket - 1] <= wanted:
+        bucket -= 1
+        total += counts[bucket]
+    return max(bucket << shift, 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def _add_block(
+    block: int, terms: Array, weights: Array, postings: Array, tables: Array, first: Array, sums: Array
+) -> None:
+    """Add the contributions of a block's postings to the sums of its documents."""
+    offsets, rows, values = postings
+    slots, pointers, _ = tables
+    for t in range(len(terms)):
+        slot, weight = slots[terms[t]], np.int32(weights[t])
+        if slot >= 0:
+            for i in range(pointers[slot, block], pointers[slot, block + 1]):
+                sums[rows[i] & (BLOCK - 1)] += values[i] * weight
+        elif first[t, block] >= 0:
+            i, end = first[t, block], offsets[terms[t] + 1]
+            while i < end and rows[i] >> BLOCK_BITS == block:
+                sums[rows[i] & (BLOCK - 1)] += values[i] * weight
+                i += 1
+
+
+@nb.njit(nogil=True, cache=True)
+def _collect(block: int, ranks: Array, k: int, count: int, threshold: int, work: Array) -> tuple[int, int]:
+    """Turn the sums that reach the threshold into keys, raising it when the keys are full; clear the sums."""
+    sums, flags, _, _, keys = work
+    rank, deleted = ranks
+    least = np.int32(threshold)
+    for place in range(BLOCK):
+        flags[place] = sums[place] >= least
+    words = flags.view(np.uint64)
+    for word in range(BLOCK >> 3):
+        if words[word] == 0:  # eight documents at a time: most blocks have a handful above the threshold
+            continue
+        for place in range(word << 3, (word << 3) + 8):
+            row = (block << BLOCK_BITS) + place
+            if not flags[place] or (len(deleted) and deleted[row]):
+                continue
+            keys[count] = _key(np.int64(sums[place]), rank[row])
+            count += 1
+            if count == len(keys):
+                threshold = max(threshold, _at_least(_select(keys, count, k)))
+                count = k
+    sums[:] = 0
+    return count, threshold
+
+
+@nb.njit(nogil=True, cache=True)
+def _forget(terms: Array, postings: Array, tables: Array, first: Array) -> None:
+    """Undo what :func:`_bounds` wrote into ``first``."""
+    offsets, rows, _ = postings
+    for t in range(len(terms)):
+        if tables[0][terms[t]] < 0:
+            for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
+                first[t, rows[i] >> BLOCK_BITS] = -1
+
+
+@nb.njit(nogil=True, cache=True)
+def _key(steps: int, rank: int) -> int:
+    """The key of a sum: ties of float32 scores are ties of keys, broken by docno."""
+    return (np.uint64(np.int64(np.float32(steps))) << np.uint64(32)) | np.uint64(rank)
+
+
+@nb.njit(nogil=True, cache=True)
+def _at_least(key: int) -> int:
+    """The smallest sum whose key may still reach this one: half a unit of float32 below its score."""
+    steps = np.int64(key >> np.uint64(32))
+    return max(steps - (steps >> 24) - 1, 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def _select(keys: Array, count: int, k: int) -> int:
+    """Move the ``k`` largest of the first ``count`` keys to the front (Hoare); the smallest of them."""
+    low, high, wanted = 0, count - 1, k - 1
+    while low < high:
+        first, middle, last = keys[low], keys[(low + high) >> 1], keys[high]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        i, j = low, high
+        while i <= j:
+            while keys[i] > pivot:
+                i += 1
+            while keys[j] < pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if wanted <= j:
+            high = j
+        elif wanted >= i:
+            low = i
+        else:
+            break
+    return keys[wanted]

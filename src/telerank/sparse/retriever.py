@@ -1,0 +1,113 @@
+"""The sparse first stage: an index searched under one model."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from telerank.sparse.similarities import Similarity
+from telerank.stage import Stage
+from telerank.types import Explanation, Query, Ranking
+
+if TYPE_CHECKING:
+    from telerank.sparse.index import Index
+
+_BATCH = 16  # queries given to a thread at a time
+
+
+@dataclass(frozen=True)
+class SparseRetriever(Stage):
+    """Ranks the documents that hold at least one term of the query; ``depth`` None keeps all of them.
+
+    A term that the query repeats counts as often as it stands there. With ``threads`` more than one the stage
+    looks ahead, 16 queries a thread, and answers in the queries' order; rankings are the same.
+    """
+
+    index: Index
+    similarity: Similarity
+    depth: int | None = None
+    threads: int = 1
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        queries = (ranking.query for ranking in stream)
+        if self.threads == 1:
+            return map(self._rank, queries)
+        return self._threaded(queries)
+
+    def limit(self, k: int) -> SparseRetriever:
+        return replace(self, depth=k if self.depth is None else min(self.depth, k))
+
+    def explain(self, query: Query, docno: str) -> Explanation:
+        """Each term's contribution to the score; they sum to it exactly."""
+        segment_number, row = self.index.docs.place(docno)
+        segment = self.index.segments[segment_number]
+        impacts = self.index.impacts(self.similarity)[segment_number]
+        parts, total = [], 0.0
+        for text, weight in _counted(self.index.analyzer(query.text)).items():
+            term = self.index.term(text)
+            number = term.numbers[segment_number]
+            posting = segment.posting(number, row) if number >= 0 else None
+            if posting is None:
+                parts.append(Explanation(0.0, f"{text!r}: not in the document (df {term.df})"))
+                continue
+            impacts.prepare(number, term.df, term.cf)
+            value = impacts.contribution(number, posting) * weight
+            tf = int(segment.frequencies(number)[posting - int(segment.offsets[number])])
+            times = f", {weight} times in the query" if weight > 1 else ""
+            parts.append(Explanation(value, f"{text!r}: tf {tf}, df {term.df}, cf {term.cf}{times}"))
+            total += value
+        what = f"{self.similarity!r} of a document of {segment.lengths[row]} terms"
+        return Explanation(float(np.float32(total)), what, tuple(parts))
+
+    def _rank(self, query: Query) -> Ranking:
+        weights = _counted(self.index.analyzer(query.text))
+        terms = [self.index.term(text) for text in weights]
+        lists = []
+        for number, impacts in enumerate(self.index.impacts(self.similarity)):
+            there = [(t, w) for t, w in zip(terms, weights.values(), strict=True) if t.numbers[number] >= 0]
+            if not there:
+                continue
+            for term, _ in there:
+                impacts.prepare(term.numbers[number], term.df, term.cf)
+            numbers = [term.numbers[number] for term, _ in there]
+            depth = len(impacts.segment) if self.depth is None else min(self.depth, len(impacts.segment))
+            rows, scores = impacts.best(numbers, [weight for _, weight in there], depth)
+            lists.append(Ranking.presorted(query, tuple(impacts.segment.docnos.take(rows)), scores))
+        return _merged(query, lists, self.depth)
+
+    def _threaded(self, queries: Iterator[Query]) -> Iterator[Ranking]:
+        def rank_all(batch: Sequence[Query]) -> list[Ranking]:
+            return [self._rank(query) for query in batch]
+
+        batches = iter(lambda: list(islice(queries, _BATCH)), [])
+        running: deque[Future[list[Ranking]]] = deque()
+        with ThreadPoolExecutor(self.threads) as pool:
+            for batch in batches:
+                running.append(pool.submit(rank_all, batch))
+                if len(running) > self.threads:
+                    yield from running.popleft().result()
+            while running:
+                yield from running.popleft().result()
+
+
+def _counted(terms: list[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for term in terms:
+        counts[term] = counts.get(term, 0) + 1
+    return counts
+
+
+def _merged(query: Query, lists: list[Ranking], depth: int | None) -> Ranking:
+    """One ranking of the segments' rankings."""
+    if len(lists) == 1:
+        return lists[0]
+    docnos = [docno for ranking in lists for docno in ranking.docnos]
+    scores = np.concatenate([ranking.scores for ranking in lists]) if lists else np.empty(0, np.float32)
+    ranking = Ranking.ranked(query, docnos, scores)
+    return ranking if depth is None else ranking.cut(depth)
