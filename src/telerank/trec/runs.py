@@ -14,7 +14,7 @@ from telerank.trec.files import check_id, numbered_bytes, open_text
 from telerank.types import Query, Ranking
 
 _COLUMNS = "6 columns: qid Q0 docno rank score tag"
-_LARGEST = float(np.finfo(np.float32).max)
+_TOO_LARGE = 2.0**128 - 2.0**103  # from here on a number rounds to an infinite float32
 _Row = tuple[int, bytes, bytes, float]
 
 
@@ -82,7 +82,7 @@ def _score(path: str | Path, number: int, text: bytes) -> float:
         score = float(text)
     except ValueError:
         score = math.nan
-    if not abs(score) <= _LARGEST or b"_" in text:  # Python reads 1_0 as 10; C does not
+    if not abs(score) < _TOO_LARGE or b"_" in text:  # Python reads 1_0 as 10; C does not
         raise FormatError(path, number, "a score that is a finite float32", text.decode(errors="replace"))
     return score
 

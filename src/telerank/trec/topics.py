@@ -19,11 +19,13 @@ _Numbered: TypeAlias = Iterator[tuple[int, Query]]
 
 _ID_KEYS = ("_id", "qid", "id", "query_id")
 _TEXT_KEYS = ("text", "query", "title", "question")
-_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)([^<>]*)>")
+_TAG = re.compile(r"<([/?!]?)([A-Za-z][\w-]*)([^<>]*)>")
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);")
 _NUMBER = re.compile(r"""\bnumber\s*=\s*["']?\s*([^"'\s>]+)""")
 _LABEL = re.compile(r"^(?:Number|Topic|Description|Narrative)\s*:\s*")
 _SAME = {"query": "title", "description": "desc", "question": "desc", "narrative": "narr"}
+_OTHER = ("num", "title", "desc", "narr", "head", "dom", "smry", "con", "fac", "nat", "time", "def")
+_FIELDS = _SAME | {name: name for name in _OTHER}  # any other tag is mark-up within a field
 
 
 def read_topics(path: str | Path, field: str | None = None, *, format: str | None = None) -> Iterator[Query]:  # noqa: A002
@@ -164,26 +166,33 @@ def _clean(text: str) -> str:
 
 
 def _topics(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each topic's first line and its raw fields; a tag ends the field before it."""
+    """Each topic's first line and its raw fields; a field ends at its end tag or at the next field."""
     begun, name, fields = 0, "", dict[str, str]()
     for number, line in lines:
-        place = 0
-        for tag in _TAG.finditer(f"{line}\n"):
-            fields[name] = fields.get(name, "") + line[place : tag.start()]
-            place = tag.end()
-            ends, name = bool(tag[1]), _SAME.get(tag[2].lower(), tag[2].lower())
-            if name not in {"top", "topic"}:
-                name = "" if ends else name
-                continue
-            if ends != bool(begun):
-                what = "<top> before </top>" if ends else f"</top> for the topic of line {begun}"
-                raise FormatError(path, number, what, line)
-            if ends:
-                yield begun, {key: text for key, text in fields.items() if key}
-            begun, name, fields = (0 if ends else number), "", _attributes(tag[3])
-        fields[name] = fields.get(name, "") + line[place:] + "\n"
+        for ends, tag, attributes, text in _pieces(line):
+            if tag in {"top", "topic"}:
+                if ends != bool(begun):
+                    what = "<top> before </top>" if ends else f"</top> for the topic of line {begun}"
+                    raise FormatError(path, number, what, line)
+                if ends:
+                    yield begun, fields
+                begun, name, fields = (0 if ends else number), "", _attributes(attributes)
+            elif tag in _FIELDS:
+                name = "" if ends else _FIELDS[tag]
+            if not begun and text.strip():
+                raise FormatError(path, number, "no text outside of <top> and </top>", text.strip())
+            fields[name] = f"{fields.get(name, '')} {text}"
     if begun:
         raise FormatError(path, begun, "</top> for the topic that begins here, before the file ends")
+
+
+def _pieces(line: str) -> Iterator[tuple[bool, str, str, str]]:
+    """The text of a line, cut before each tag: is it an end tag, its name, its attributes, what follows."""
+    tags = list(_TAG.finditer(line))
+    starts = [tag.start() for tag in tags] + [len(line)]
+    yield False, "", "", line[: starts[0]]
+    for tag, end in zip(tags, starts[1:], strict=True):
+        yield tag[1] == "/", tag[2].lower(), tag[3], line[tag.end() : end]
 
 
 def _attributes(text: str) -> dict[str, str]:

@@ -1,0 +1,541 @@
+"""Runs, qrels and topics: round trips, real files, and what is said of files that are wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import lzma
+import os
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telerank.errors import FormatError
+from telerank.trec import (
+    load_qrels,
+    numbered_lines,
+    open_text,
+    read_qrels,
+    read_run,
+    read_topics,
+    write_qrels,
+    write_run,
+    write_topics,
+)
+from telerank.types import Qrel, Query, Ranking
+
+IDS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n\r\v\f\0"), min_size=1, max_size=5
+).filter(lambda name: name[0] != "\ufeff")
+SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0])
+RUNS = st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=6), max_size=4).map(
+    lambda run: [
+        Ranking.ranked(Query(qid, ""), tuple(found), list(found.values())) for qid, found in run.items()
+    ]
+)
+
+
+def written(tmp_path, text: str | bytes, name: str = "file"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def refusal(read, path) -> str:
+    with pytest.raises(FormatError) as caught:
+        list(read(path))
+    return str(caught.value).replace(f"{path.parent}/", "")
+
+
+# runs
+
+
+@given(RUNS, st.sampled_from(["run", "run.gz", "run.xz"]))
+def test_a_run_is_read_back_as_it_was(tmp_path_factory, rankings, name):
+    path = tmp_path_factory.mktemp("run") / name
+    write_run(path, rankings)
+    assert list(read_run(path)) == rankings
+
+
+@given(RUNS)
+def test_the_scores_of_a_run_fall_in_trec_evals_order(tmp_path_factory, rankings):
+    path = tmp_path_factory.mktemp("run") / "run"
+    write_run(path, rankings)
+    rows = [line.split() for line in path.read_bytes().splitlines() if line]
+    keys = [(row[0], np.float32(float(row[4])), row[2]) for row in rows]
+    for one, other in itertools.pairwise(keys):
+        assert one[0] != other[0] or one[1:] > other[1:]
+
+
+def test_a_run_has_six_columns_and_ranks_from_one(tmp_path):
+    path = tmp_path / "run"
+    write_run(path, [Ranking(Query("7", "bears"), ("b", "a"), [0.1, 0.1])], tag="bm25")
+    assert path.read_text() == "7 Q0 b 1 0.100000001 bm25\n7 Q0 a 2 0.100000001 bm25\n"
+
+
+def test_a_run_is_ordered_by_score_and_docno_whatever_its_ranks(tmp_path):
+    path = written(tmp_path, "1 Q0 a 1 0.5 t\n1 Q0 c 9 7 t\n1\tQ0\tb  2 0.5 t\n2 Q0 a 1 1e-3 t\n")
+    first, second = read_run(path)
+    assert list(first) == [("c", 7.0), ("b", 0.5), ("a", 0.5)]
+    assert (second.query, second.docnos) == (Query("2", ""), ("a",))
+
+
+def test_scores_that_are_one_float32_are_a_tie(tmp_path):
+    path = written(tmp_path, "1 Q0 a 1 1.00000000001 t\n1 Q0 b 2 1.0 t\n")
+    assert next(read_run(path)).docnos == ("b", "a")
+
+
+def test_blank_lines_a_byte_order_mark_and_crlf_are_accepted(tmp_path):
+    path = written(tmp_path, "\ufeff\r\n1 Q0 a 1 2 t\r\n\n  \n1 Q0 b 2 1 t")
+    assert list(next(read_run(path))) == [("a", 2.0), ("b", 1.0)]
+
+
+def test_ids_may_hold_unicode_blanks(tmp_path):
+    path = written(tmp_path, "1 Q0 a\u00a0b\u2028c 1 2 t\n")
+    assert next(read_run(path)).docnos == ("a\u00a0b\u2028c",)
+
+
+def test_a_run_is_read_as_it_streams(tmp_path):
+    path = written(tmp_path, "1 Q0 a 1 2 t\n2 Q0 a 1 2 t\nnonsense\n")
+    run = read_run(path)
+    assert next(run).query.qid == "1"
+    with pytest.raises(FormatError, match="file:3: expected 6 columns"):
+        next(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 Q0 a 1 2\n", "file:1: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2'"),
+        (
+            "\n1 Q0 a 1 2 t x\n",
+            "file:2: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2 t x'",
+        ),
+        ("1 Q0 a 1 high t\n", "file:1: expected a score that is a finite float32, got 'high'"),
+        ("1 Q0 a 1 nan t\n", "file:1: expected a score that is a finite float32, got 'nan'"),
+        ("1 Q0 a 1 -inf t\n", "file:1: expected a score that is a finite float32, got '-inf'"),
+        ("1 Q0 a 1 1e39 t\n", "file:1: expected a score that is a finite float32, got '1e39'"),
+        ("1 Q0 a 1 1_0 t\n", "file:1: expected a score that is a finite float32, got '1_0'"),
+        (
+            "1 Q0 a 1 2 t\n1 Q0 b 1 2 t\n1 Q0 a 3 1 t\n",
+            "file:3: expected document a once for query 1, as on line 1",
+        ),
+        (
+            "1 Q0 a 1 2 t\n2 Q0 a 1 2 t\n1 Q0 b 2 1 t\n",
+            "file:3: expected the lines of query 1 to stand together from line 1",
+        ),
+        (
+            "1 Q0 a\0b 1 2 t\n",
+            "file:1: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a\\x00b 1 2 t'",
+        ),
+        (
+            b"1 Q0 a 1 2 t\n2 Q0 \xe9 1 2 t\n",
+            "file:2: expected ids in UTF-8 in this line and those of its query",
+        ),
+    ],
+)
+def test_a_run_that_is_wrong_is_refused_by_line(tmp_path, text, said):
+    assert refusal(read_run, written(tmp_path, text)) == said
+
+
+@pytest.mark.parametrize("docno", ["", "a b", "a\tb", "a\nb", "a\0b", "\ufeffa"])
+def test_ids_that_could_not_be_read_back_are_not_written(tmp_path, docno):
+    with pytest.raises(FormatError, match="run: expected a docno that is not empty and holds no blank"):
+        write_run(tmp_path / "run", [Ranking(Query("1", ""), (docno,), [1.0])])
+    with pytest.raises(FormatError, match="qrels: expected a docno that is not empty and holds no blank"):
+        write_qrels(tmp_path / "qrels", [Qrel("1", docno, 1)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_is_not_written_twice(tmp_path):
+    with pytest.raises(ValueError, match="run: query 1 comes twice"):
+        write_run(tmp_path / "run", [Ranking(Query("1", ""), ("a",), [1.0])] * 2)
+
+
+# qrels
+
+
+QRELS = st.dictionaries(IDS, st.dictionaries(IDS, st.integers(-2, 4), min_size=1, max_size=5), max_size=5)
+
+
+@given(QRELS)
+def test_qrels_are_read_back_as_they_were(tmp_path_factory, qrels):
+    path = tmp_path_factory.mktemp("qrels") / "qrels.gz"
+    write_qrels(path, qrels)
+    flat = list(read_qrels(path))
+    assert load_qrels(flat) == qrels
+    write_qrels(path, flat)
+    assert list(read_qrels(path)) == flat
+
+
+def test_trec_beir_and_ms_marco_qrels_say_the_same(tmp_path):
+    trec = written(tmp_path, "1 0 a 2\n1 0 b -1\n", "trec")
+    beir = written(tmp_path, "query-id\tcorpus-id\tscore\r\n1\ta\t2\r\n1\tb\t-1\r\n", "beir")
+    marco = written(tmp_path, "1\t0\ta\t2\n1\t0\tb\t-1\n", "marco")
+    assert list(read_qrels(trec)) == [Qrel("1", "a", 2), Qrel("1", "b", -1)]
+    assert list(read_qrels(beir)) == list(read_qrels(marco)) == list(read_qrels(trec))
+
+
+def test_a_judgment_repeated_alike_counts_once(tmp_path):
+    path = written(tmp_path, "1 0 a 1\n1 0 a 1\n")
+    assert list(read_qrels(path)) == [Qrel("1", "a", 1)] * 2
+    assert load_qrels(read_qrels(path)) == {"1": {"a": 1}}
+
+
+def test_two_grades_of_one_document_are_refused_wherever_they_come_from():
+    with pytest.raises(
+        FormatError, match="qrels: expected one grade for document a of query 1, 1 as before, got '2'"
+    ):
+        load_qrels([Qrel("1", "a", 1), Qrel("1", "a", 2)])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "1 0 a\n",
+            "file:1: expected 4 columns: qid iteration docno grade (or BEIR's header: query-id corpus-id score), got '1 0 a'",
+        ),
+        (
+            "1 0 a 1\n1 0 b\n",
+            "file:2: expected 4 columns: qid iteration docno grade (or BEIR's header: query-id corpus-id score), got '1 0 b'",
+        ),
+        (
+            "query-id\tcorpus-id\tscore\n1 a 1\n",
+            "file:2: expected 3 columns with tabs between: query-id corpus-id score, got '1 a 1'",
+        ),
+        (
+            "query-id\tcorpus-id\tscore\n1\ta b\t1\n",
+            "file:2: expected a docno that is not empty and holds no blank, got 'a b'",
+        ),
+        (
+            "query-id\tcorpus-id\tscore\n\ta\t1\n",
+            "file:2: expected a qid that is not empty and holds no blank, got ''",
+        ),
+        ("1 0 a 1.5\n", "file:1: expected a grade that is a whole number, got '1.5'"),
+        ("1 0 a 1_0\n", "file:1: expected a grade that is a whole number, got '1_0'"),
+        ("1 0 a 1\n1 0 a 2\n", "file:2: expected one grade for document a of query 1, 1 as before, got '2'"),
+        (b"1 0 \xff 1\n", "file:1: expected ids in UTF-8, got \"b'1 0 \\\\xff 1'\""),
+    ],
+)
+def test_qrels_that_are_wrong_are_refused_by_line(tmp_path, text, said):
+    assert refusal(read_qrels, written(tmp_path, text)) == said
+
+
+# topics
+
+TSV_TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), max_size=8)
+
+
+@given(st.dictionaries(IDS, TSV_TEXTS, max_size=5))
+def test_topics_are_read_back_as_they_were_from_tabs(tmp_path_factory, topics):
+    path = tmp_path_factory.mktemp("topics") / "topics.tsv"
+    queries = [Query(*pair) for pair in topics.items()]
+    write_topics(path, queries)
+    assert list(read_topics(path, format="tsv")) == queries
+
+
+@given(st.dictionaries(IDS, st.text(st.characters(), max_size=8), max_size=5))
+def test_topics_are_read_back_as_they_were_from_json(tmp_path_factory, topics):
+    path = tmp_path_factory.mktemp("topics") / "topics.jsonl.gz"
+    queries = [Query(*pair) for pair in topics.items()]
+    write_topics(path, queries)
+    assert list(read_topics(path)) == queries
+
+
+SGML = """<top>
+<num> Number: 301
+<title> Topic: International Organized
+Crime &amp; AT&T
+
+<desc> Description:
+Identify <i>the</i> <b>organizations</b> of
+Europe.
+
+<narr> Narrative:
+None.
+</top>
+
+<top><num>302</num><title>Poliomyelitis</title><desc></desc><narr>x</narr></top>
+"""
+
+
+def test_trec_topics_have_fields_to_choose_from(tmp_path):
+    path = written(tmp_path, SGML)
+    assert [*read_topics(path)] == [
+        Query("301", "International Organized Crime & AT&T"),
+        Query("302", "Poliomyelitis"),
+    ]
+    assert [query.text for query in read_topics(path, "desc")] == [
+        "Identify the organizations of Europe.",
+        "",
+    ]
+    assert [query.text for query in read_topics(path, "title+narr")] == [
+        "International Organized Crime & AT&T None.",
+        "Poliomyelitis x",
+    ]
+
+
+def test_later_trec_topics_are_read(tmp_path):
+    path = written(
+        tmp_path,
+        """<?xml version="1.0"?>
+<topics task="COVIDSearch" batch="1">
+  <topic number="1">
+    <query>coronavirus origin</query>
+    <question>what is the origin of COVID-19</question>
+    <narrative>seeking information</narrative>
+  </topic>
+  <topic number='2' type="faceted"><query>x &lt; y</query><description>d</description></topic>
+</topics>
+""",
+    )
+    assert [*read_topics(path)] == [Query("1", "coronavirus origin"), Query("2", "x < y")]
+    assert [query.text for query in read_topics(path, "desc")] == ["what is the origin of COVID-19", "d"]
+
+
+def test_json_topics_name_their_keys_in_several_ways(tmp_path):
+    lines = '{"_id": "a", "text": "one"}\n{"qid": 2, "query": "two"}\n{"id": "c", "title": "three", "body": "four"}\n'
+    path = written(tmp_path, lines)
+    assert [*read_topics(path)] == [Query("a", "one"), Query("2", "two"), Query("c", "three")]
+    last = written(tmp_path, lines.splitlines()[-1], "last")
+    assert [*read_topics(last, "title+body")] == [Query("c", "three four")]
+
+
+def test_the_text_after_a_tab_is_kept_as_it_stands(tmp_path):
+    path = written(tmp_path, "\ufeff2\t Androgen receptor define \r\n3\t\r\n")
+    assert [*read_topics(path)] == [Query("2", " Androgen receptor define "), Query("3", "")]
+
+
+def test_an_outline_path_is_a_topic(tmp_path):
+    path = written(tmp_path, "enwiki:Green%20tea/Brewing%20%26%20serving\n")
+    assert [*read_topics(path)] == [
+        Query("enwiki:Green%20tea/Brewing%20%26%20serving", "Green tea Brewing & serving")
+    ]
+
+
+def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
+    path = written(tmp_path, "\n")
+    assert [*read_topics(path)] == [*read_qrels(path)] == [*read_run(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "what is this\n",
+            "file:1: expected topics: <top>, {…}, a qid and a tab, or an outline path, got 'what is this'",
+        ),
+        ("1\tone\n2 two\n", "file:2: expected 2 columns with a tab between: qid text, got '2 two'"),
+        ("1\tone\ttwo\n", "file:1: expected 2 columns with a tab between: qid text, got '1\\tone\\ttwo'"),
+        ("1\tone\n\n1\ttwo\n", "file:3: expected query 1 once, as on line 1"),
+        ("a b\tone\n", "file:1: expected a qid that is not empty and holds no blank, got 'a b'"),
+        ('{"_id": "1", "text": "x"}\n[]\n', "file:2: expected a JSON object, got '[]'"),
+        ('{"_id": "1", "text": 3}\n', "file:1: expected a text as text or query or title or question, got"),
+        ('{"_id": true, "text": "x"}\n', "file:1: expected a qid as _id or qid or id or query_id, got"),
+        ('{"text": "x"}\n', "file:1: expected a qid as _id or qid or id or query_id, got"),
+        (
+            '{"_id": "1"\n',
+            "file:1: expected a JSON object (Expecting ',' delimiter: line 1 column 12 (char 11)), got",
+        ),
+        (
+            "<top>\n<num>1\n<title>x\n",
+            "file:1: expected </top> for the topic that begins here, before the file ends",
+        ),
+        ("<top>\n<num>1\n<top>\n", "file:3: expected </top> for the topic of line 1, got '<top>'"),
+        ("</top>\n", "file:1: expected <top> before </top>, got '</top>'"),
+        (
+            "<top>\n<num>1<title>x</top>\ny <top>\n",
+            "file:3: expected no text outside of <top> and </top>, got 'y'",
+        ),
+        ("<top>\n<num>1\n</top>\n", "file:1: expected a <title> in the topic that begins here"),
+        ("<top>\n<title>x\n</top>\n", "file:1: expected a <num> in the topic that begins here"),
+        (
+            "<top>\n<num>\n<title>x\n</top>\n",
+            "file:1: expected a qid that is not empty and holds no blank, got ''",
+        ),
+        (b"1\tcaf\xe9\n", "file:1: expected text in utf-8, got"),
+    ],
+)
+def test_topics_that_are_wrong_are_refused_by_line(tmp_path, text, said):
+    assert refusal(read_topics, written(tmp_path, text)).startswith(said)
+
+
+def test_a_format_that_is_not_known_and_a_field_where_there_are_none_are_errors(tmp_path):
+    path = written(tmp_path, "1\tone\n")
+    with pytest.raises(ValueError, match="one of trec, tsv, jsonl, car, got 'xml'"):
+        list(read_topics(path, format="xml"))
+    with pytest.raises(ValueError, match="in the format tsv have no fields, got field='desc'"):
+        list(read_topics(path, "desc"))
+
+
+def test_a_text_that_tabs_would_cut_is_not_written(tmp_path):
+    with pytest.raises(FormatError, match=r"expected a text for query 1 without tabs and line ends"):
+        write_topics(tmp_path / "topics.tsv", [Query("1", "one\ttwo")])
+    assert list(tmp_path.iterdir()) == []
+
+
+# files
+
+
+@pytest.mark.parametrize(
+    ("name", "unpack"), [("f", bytes), ("f.gz", gzip.decompress), ("f.xz", lzma.decompress)]
+)
+def test_the_name_says_how_a_file_is_packed(tmp_path, name, unpack):
+    with open_text(tmp_path / name, "w") as file:
+        file.write("é\r\nb")
+    assert unpack((tmp_path / name).read_bytes()) == b"\xc3\xa9\r\nb"
+    with open_text(tmp_path / name) as file:
+        assert list(file) == ["é\r\n", "b"]
+    assert list(numbered_lines(tmp_path / name)) == [(1, "é"), (2, "b")]
+
+
+def test_the_same_text_gives_the_same_bytes(tmp_path):
+    for name in ("one.gz", "two.gz"):
+        with open_text(tmp_path / name, "w") as file:
+            file.write("bear")
+    assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
+
+
+def test_other_encodings_are_read_and_written(tmp_path):
+    with open_text(tmp_path / "f", "w", "latin-1") as file:
+        file.write("é")
+    assert (tmp_path / "f").read_bytes() == b"\xe9"
+    assert list(numbered_lines(tmp_path / "f", "latin-1")) == [(1, "é")]
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path):
+    path = written(tmp_path, "before")
+    with pytest.raises(ZeroDivisionError), open_text(path, "w") as file:
+        file.write(f"after {1 / 0}")
+    with pytest.raises(UnicodeEncodeError), open_text(path, "w") as file:
+        file.write("\ud800")
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_goes_through_a_link_to_what_it_names(tmp_path):
+    target = written(tmp_path, "before")
+    (tmp_path / "link").symlink_to(target)
+    with open_text(tmp_path / "link", "w") as file:
+        file.write("after")
+    assert (tmp_path / "link").is_symlink()
+    assert target.read_text() == "after"
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
+    path = tmp_path / "none" / "run"
+    with pytest.raises(FileNotFoundError) as caught, open_text(path, "w"):
+        pass
+    assert caught.value.filename == str(path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_an_error():
+    with pytest.raises(OSError, match="No space left"), open_text("/dev/full", "w") as file:
+        file.write("x" * 100_000)
+    with pytest.raises(OSError, match="No space left"), open_text("/dev/full", "w") as file:
+        file.write("x")
+
+
+def test_a_device_is_written_not_replaced():
+    with open_text(os.devnull, "w") as file:
+        file.write("x")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["f.gz", "f.xz"])
+def test_a_packed_file_that_is_cut_is_an_error_that_names_it(tmp_path, name):
+    with open_text(tmp_path / name, "w") as file:
+        file.write("1 Q0 a 1 2 t\n" * 1000)
+    cut = written(tmp_path, (tmp_path / name).read_bytes()[:-6], f"cut-{name}")
+    assert refusal(read_run, cut).startswith(f"cut-{name}: expected a whole .{name[2:]} file")
+    plain = written(tmp_path, "plain text", f"plain-{name}")
+    assert refusal(numbered_lines, plain).startswith(f"plain-{name}: expected a whole .{name[2:]} file")
+
+
+def test_text_that_is_not_in_its_encoding_is_an_error_that_names_the_file(tmp_path):
+    path = written(tmp_path, b"caf\xe9")
+    with pytest.raises(FormatError, match="file: expected text in utf-8"), open_text(path) as file:
+        file.read()
+
+
+def test_a_dash_is_standard_input_and_output(monkeypatch, capfdbinary):
+    stdin = io.TextIOWrapper(io.BytesIO(b"1 Q0 a 1 2 t\r\n"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    rankings = list(read_run("-"))
+    write_run("-", rankings)
+    write_qrels("-", [Qrel("1", "é", 1)])
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == "1 Q0 a 1 2 telerank\n1 0 é 1\n".encode()
+    with open_text("-") as file:
+        assert file.read() == ""
+    assert not stdin.closed
+    assert not sys.stdout.closed
+
+
+# real files
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "count", "queries", "first"),
+    [
+        ("topics-qrels/qrels.robust04.txt.gz", 311_410, 249, Qrel("301", "FBIS3-10082", 1)),
+        ("topics-qrels/qrels.msmarco-passage.dev-subset.txt.gz", 7_437, 6_980, Qrel("300674", "7067032", 1)),
+        ("topics-qrels/qrels.msmarco-doc.dev.txt.gz", 5_193, 5_193, Qrel("2", "D1650436", 1)),
+        ("topics-qrels/qrels.dl19-passage.txt.gz", 9_260, 43, Qrel("19335", "1017759", 0)),
+        ("topics-qrels/qrels.dl20-passage.txt.gz", 11_386, 54, Qrel("23849", "1020327", 2)),
+        ("topics-qrels/qrels.dl19-doc.txt.gz", 16_258, 43, Qrel("19335", "D1035833", 0)),
+        ("topics-qrels/qrels.car17v2.0.benchmarkY1test.txt.gz", 6_192, 2_254, None),
+        ("scifact/qrels/test.tsv", 339, 300, Qrel("1", "31715818", 1)),
+        ("dila/qrels/test.tsv", 1_388, 1_388, None),
+        ("msmarco-slice/qrels.train.tsv", 12_677, 11_992, Qrel("100", "3837260", 1)),
+        ("cranfield/cranqrel.trec.txt", 1_837, 225, Qrel("1", "184", 1)),
+        ("vaswani/qrels", 2_083, 93, Qrel("1", "1239", 1)),
+    ],
+)
+def test_real_qrels_are_read_whole(data, name, count, queries, first):
+    qrels = list(read_qrels(data / name))
+    assert (len(qrels), len(load_qrels(qrels))) == (count, queries)
+    assert first is None or qrels[0] == first
+
+
+@pytest.mark.data
+def test_the_last_qrel_of_robust04_is_read(data):
+    *_, last = read_qrels(data / "topics-qrels/qrels.robust04.txt.gz")
+    assert last == Qrel("700", "LA123090-0137", 0)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "count", "first", "last"),
+    [
+        ("topics-qrels/topics.robust04.txt.gz", 250, Query("301", "International Organized Crime"), Query("700", "gasoline tax U.S.")),
+        ("topics-qrels/topics.msmarco-passage.dev-subset.txt.gz", 6_980, Query("1048585", "what is paula deen's brother"), Query("1048565", "who plays sebastian michaelis")),
+        ("topics-qrels/topics.dl19-passage.txt.gz", 43, Query("156493", "do goldfish grow"), Query("146187", "difference between a mcdouble and a double cheeseburger")),
+        ("topics-qrels/topics.dl20.txt.gz", 200, Query("1030303", "who is aziz hashim"), Query("132622", "definition of attempted arson")),
+        ("topics-qrels/topics.car17v2.0.benchmarkY1test.txt.gz", 2_254, Query("enwiki:Aftertaste", "Aftertaste"), Query("enwiki:Yellowstone%20National%20Park/Recreation", "Yellowstone National Park Recreation")),
+        ("scifact/queries.jsonl", 1_109, Query("0", "0-dimensional biomaterials lack inductive properties."), Query("1407", "β1/Ketel is able to bind microtubules.")),
+        ("cranfield/cran.qry.xml", 225, Query("1", "what similarity laws must be obeyed when constructing aeroelastic models of heated high speed aircraft ."), Query("365", "what design factors can be used to control lift-drag ratios at mach numbers above 5 .")),
+        ("vaswani/query-text.trec", 93, Query("1", "MEASUREMENT OF DIELECTRIC CONSTANT OF LIQUIDS BY THE USE OF MICROWAVE TECHNIQUES"), Query("93", "HIGH FREQUENCY OSCILLATORS USING TRANSISTORS THEORETICAL TREATMENT AND PRACTICAL CIRCUIT DETAILS")),
+    ],
+)  # fmt: skip
+def test_real_topics_are_read_whole(data, name, count, first, last):
+    queries = list(read_topics(data / name))
+    assert (len(queries), queries[0], queries[-1]) == (count, first, last)
+
+
+@pytest.mark.data
+def test_every_topic_of_robust04_has_its_three_fields(data):
+    path = data / "topics-qrels/topics.robust04.txt.gz"
+    for field in ("title", "desc", "narr", "title+desc"):
+        assert all(query.text for query in read_topics(path, field))
+    first = next(read_topics(path, "desc")).text
+    assert first.startswith("Identify organizations that participate in international criminal activity, the")
