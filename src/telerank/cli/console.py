@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.progress import TaskID
 
 from telerank.errors import TelerankError
 from telerank.types import Progress
@@ -29,19 +30,21 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """Bars on standard error for whatever takes longer than two seconds; one bar for each name."""
-    columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    bars = Bars(*columns, console=err, transient=True)
-    tasks: dict[str, object] = {}
+def progress(of: int | None = None) -> Iterator[Progress]:
+    """Bars on standard error for whatever takes longer than two seconds; one bar for each name.
+
+    ``of`` is the total of what is told without one.
+    """
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    bars = Bars(*shown, MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True)
+    tasks: dict[str, TaskID] = {}
     began = time.monotonic()
 
     def tell(what: str, done: int, total: int | None) -> None:
+        whole = of if total is None else total
         if what not in tasks:
-            tasks[what] = bars.add_task(what, total=total)
-        bars.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type]
+            tasks[what] = bars.add_task(what, total=whole)
+        bars.update(tasks[what], completed=done, total=whole)
         if not bars.live.is_started and time.monotonic() - began > _PATIENCE:
             bars.start()
 

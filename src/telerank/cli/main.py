@@ -9,7 +9,9 @@ import typer
 from rich.markup import escape
 
 from telerank.cli import console
+from telerank.cli import index as index_commands
 from telerank.cli.analyze_text import analyze_text
+from telerank.cli.search import search
 
 app = typer.Typer(
     name="telerank",
@@ -41,3 +43,5 @@ def _root(
 
 
 app.command()(analyze_text)
+app.add_typer(index_commands.app, name="index")
+app.command()(search)

@@ -1,9 +1,10 @@
 """Building one segment from a stream of documents, in bounded memory and on all cores.
 
 The stream is cut into stretches of 8 M characters. A stretch is analysed and inverted into a run
-(:mod:`telerank.sparse.runs`) by one of the working processes, while this one reads on and writes the texts; at the
-end the runs are folded (:mod:`telerank.sparse.fold`). Memory, whatever the size of the corpus: some 200 MB for
-each process besides its vocabulary (about 150 bytes a distinct term), and the sorting of the docnos.
+(:mod:`telerank.sparse.runs`) by one of the working processes, while this one reads on and writes the
+texts; at the end the runs are folded (:mod:`telerank.sparse.fold`). Memory, whatever the size of the
+corpus: some 200 MB for each process besides its vocabulary (about 150 bytes a distinct term), and the
+sorting of the docnos.
 """
 
 from __future__ import annotations

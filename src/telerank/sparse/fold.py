@@ -1,4 +1,4 @@
-"""Folding runs into the inverted file of a segment: terms in order, each one's postings from run after run."""
+"""Folding runs into a segment's inverted file: terms in order, the postings of each from run after run."""
 
 from __future__ import annotations
 

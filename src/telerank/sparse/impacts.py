@@ -1,4 +1,4 @@
-"""What one similarity makes of a segment's postings: contributions in fixed point, made when first asked for."""
+"""What one similarity makes of a segment's postings: fixed-point contributions, made when asked for."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Impacts:
         return rows, (ordered >> np.uint64(32)).astype(np.float32) * np.float32(kernel.STEP)
 
     def _best_of_large(self, terms: Sequence[int], weights: Sequence[int], k: int) -> Found:
-        """For sums beyond 2^31 steps (a score of 2,048): every posting in int64."""
+        """Sums beyond 2^31 steps (a score of 2,048): every posting in int64."""
         sums, holds = np.zeros(len(self.segment), np.int64), np.zeros(len(self.segment), np.bool_)
         for term, weight in zip(terms, weights, strict=True):
             start, end = self.segment.offsets[term], self.segment.offsets[term + 1]
@@ -104,7 +104,7 @@ class Impacts:
         return rows[order], scores[order]
 
     def _work(self, k: int) -> tuple[npt.NDArray[Any], ...]:
-        """This thread's sums, flags, bounds, first places and keys (see :func:`kernel.pruned`)."""
+        """Sums, flags, bounds, first places and keys of this thread (see :func:`kernel.pruned`)."""
         kept = getattr(self._memory, "work", None)
         if kept is None:
             blocks = self.segment.blocks

@@ -5,9 +5,10 @@ A contribution is a whole number of steps of 2^-20 (:data:`STEP`), so that sums 
 its score in steps, rounded as float32 rounds it, above the place of its docno among all docnos; the order of
 keys is the order of :class:`telerank.types.Ranking`.
 
-:func:`pruned` is block-max pruning (Mallia, Suel, Tonellotto 2024) on an inverted file: documents in blocks of
-128, for each term and block the largest contribution. The blocks of the highest bounds give a threshold, then the
-other blocks whose bound reaches it are walked in their order; a block's sums stay in the nearest cache.
+:func:`pruned` is block-max pruning (Mallia, Suel, Tonellotto 2024) on an inverted file: documents in
+blocks of 128, for each term and block the largest contribution. The blocks of the highest bounds give a
+threshold, then the other blocks whose bound reaches it are walked in their order; a block's sums stay in
+the nearest cache.
 
 Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables.
 """
@@ -30,11 +31,11 @@ Array = Any  # numba takes arrays of any of its types
 
 
 @nb.njit(nogil=True, cache=True)
-def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array) -> int:
+def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array) -> Any:
     """Put the keys of the best documents into ``work``'s keys, unordered; how many there are.
 
-    query: terms (T,), weights (T,); postings: offsets, rows (P,), values (P,); tables: slot of each term or -1,
-    pointers (F, B + 1), largest (F, B); ranks: rank (N,), deleted (N,) or (0,);
+    query: terms (T,), weights (T,); postings: offsets, rows (P,), values (P,); tables: slot of each term
+    or -1, pointers (F, B + 1), largest (F, B); ranks: rank (N,), deleted (N,) or (0,);
     work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B) of -1, keys (at least 2 k).
     """
     terms, weights = query
@@ -84,7 +85,7 @@ def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
 
 @nb.njit(nogil=True, cache=True)
 def block_table(offset: int, rows: Array, values: Array, pointers: Array, largest: Array) -> None:
-    """Fill one term's row of the tables: where its postings of each block begin, and the largest value there."""
+    """Fill one term's row of the tables: where each block's postings begin, and the largest value there."""
     block = -1
     for i in range(len(rows)):
         while block < rows[i] >> BLOCK_BITS:
@@ -122,7 +123,7 @@ def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound:
 
 
 @nb.njit(nogil=True, cache=True)
-def _floor_of_best(bound: Array, wanted: int) -> int:
+def _floor_of_best(bound: Array, wanted: int) -> Any:
     """A bound that about ``wanted`` blocks reach, at least 1."""
     highest = 0
     for block in range(len(bound)):
@@ -195,20 +196,20 @@ def _forget(terms: Array, postings: Array, tables: Array, first: Array) -> None:
 
 
 @nb.njit(nogil=True, cache=True)
-def _key(steps: int, rank: int) -> int:
+def _key(steps: int, rank: int) -> Any:
     """The key of a sum: ties of float32 scores are ties of keys, broken by docno."""
     return (np.uint64(np.int64(np.float32(steps))) << np.uint64(32)) | np.uint64(rank)
 
 
 @nb.njit(nogil=True, cache=True)
-def _at_least(key: int) -> int:
+def _at_least(key: int) -> Any:
     """The smallest sum whose key may still reach this one: half a unit of float32 below its score."""
     steps = np.int64(key >> np.uint64(32))
     return max(steps - (steps >> 24) - 1, 1)
 
 
 @nb.njit(nogil=True, cache=True)
-def _select(keys: Array, count: int, k: int) -> int:
+def _select(keys: Array, count: int, k: int) -> Any:
     """Move the ``k`` largest of the first ``count`` keys to the front (Hoare); the smallest of them."""
     low, high, wanted = 0, count - 1, k - 1
     while low < high:

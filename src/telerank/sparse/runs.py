@@ -1,4 +1,4 @@
-"""Runs: the postings of a stretch of documents, inverted in memory and put to disk, before they are folded."""
+"""Runs: the postings of a stretch of documents, inverted in memory and kept on disk until they are folded."""
 
 from __future__ import annotations
 

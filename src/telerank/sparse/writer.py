@@ -1,7 +1,7 @@
 """Writing an index: new segments, marks of deletion, merging; each change is committed whole or not at all.
 
-A change is written beside what is there and becomes the index when ``manifest.json`` is replaced. Whatever kills
-a writer leaves the index as it was; what it had begun is swept away by the next writer.
+A change is written beside what is there and becomes the index when ``manifest.json`` is replaced.
+Whatever kills a writer leaves the index as it was; the next writer sweeps away what it had begun.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class IndexWriter:
         Raises
         ------
         DocumentError
-            where there is no document, one cannot be stored, or (without ``update``) a docno is there already.
+            where there is no document, one cannot be stored, or (not updating) a docno is there already.
         """
         analyzer = Analyzer.parse(self.manifest.analyzer)
         with self._new_segment() as new:

@@ -1,0 +1,183 @@
+"""``telerank index``: build an index, add to it, delete from it, merge, check and describe it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from typer.core import TyperGroup
+
+from telerank.cli import console
+from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, IndexArgument
+
+_BUILD = "build"
+
+
+class _BuildByDefault(TyperGroup):
+    """``telerank index COLLECTION INDEX`` is ``telerank index build COLLECTION INDEX``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [_BUILD, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_BuildByDefault, no_args_is_help=True, rich_markup_mode="markdown")
+
+Workers = Annotated[
+    int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: every core.")
+]
+
+
+@app.callback()
+def index() -> None:
+    """Build an index (`build` may be left out), add to it, delete, merge, verify.
+
+    Example: `telerank index ../shared/data/scifact idx --analyzer english`
+    """
+
+
+@app.command(_BUILD)
+def build(
+    collection: CollectionArgument,
+    index: IndexArgument,
+    *,
+    analyzer: Annotated[
+        str,
+        typer.Option(
+            "--analyzer", "-a", help="`none`, `standard`, `english`, `french`, or steps joined by `|`."
+        ),
+    ] = "standard",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index that is there.")] = False,
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    workers: Workers = None,
+) -> None:
+    """Index the documents of a collection.
+
+    Example: `telerank index build ../shared/data/dila idx-fr --analyzer french`
+    """
+    from telerank.corpus.collection import open_collection
+    from telerank.sparse.writer import build_index
+
+    opened = open_collection(collection, format=format, encoding=encoding)
+    began = time.perf_counter()
+    with console.progress(of=opened.size) as progress:
+        built = build_index(
+            opened.docs(), index, analyzer=analyzer, overwrite=overwrite, workers=workers, progress=progress
+        )
+    seconds = time.perf_counter() - began
+    rate = f"{seconds:.1f} s, {len(built) / seconds:,.0f} a second"
+    console.err.print(f"indexed {len(built):,} documents of {opened.name} into {index} ({rate})")
+
+
+@app.command()
+def add(
+    collection: CollectionArgument,
+    index: IndexArgument,
+    *,
+    update: Annotated[bool, typer.Option("--update", help="Replace documents of the same docno.")] = False,
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    workers: Workers = None,
+) -> None:
+    """Add the documents of a collection to an index, as a new segment.
+
+    Example: `telerank index add new.jsonl idx --update`
+    """
+    from telerank.corpus.collection import open_collection
+    from telerank.sparse.writer import IndexWriter
+
+    opened = open_collection(collection, format=format, encoding=encoding)
+    with IndexWriter(index, workers=workers) as writer, console.progress(of=opened.size) as progress:
+        added = writer.add(opened.docs(), update=update, progress=progress)
+    console.err.print(f"added {added:,} documents of {opened.name} to {index}")
+
+
+@app.command()
+def delete(
+    index: IndexArgument,
+    docnos: Annotated[
+        list[str], typer.Argument(metavar="DOCNO...", help="Docnos, or `-` for standard input.")
+    ],
+) -> None:
+    """Mark documents as deleted.
+
+    Example: `telerank index delete idx 4983 5836`
+    """
+    from telerank.sparse.writer import IndexWriter
+
+    wanted = [docno for given in docnos for docno in (sys.stdin.read().split() if given == "-" else [given])]
+    with IndexWriter(index) as writer:
+        deleted = writer.delete(wanted)
+    console.err.print(f"deleted {deleted:,} documents from {index}")
+
+
+@app.command()
+def merge(index: IndexArgument) -> None:
+    """Fold all segments into one and drop what is deleted.
+
+    Example: `telerank index merge idx`
+    """
+    from telerank.sparse.writer import IndexWriter
+
+    with IndexWriter(index) as writer, console.progress() as progress:
+        writer.merge(progress)
+    console.err.print(f"merged {index}")
+
+
+@app.command()
+def verify(index: IndexArgument) -> None:
+    """Read every file of an index and compare its checksum; exit status 2 where one is damaged.
+
+    Example: `telerank index verify idx`
+    """
+    import telerank
+
+    opened = telerank.open(index)
+    with console.progress() as progress:
+        opened.verify(progress)
+    files = sum(len(entry.files) for entry in opened.manifest.segments)
+    console.err.print(f"{index}: {files} files are as they were written")
+
+
+@app.command()
+def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
+    """Describe an index: analyzer, counts, segments, sizes.
+
+    Example: `telerank index info idx --json`
+    """
+    import telerank
+
+    opened = telerank.open(index)
+    facts = _facts(opened)
+    if as_json:
+        print(json.dumps(facts | {"segments": [asdict(s) for s in opened.manifest.segments]}))  # noqa: T201
+        return
+    table = Table(show_header=False)
+    for name, value in facts.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    console.out.print(table)
+
+
+def _facts(opened: Any) -> dict[str, object]:
+    entries = opened.manifest.segments
+    files = [(name, part.bytes) for entry in entries for name, part in entry.files.items()]
+    return {
+        "folder": str(Path(opened.folder)),
+        "analyzer": opened.manifest.analyzer,
+        "documents": len(opened),
+        "deleted, not yet merged": sum(entry.deletions for entry in entries),
+        "documents with a term": opened.statistics.documents,
+        "terms in all": opened.statistics.tokens,
+        "average length": round(opened.statistics.average_length, 2),
+        "segments": len(entries),
+        "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
+        "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
+    }

@@ -1,0 +1,20 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+CollectionArgument = Annotated[
+    str, typer.Argument(metavar="COLLECTION", help="A folder, a file, or an ir_datasets id.")
+]
+IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="The collection's format, where it is not recognised.")
+]
+Encoding = Annotated[str, typer.Option("--encoding", help="Of the collection's texts.")]
+Split = Annotated[
+    str | None, typer.Option("--split", help="Which queries and qrels; default: the only split.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]

@@ -1,0 +1,189 @@
+"""``telerank search``: a run over the queries of a collection, or the answer to one query."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from telerank.cli import console
+from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, Split
+from telerank.errors import CollectionError
+
+if TYPE_CHECKING:
+    from telerank.sparse.index import Index
+    from telerank.stage import Stage
+    from telerank.types import Query, Ranking
+
+_FIRST, _ALL = 10, 1000  # default depths: of what a person reads, of a run
+_SNIPPET = 200  # characters of a document that are shown
+
+
+def search(
+    index: IndexArgument,
+    collection: Annotated[
+        str | None,
+        typer.Argument(metavar="[COLLECTION]", help="Whose queries: a folder, a file, an ir_datasets id."),
+    ] = None,
+    *,
+    query: Annotated[
+        str | None,
+        typer.Option("--query", "-q", help="One query, answered for reading; `-`: standard input's lines."),
+    ] = None,
+    topics: Annotated[
+        str | None,
+        typer.Option("--topics", help="A file of queries: TREC, TSV or JSONL; `-`: standard input."),
+    ] = None,
+    split: Split = None,
+    model: Annotated[
+        str,
+        typer.Option("--model", "-m", help="`bm25(k1=0.9, b=0.4)`, `lm_dirichlet(mu=1000)`, `dfr`, `dfi`, …"),
+    ] = "bm25",
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", "-k", min=1, help="Documents a query; default: 1000, 10 with --query."),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The run's file (.gz packs it); `-`: standard output.")
+    ] = "-",
+    analyzer: Annotated[
+        str | None, typer.Option("--analyzer", "-a", help="Refuse an index that was built with another.")
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", "-j", min=1, help="Threads that answer queries.")] = 1,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="With --query: each term's contribution.")
+    ] = False,
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Search an index.
+
+    A run: `telerank search idx ../shared/data/scifact --split test --model "bm25(k1=0.9, b=0.4)" -o bm25.run`
+
+    One query: `telerank search idx --query "does aspirin prevent cancer" -k 5`
+    """
+    from dataclasses import replace
+
+    import telerank
+    from telerank.text import Analyzer
+
+    if (collection is not None) + (query is not None) + (topics is not None) != 1:
+        raise CollectionError("search: give one of a COLLECTION, --query or --topics")
+    opened = telerank.open(index)
+    if analyzer is not None:
+        opened.require(Analyzer.parse(analyzer))
+    stage = replace(opened.retriever(model), threads=threads) % (depth or (_ALL if query is None else _FIRST))
+    if query is not None:
+        for text in sys.stdin if query == "-" else [query]:
+            _answer(opened, stage, text.strip(), explain=explain, as_json=as_json)
+        return
+    queries, source = _queries(collection, topics, split, format, encoding)
+    settings = {"index": _identity(opened), "queries": source, "stage": _described(stage), "split": split}
+    _write(stage, queries, output, settings, as_json=as_json)
+
+
+def _queries(
+    collection: str | None, topics: str | None, split: str | None, format_: str | None, encoding: str
+) -> tuple[list[Query], str]:
+    from telerank.corpus.collection import open_collection
+    from telerank.trec import read_topics
+
+    if topics is not None:
+        return list(read_topics(topics, format=format_)), topics
+    opened = open_collection(collection or "", format=format_, encoding=encoding)
+    return list(opened.split_queries(split)), opened.name
+
+
+def _write(
+    stage: Stage, queries: list[Query], output: str, settings: dict[str, Any], *, as_json: bool
+) -> None:
+    """Write the run, and beside it (``.json``) what made it."""
+    from telerank.trec import write_run
+
+    empty: list[str] = []
+    with console.progress() as progress:
+
+        def counted(rankings: Iterable[Ranking]) -> Iterator[Ranking]:
+            for number, ranking in enumerate(rankings, 1):
+                if not len(ranking):
+                    empty.append(ranking.query.qid)
+                progress("searching", number, len(queries))
+                yield ranking
+
+        rankings = counted(stage.run(queries))
+        if as_json:
+            for ranking in rankings:
+                print(json.dumps({"qid": ranking.query.qid, "ranking": list(ranking)}, ensure_ascii=False))  # noqa: T201
+        else:
+            write_run(output, rankings)
+    if output != "-" and not as_json:
+        record = json.dumps({**settings, "versions": _versions()}, indent=1, ensure_ascii=False)
+        Path(f"{output}.json").write_text(record + "\n", encoding="utf-8")
+        console.err.print(
+            f"{len(queries):,} queries searched; run in {output}, its settings in {output}.json"
+        )
+    if empty:
+        more = " …" if len(empty) > 5 else ""
+        console.err.print(f"{len(empty)} queries found nothing: {escape(', '.join(empty[:5]))}{more}")
+
+
+def _answer(opened: Index, stage: Stage, text: str, *, explain: bool, as_json: bool) -> None:
+    ranking = stage.search(text)
+    if as_json:
+        print(json.dumps(_record(opened, stage, ranking, explain=explain), ensure_ascii=False))  # noqa: T201
+        return
+    table = Table(title=escape(text), title_justify="left")
+    for name, side in (("rank", "right"), ("score", "right"), ("docno", "left"), ("document", "left")):
+        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    for rank, (docno, score) in enumerate(ranking, 1):
+        doc = opened.docs[docno]
+        title = f"[bold]{escape(doc.title)}[/] " if doc.title else ""
+        table.add_row(str(rank), f"{score:.4f}", escape(docno), title + escape(_snippet(doc.text)))
+    console.out.print(table if len(ranking) else f"nothing found for {escape(repr(text))}")
+    if explain:
+        for docno in ranking.docnos:
+            console.out.print(f"[bold]{escape(docno)}[/]\n{escape(str(stage.explain(ranking.query, docno)))}")
+
+
+def _record(opened: Index, stage: Stage, ranking: Ranking, *, explain: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    found = []
+    for rank, (docno, score) in enumerate(ranking, 1):
+        one: dict[str, Any] = {"rank": rank, "score": score, **asdict(opened.docs[docno])}
+        if explain:
+            one["explanation"] = asdict(stage.explain(ranking.query, docno))
+        found.append(one)
+    return {"query": ranking.query.text, "ranking": found}
+
+
+def _snippet(text: str) -> str:
+    words = " ".join(chain.from_iterable(line.split() for line in text[: 4 * _SNIPPET].splitlines()))
+    return words if len(words) <= _SNIPPET else f"{words[:_SNIPPET]}…"
+
+
+def _identity(opened: Index) -> dict[str, Any]:
+    crc = [{name: part.crc32 for name, part in entry.files.items()} for entry in opened.manifest.segments]
+    return {"folder": str(opened.folder), "analyzer": str(opened.analyzer), "crc32": crc}
+
+
+def _described(stage: Any) -> dict[str, Any]:
+    return {"model": repr(stage.similarity), "depth": stage.depth}
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib.metadata import version
+
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("telerank", "numpy", "numba")},
+    }
