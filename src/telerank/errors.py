@@ -5,6 +5,7 @@
     TelerankError
     ├── FormatError        a file says what its format does not allow (names file, line, what was expected)
     ├── CollectionError    a collection cannot be found, recognised, or lacks what was asked of it
+    ├── MeasureError       a measure's name does not parse, or it cannot be computed as asked
     ├── ModelError         a model's text form does not parse, or a parameter is out of range
     ├── AnalyzerError      an analyzer's text form does not parse, or is not the index's own
     ├── DocumentError      a document that cannot be stored (empty or blank docno, a docno twice)
@@ -40,6 +41,10 @@ class CollectionError(TelerankError):
     pass
 
 
+class MeasureError(TelerankError):
+    pass
+
+
 class ModelError(TelerankError):
     pass
 
@@ -56,11 +61,11 @@ class IndexFault(TelerankError):  # noqa: N818 — IndexError is Python’s own
     pass
 
 
-class IndexLocked(IndexFault):  # noqa: N818 — the name says what is the case
+class IndexLocked(IndexFault):
     pass
 
 
-class IndexDamaged(IndexFault):  # noqa: N818
+class IndexDamaged(IndexFault):
     pass
 
 
