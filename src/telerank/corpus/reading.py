@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import numbered_bytes, open_bytes
 
+WHOLE = "all"
+"""The name of the one split of a collection that names none."""
 PACKED = (".gz", ".xz")
+_AFFIXES = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)|\.(?:txt|tsv|trec|xml|jsonl)$")
 _BOM = b"\xef\xbb\xbf"
 _COMPRESS = (".z", ".0z", ".1z", ".2z")
 
@@ -58,11 +62,16 @@ def check_packing(path: Path) -> None:
     CollectionError
         where the name ends in ``.Z``, ``.z``, ``.0z``, ``.1z`` or ``.2z``.
     """
-    if path.suffix.lower() in _COMPRESS:
+    if is_compressed(path):
         raise CollectionError(
             f"{path}: packed by compress (LZW), which is not read here; "
             f"unpack the folder once: gzip -d -r -S {path.suffix} {path.parent}"
         )
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the name says that ``compress`` packed the file."""
+    return path.suffix.lower() in _COMPRESS
 
 
 def plain_name(path: Path) -> str:
@@ -74,6 +83,27 @@ def find(folder: Path, name: str) -> Path | None:
     """The file ``name`` of a folder, plain or packed, or none."""
     places = (folder / f"{name}{extension}" for extension in ("", *PACKED))
     return next((place for place in places if place.is_file()), None)
+
+
+def by_split(files: list[Path]) -> dict[str, Path]:
+    """Topics or qrels files by split: a single one is ``all``, several are what their names tell.
+
+    So ``topics.dl20.txt.gz`` is the split ``dl20``.
+
+    Raises
+    ------
+    CollectionError
+        where two files tell the same.
+    """
+    found: dict[str, Path] = {}
+    for file in files:
+        split = WHOLE if len(files) == 1 else _AFFIXES.sub("", plain_name(file)) or WHOLE
+        if split in found:
+            raise CollectionError(
+                f"{file}: a second file for the split {split!r}, beside {found[split].name}"
+            )
+        found[split] = file
+    return found
 
 
 def beginning(path: Path, size: int = 4096) -> str:
