@@ -20,7 +20,8 @@ from telerank.types import Query
 
 
 def _recognises(path: Path) -> bool:
-    return path.is_dir() and find(path, "corpus.jsonl") is not None
+    made_here = path / "ranking-set.json"  # .ranking_set reads more of such a folder
+    return path.is_dir() and find(path, "corpus.jsonl") is not None and not made_here.exists()
 
 
 def _open(path: Path, encoding: str) -> Collection:

@@ -12,6 +12,7 @@ from telerank.corpus.folder import FOLDER
 from telerank.corpus.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.corpus.jsonl import JSONL
 from telerank.corpus.msmarco import MSMARCO
+from telerank.corpus.ranking_set import RANKING_SET
 from telerank.corpus.squad import SQUAD
 from telerank.corpus.topics_qrels import TOPICS
 from telerank.corpus.trec_sgml import TREC
@@ -27,6 +28,7 @@ FORMATS: tuple[Format, ...] = (
     JSONL,
     MSMARCO,
     PASSAGES,
+    RANKING_SET,
     SQUAD,
     TOPICS,
     TREC,

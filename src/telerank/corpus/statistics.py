@@ -1,0 +1,282 @@
+"""What a set is like: the analyses of the Piaf report's section 5.3.
+
+Question words (its table 3), lengths of questions and documents (figures 7 and 8), lengths of the
+inputs that a cross-encoder would read (table 4) and the balance of classes (figure 9).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from types import MappingProxyType
+from typing import TypeAlias
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.qa import WORDS, normal_form
+from telerank.types import Progress, Query, silent
+
+Counting: TypeAlias = Callable[[str], int]
+"""The number of tokens of a text."""
+
+SPECIALS = 3
+"""The tokens that a cross-encoder adds to question and document: [CLS] question [SEP] document [SEP]."""
+EDGES = (112, 212, 312, 412, 512)
+"""Of the report's table 4: up to but not with each of them, but the last goes with what it closes."""
+REACH = 3
+"""How many of a question's first words may be its question word: "in what year", "de la part de qui"."""
+OTHERS = "others"
+
+_QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
+QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "french": {
+            "Que": (*_QUE.split(), "duquel", "desquels", "desquelles"),
+            "Qui": ("qui",),
+            "Combien": ("combien",),
+            "Quand": ("quand",),
+            "Où": ("où",),
+            "Comment": ("comment",),
+            "Pourquoi": ("pourquoi",),
+            "quoi": ("quoi",),
+        },
+        "english": {
+            "What": ("what",),
+            "Who": ("who", "whom", "whose"),
+            "How many": ("how many", "how much"),
+            "When": ("when",),
+            "Where": ("where",),
+            "How": ("how",),
+            "Why": ("why",),
+            "Which": ("which",),
+        },
+    }
+)
+"""By language, the rows of the table and the forms that belong to each, without case.
+
+"Que" takes in the forms of quel and lequel: half of the report's questions are of it, and so are half here.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Questions of one question word; ``share`` of all of them, from 0 to 1, and the first as an example."""
+
+    name: str
+    count: int
+    share: float
+    example: str
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """How many texts have which number of tokens; rising."""
+
+    counts: Mapping[int, int]
+
+    @classmethod
+    def of(cls, lengths: Iterable[int]) -> Lengths:
+        return cls(MappingProxyType(dict(sorted(Counter(lengths).items()))))
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def mean(self) -> float:
+        return (
+            sum(length * count for length, count in self.counts.items()) / self.total if self.total else 0.0
+        )
+
+    def quantile(self, q: float) -> int:
+        """The least length that at least the share ``q`` of the texts does not pass; 0 of no texts."""
+        reached = zip(self.counts, accumulate(self.counts.values()), strict=True)
+        return next((length for length, below in reached if below >= q * self.total), 0)
+
+    def bins(self, most: int = 20) -> list[tuple[int, int, int]]:
+        """At most so many bins of one round width: ``(from, up to but not with, count)``.
+
+        They go from the shortest to the 99th percentile; a last bin takes whatever is longer.
+        """
+        if not self.total:
+            return []
+        low, high, longest = min(self.counts), self.quantile(0.99), max(self.counts)
+        width = next(width for width in _widths() if high // width - low // width + 1 < most)
+        edges = [*range(low // width * width, (high // width + 1) * width + 1, width)]
+        edges += [longest + 1] if longest >= edges[-1] else []
+        return [
+            (low, high, sum(count for length, count in self.counts.items() if low <= length < high))
+            for low, high in pairwise(edges)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class InputBin:
+    """A column of table 4; ``cumulative`` from 0 to 1."""
+
+    name: str
+    count: int
+    cumulative: float
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Everything about one collection, or about some splits of it."""
+
+    name: str
+    splits: tuple[str, ...]
+    documents: Lengths
+    questions: Lengths
+    unique_questions: int
+    language: str
+    question_words: tuple[Kind, ...]
+    inputs: Lengths
+    positives: int
+    negatives: int
+    notes: Mapping[str, int]
+
+    def input_bins(self, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
+        return input_bins(self.inputs, edges)
+
+
+def describe(
+    collection: Collection,
+    *,
+    count: Counting,
+    splits: Iterable[str] | None = None,
+    language: str | None = None,
+    progress: Progress = silent,
+) -> Description:
+    """The statistics of a collection, or of some of its splits; lengths are ``count`` of the texts.
+
+    Pairs of a question and a document are those of the qrels and the pools; one is positive from
+    ``relevant_from`` on, and counts once. A document that pairs name but the collection lacks has no input
+    length. Without ``language`` the one is taken that recognises more of the question words.
+    """
+    names = tuple(collection.splits if splits is None else (collection.split(name) for name in splits))
+    queries = _queries(collection, names)
+    question_lengths = {qid: count(query.text) for qid, query in queries.items()}
+    pairs = _pairs(collection, names)
+    wanted = {docno for docnos in pairs.values() for docno in docnos}
+    texts: Counter[int] = Counter()
+    lengths: dict[str, int] = {}
+    for done, doc in enumerate(collection.docs()):
+        length = count(doc.full_text)
+        texts[length] += 1
+        if doc.docno in wanted:
+            lengths[doc.docno] = length
+        if done % 1000 == 0:
+            progress("counting tokens", done, collection.size)
+    kinds, spoken = question_words((query.text for query in queries.values()), language)
+    positives = sum(sum(docnos.values()) for docnos in pairs.values())
+    return Description(
+        name=collection.name,
+        splits=names,
+        documents=Lengths(MappingProxyType(dict(sorted(texts.items())))),
+        questions=Lengths.of(question_lengths.values()),
+        unique_questions=len({normal_form(query.text) for query in queries.values()}),
+        language=spoken,
+        question_words=kinds,
+        inputs=Lengths.of(_input_lengths(pairs, question_lengths, lengths)),
+        positives=positives,
+        negatives=sum(map(len, pairs.values())) - positives,
+        notes=collection.notes(),
+    )
+
+
+def question_words(questions: Iterable[str], language: str | None = None) -> tuple[tuple[Kind, ...], str]:
+    """The table of question words, and the language it is in: the one that recognises more unless named.
+
+    A question's word is the first of :data:`QUESTION_WORDS` among its first :data:`REACH` words.
+
+    Raises
+    ------
+    ValueError
+        where there is no such language.
+    """
+    texts = list(questions)
+    if language is not None and language not in QUESTION_WORDS:
+        raise ValueError(f"question words are known in {', '.join(QUESTION_WORDS)}, not in {language!r}")
+    tables = [_table(texts, name) for name in ([language] if language else QUESTION_WORDS)]
+    return min(tables, key=lambda table: table[0][-1].count)
+
+
+def _table(texts: list[str], language: str) -> tuple[tuple[Kind, ...], str]:
+    forms = {form: name for name, forms in QUESTION_WORDS[language].items() for form in forms}
+    found: dict[str, list[str]] = {name: [] for name in (*QUESTION_WORDS[language], OTHERS)}
+    for text in texts:
+        found[_kind(text, forms)].append(text)
+    kinds = (
+        Kind(name, len(own), len(own) / len(texts) if texts else 0.0, own[0] if own else "")
+        for name, own in found.items()
+    )
+    return tuple(kinds), language
+
+
+def _kind(text: str, forms: Mapping[str, str]) -> str:
+    words = WORDS.findall(text.casefold())[: REACH + 1]
+    for place, word in enumerate(words[:REACH]):
+        kind = forms.get(" ".join(words[place : place + 2])) or forms.get(word)
+        if kind:
+            return kind
+    return OTHERS
+
+
+def input_bins(inputs: Lengths, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
+    """Table 4: ``[0,112[ … [412,512] +512``; what is longer than the last edge a model cuts."""
+    lows = (0, *edges[:-1])
+    named = [(f"[{low},{high}[", range(low, high)) for low, high in zip(lows, edges, strict=True)]
+    low, high = lows[-1], edges[-1]
+    named[-1] = (f"[{low},{high}]", range(low, high + 1))
+    counts = [sum(n for length, n in inputs.counts.items() if length in lengths) for _, lengths in named]
+    counts.append(inputs.total - sum(counts))
+    names = [*(name for name, _ in named), f"+{high}"]
+    reached = accumulate(counts)
+    return [
+        InputBin(name, count, below / inputs.total if inputs.total else 0.0)
+        for name, count, below in zip(names, counts, reached, strict=True)
+    ]
+
+
+def _queries(collection: Collection, splits: tuple[str, ...]) -> dict[str, Query]:
+    given = (
+        query for split in splits if split in collection.queries for query in collection.queries[split]()
+    )
+    return {query.qid: query for query in given}
+
+
+def _pairs(collection: Collection, splits: tuple[str, ...]) -> dict[str, dict[str, bool]]:
+    """``pairs[qid][docno]``: is it relevant?"""
+    pairs: dict[str, dict[str, bool]] = {}
+    for name, pool in collection.pools.items():
+        if name.partition("/")[0] in splits:
+            for ranking in pool():
+                pairs.setdefault(ranking.query.qid, {}).update(
+                    dict.fromkeys(map(sys.intern, ranking.docnos), False)
+                )
+    for split in splits:
+        for qrel in collection.qrels.get(split, tuple)():
+            pairs.setdefault(qrel.qid, {})[qrel.docno] = qrel.grade >= collection.relevant_from
+    return pairs
+
+
+def _input_lengths(
+    pairs: Mapping[str, Mapping[str, bool]], questions: Mapping[str, int], docs: Mapping[str, int]
+) -> Iterator[int]:
+    return (
+        questions[qid] + docs[docno] + SPECIALS
+        for qid, docnos in pairs.items()
+        if qid in questions
+        for docno in docnos
+        if docno in docs
+    )
+
+
+def _widths() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50, …"""
+    power = 1
+    while True:
+        yield from (power, 2 * power, 5 * power)
+        power *= 10

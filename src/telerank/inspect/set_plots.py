@@ -1,0 +1,131 @@
+"""Plots of a set's statistics: what :class:`~telerank.corpus.statistics.Description` holds, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from telerank.corpus.statistics import Description, Lengths
+
+FORMATS = ("png", "svg", "pdf")
+_BLUE, _ORANGE, _GREY = "#2f6690", "#d1762b", "#5b6670"
+_STYLE = {
+    "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left", "axes.titlesize": 11,
+    "axes.labelcolor": _GREY, "axes.edgecolor": "#b5bcc2", "xtick.color": _GREY, "ytick.color": _GREY,
+    "font.size": 9, "svg.hashsalt": "telerank", "figure.dpi": 150,
+}  # fmt: skip
+
+
+def save_plots(description: Description, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
+    """Draw every plot that the description has data for, and say where; the same data give the same SVG.
+
+    Raises
+    ------
+    ValueError
+        where the format is not one of :data:`FORMATS`.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"plots are made as {', '.join(FORMATS)}, not as {format!r}")
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    saved = []
+    for name, (has_data, draw) in _PLOTS.items():
+        if not has_data(description):
+            continue
+        with mpl.rc_context(_STYLE):
+            figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+            draw(figure.add_subplot(), description)
+            saved.append(place / f"{name}.{format}")
+            metadata = {"Date": None} if format == "svg" else {}
+            figure.savefig(saved[-1], metadata=metadata)
+    return saved
+
+
+def _question_words(axes: Axes, description: Description) -> None:
+    kinds = list(reversed(description.question_words))
+    bars = axes.barh([one.name for one in kinds], [100 * one.share for one in kinds], color=_BLUE, height=0.7)
+    axes.bar_label(bars, [f"{100 * one.share:.1f} %" for one in kinds], padding=4, color=_GREY)
+    axes.set_xlim(0, max(1.0, 112 * max(one.share for one in kinds)))
+    axes.set(title=f"Question words of {description.name}", xlabel="share of the questions [%]")
+    axes.tick_params(axis="y", length=0)
+
+
+def _question_lengths(axes: Axes, description: Description) -> None:
+    _histogram(axes, description.questions, f"Question lengths of {description.name}", "questions")
+
+
+def _document_lengths(axes: Axes, description: Description) -> None:
+    _histogram(axes, description.documents, f"Document lengths of {description.name}", "documents")
+
+
+def _histogram(axes: Axes, lengths: Lengths, title: str, what: str) -> None:
+    bins = lengths.bins(30)
+    width = bins[0][1] - bins[0][0]
+    heights = [count for _, _, count in bins]
+    colours = [_BLUE if high - low == width else _ORANGE for low, high, _ in bins]
+    lefts = [low - 0.5 for low, _, _ in bins]  # a length is the middle of its place
+    axes.bar(lefts, heights, width=0.94 * width, align="edge", color=colours)
+    last = bins[-1]
+    if last[1] - last[0] != width and last[2]:
+        axes.annotate(
+            f"{last[2]:,} of {last[0]:,} to {last[1] - 1:,}",
+            (last[0] - 0.5 + width, max(heights[-7:])), xytext=(-2, 6), textcoords="offset points",
+            ha="right", color=_ORANGE,
+        )  # fmt: skip
+    half = lengths.quantile(0.5)
+    axes.axvline(half, color=_GREY, linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.annotate(
+        f"median {half:,}", (half, 0.985), xycoords=("data", "axes fraction"), xytext=(4, 0),
+        textcoords="offset points", color=_GREY, va="top",
+    )  # fmt: skip
+    axes.set(title=title, xlabel="tokens", ylabel=what, ylim=(0, 1.16 * max(heights)))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True))
+    _whole_numbers(axes)
+
+
+def _input_lengths(axes: Axes, description: Description) -> None:
+    bins = description.input_bins()
+    names = [one.name for one in bins]
+    bars = axes.bar(
+        names, [one.count for one in bins], color=[*[_BLUE] * (len(bins) - 1), _ORANGE], width=0.75
+    )
+    axes.bar_label(bars, [f"{one.cumulative:.3f}" for one in bins], padding=3, color=_GREY)
+    axes.margins(y=0.12)
+    axes.set(
+        title=f"Input lengths of {description.name}, with their cumulative share",
+        xlabel="tokens of question and document and three more", ylabel="pairs",
+    )  # fmt: skip
+    _whole_numbers(axes)
+
+
+def _class_balance(axes: Axes, description: Description) -> None:
+    counts = {"relevant": description.positives, "not relevant": description.negatives}
+    total = sum(counts.values())
+    bars = axes.bar(list(counts), list(counts.values()), color=[_ORANGE, _BLUE], width=0.5)
+    axes.bar_label(
+        bars, [f"{n:,} ({100 * n / total:.1f} %)" for n in counts.values()], padding=3, color=_GREY
+    )
+    axes.margins(x=0.3, y=0.12)
+    axes.set(title=f"Pairs of a question and a document in {description.name}", ylabel="pairs")
+    axes.tick_params(axis="x", length=0)
+    _whole_numbers(axes)
+
+
+def _whole_numbers(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+# by name: whether the description has anything to show, and how to draw it
+_PLOTS: Mapping[str, tuple[Callable[[Description], object], Callable[[Axes, Description], None]]] = {
+    "question-words": (lambda one: one.questions.total, _question_words),
+    "question-lengths": (lambda one: one.questions.total, _question_lengths),
+    "document-lengths": (lambda one: one.documents.total, _document_lengths),
+    "input-lengths": (lambda one: one.inputs.total, _input_lengths),
+    "class-balance": (lambda one: one.negatives, _class_balance),
+}
