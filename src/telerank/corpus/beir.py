@@ -31,9 +31,11 @@ def _open(path: Path, encoding: str) -> Collection:
     qrels = _qrels_files(path)
     if qrels and queries is None:
         raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
-    streams = {split: functools.partial(_judged, queries, file) for split, file in qrels.items() if queries}
+    streams = {
+        split: functools.partial(_judged, queries, file, encoding) for split, file in qrels.items() if queries
+    }
     if queries and not qrels:
-        streams = {WHOLE: functools.partial(read_topics, queries, format="jsonl")}
+        streams = {WHOLE: functools.partial(read_topics, queries, format="jsonl", encoding=encoding)}
     return Collection(
         path.name,
         BEIR.name,
@@ -50,10 +52,10 @@ def _qrels_files(path: Path) -> dict[str, Path]:
     return {name.removesuffix(".tsv"): file for file in files if (name := plain_name(file)).endswith(".tsv")}
 
 
-def _judged(queries: Path, qrels: Path) -> Iterator[Query]:
+def _judged(queries: Path, qrels: Path, encoding: str) -> Iterator[Query]:
     """The queries that a split judges, in the order of ``queries.jsonl``, which holds all splits' queries."""
     missing = {qrel.qid for qrel in read_qrels(qrels)}
-    for query in read_topics(queries, format="jsonl"):
+    for query in read_topics(queries, format="jsonl", encoding=encoding):
         if query.qid in missing:
             missing.remove(query.qid)
             yield query

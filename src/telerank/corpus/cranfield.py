@@ -24,8 +24,8 @@ from telerank.types import Query
 _DOCS, _QUERIES, _QRELS = "cran.all.1400.xml", "cran.qry.xml", "cranqrel.trec.txt"
 
 
-def _queries(path: Path) -> Iterator[Query]:
-    for position, query in enumerate(read_topics(path, format="trec"), 1):
+def _queries(path: Path, encoding: str) -> Iterator[Query]:
+    for position, query in enumerate(read_topics(path, format="trec", encoding=encoding), 1):
         yield Query(str(position), query.text)
 
 
@@ -35,7 +35,7 @@ def _open(path: Path, encoding: str) -> Collection:
         path.name,
         CRANFIELD.name,
         functools.partial(read_docs, docs, encoding),
-        {WHOLE: functools.partial(_queries, queries)},
+        {WHOLE: functools.partial(_queries, queries, encoding)},
         {WHOLE: functools.partial(read_qrels, qrels)},
         size=1400,
         source="Cleverdon 1967, ir.dcs.gla.ac.uk/resources/test_collections/cran",

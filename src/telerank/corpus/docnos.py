@@ -50,10 +50,9 @@ class DocnosWriter:
         Raises
         ------
         DocumentError
-            where the docno is empty or holds a blank, a control character or a lone surrogate.
+            as :func:`check_docno`.
         """
-        if not docno or _REFUSED.search(docno):
-            raise DocumentError(f"document {self._count + 1}: {_fault(docno)}")
+        check_docno(docno, self._count + 1)
         self._file.write(docno.encode() + b"\n")
         self._count += 1
         return self._count - 1
@@ -108,6 +107,23 @@ def write_docnos(folder: Path, docnos: Iterable[str]) -> Docnos:
         for docno in docnos:
             writer.add(docno)
     return Docnos.open(folder)
+
+
+def check_docno(docno: str, number: int) -> None:
+    """Refuse what cannot stand as a docno in a run; ``number`` is the document's, from 1.
+
+    Raises
+    ------
+    DocumentError
+        where it is empty or holds a blank, a control character or a lone surrogate.
+    """
+    if not docno:
+        raise DocumentError(f"document {number}: its docno is empty")
+    if found := _REFUSED.search(docno):
+        raise DocumentError(
+            f"document {number}: its docno {docno!r} holds {found[0]!r}: "
+            "a docno has no blanks, control characters or surrogates"
+        )
 
 
 class Docnos:
@@ -201,13 +217,6 @@ class Docnos:
         count = len(self.order)
         if len(self.rank) != count or len(self._offsets) != count + 1 or self._offsets[-1] != len(self._blob):
             raise IndexDamaged(f"{self.folder}: {', '.join(FILES)} do not belong together")
-
-
-def _fault(docno: str) -> str:
-    found = _REFUSED.search(docno)
-    if found is None:
-        return "its docno is empty"
-    return f"its docno {docno!r} holds {found[0]!r}: a docno has no blanks, control characters or surrogates"
 
 
 def _part(name: str) -> str:

@@ -113,7 +113,10 @@ def _open(path: Path, encoding: str) -> Collection:
         path.name,
         JSONL.name,
         functools.partial(_docs, tuple(files), encoding),
-        {split: functools.partial(read_topics, file, format="jsonl") for split, file in queries.items()},
+        {
+            split: functools.partial(read_topics, file, format="jsonl", encoding=encoding)
+            for split, file in queries.items()
+        },
         {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
     )
 

@@ -131,7 +131,10 @@ def _open(path: Path, encoding: str) -> Collection:
         path.name,
         MSMARCO.name,
         functools.partial(read, file, encoding),
-        {split: functools.partial(read_topics, one, format="tsv") for split, one in queries.items()},
+        {
+            split: functools.partial(read_topics, one, format="tsv", encoding=encoding)
+            for split, one in queries.items()
+        },
         {split: functools.partial(read_qrels, one) for split, one in qrels.items()},
         pools=_pools(files, encoding, queries),
         licence="MS MARCO terms: non-commercial research",

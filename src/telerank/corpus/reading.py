@@ -85,19 +85,26 @@ def find(folder: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def by_split(files: list[Path]) -> dict[str, Path]:
-    """Topics or qrels files by split: a single one is ``all``, several are what their names tell.
+def by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:
+    """Topics and qrels files by the split that their names tell: ``topics.dl20.txt.gz`` is ``dl20``.
 
-    So ``topics.dl20.txt.gz`` is the split ``dl20``.
+    A single pair belongs together, whatever it is called: where the names differ it is the split ``all``.
 
     Raises
     ------
     CollectionError
         where two files tell the same.
     """
+    found = _told(topics), _told(qrels)
+    if len(topics) == len(qrels) == 1 and found[0].keys() != found[1].keys():
+        return {WHOLE: topics[0]}, {WHOLE: qrels[0]}
+    return found
+
+
+def _told(files: list[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for file in files:
-        split = WHOLE if len(files) == 1 else _AFFIXES.sub("", plain_name(file)) or WHOLE
+        split = _AFFIXES.sub("", plain_name(file)) or WHOLE
         if split in found:
             raise CollectionError(
                 f"{file}: a second file for the split {split!r}, beside {found[split].name}"

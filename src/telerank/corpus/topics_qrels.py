@@ -1,7 +1,7 @@
 """Topics and qrels without documents: ``topics.SPLIT.txt``, ``queries.SPLIT.tsv``, ``qrels.SPLIT.txt``.
 
 What an evaluation or a search needs of a set whose documents are indexed already. A folder that holds
-nothing else, or one file; a single file is the split ``all``. A form of files, not a set: source and
+nothing else, or one file. A form of files, not a set: source and
 licence are those of the topics.
 """
 
@@ -38,15 +38,16 @@ def _fits(file: Path) -> bool:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    del encoding  # topics and qrels are UTF-8
     files = _files(path)
-    topics = by_split([file for file in files if _TOPICS.fullmatch(plain_name(file))])
-    qrels = by_split([file for file in files if _QRELS.fullmatch(plain_name(file))])
+    topics, qrels = by_split(
+        [file for file in files if _TOPICS.fullmatch(plain_name(file))],
+        [file for file in files if _QRELS.fullmatch(plain_name(file))],
+    )
     return Collection(
         path.name,
         TOPICS.name,
         functools.partial(_no_docs, path),
-        {split: functools.partial(read_topics, file) for split, file in topics.items()},
+        {split: functools.partial(read_topics, file, encoding=encoding) for split, file in topics.items()},
         {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
         size=0,
     )

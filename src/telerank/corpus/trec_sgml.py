@@ -198,15 +198,16 @@ def _open(path: Path, encoding: str) -> Collection:
     files = [file for file in near if file.is_file()]
     topics = [file for file in files if _begins_with(file) == "top"]
     qrels = [file for file in files if "qrel" in file.name.lower() and file not in topics]
+    questions, judgments = by_split(topics, qrels)
     return Collection(
         path.name,
         TREC.name,
         functools.partial(_docs, path, encoding, frozenset((*topics, *qrels))),
         {
-            split: functools.partial(read_topics, file, format="trec")
-            for split, file in by_split(topics).items()
+            split: functools.partial(read_topics, file, format="trec", encoding=encoding)
+            for split, file in questions.items()
         },
-        {split: functools.partial(read_qrels, file) for split, file in by_split(qrels).items()},
+        {split: functools.partial(read_qrels, file) for split, file in judgments.items()},
     )
 
 

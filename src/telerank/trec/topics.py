@@ -28,7 +28,13 @@ _OTHER = ("num", "title", "desc", "narr", "head", "dom", "smry", "con", "fac", "
 _FIELDS = _SAME | {name: name for name in _OTHER}  # any other tag is mark-up within a field
 
 
-def read_topics(path: str | Path, field: str | None = None, *, format: str | None = None) -> Iterator[Query]:  # noqa: A002
+def read_topics(
+    path: str | Path,
+    field: str | None = None,
+    *,
+    format: str | None = None,  # noqa: A002
+    encoding: str = "utf-8",
+) -> Iterator[Query]:
     """The queries of a topics file, in its order.
 
     ``format`` is recognised by the first line, unless it is named:
@@ -52,7 +58,7 @@ def read_topics(path: str | Path, field: str | None = None, *, format: str | Non
     ValueError
         where there is no such format, or the format has no fields and ``field`` is given.
     """
-    lines = numbered_lines(path)
+    lines = numbered_lines(path, encoding)
     first = next(lines, None)
     if first is None:
         return

@@ -1,0 +1,233 @@
+"""A collection written anew in another format, as a folder that appears whole or not at all.
+
+===========  ==================================================================================
+``beir``     ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``
+``jsonl``    ``docs.jsonl``, ``queries.SPLIT.jsonl``, ``qrels.SPLIT.txt``
+``msmarco``  ``collection.tsv``, or ``msmarco-docs.tsv`` where a document has a title or url;
+             ``queries.SPLIT.tsv``, ``qrels.SPLIT.tsv``
+``trec``     ``docs.trec``, ``topics.SPLIT.trec``, ``qrels.SPLIT.txt``
+===========  ==================================================================================
+
+What a format cannot hold is said in the notes of the result, never passed over: tabs and line ends in
+MS MARCO's columns, blanks at a text's ends in SGML, urls in BEIR, and everywhere answers and pools.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.docnos import check_docno
+from telerank.errors import CollectionError
+from telerank.trec import open_text, write_qrels
+from telerank.types import Doc, Progress, Qrel, Query, silent
+
+_BREAKS = re.compile(r"[\t\n\r]+")
+_STEP = 1000  # documents between two words of progress
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What was written, and what of the collection the new format could not hold as it was."""
+
+    docs: int
+    queries: int
+    qrels: int
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Work:
+    """One conversion under way: ``changed`` counts texts by what had to be done to them."""
+
+    collection: Collection
+    folder: Path
+    progress: Progress
+    docs: int = 0
+    queries: int = 0
+    qrels: int = 0
+    changed: Counter[str] = field(default_factory=Counter)
+
+    def each_doc(self) -> Iterator[Doc]:
+        for doc in self.collection.docs():
+            self.docs += 1
+            check_docno(doc.docno, self.docs)
+            if self.docs % _STEP == 0:
+                self.progress("documents", self.docs, self.collection.size)
+            yield doc
+
+    def each_query(self, queries: Iterable[Query]) -> Iterator[Query]:
+        for query in queries:
+            self.queries += 1
+            yield query
+
+    def each_qrel(self, qrels: Iterable[Qrel]) -> Iterator[Qrel]:
+        for qrel in qrels:
+            self.qrels += 1
+            yield qrel
+
+
+def convert(collection: Collection, out: str | Path, to: str, *, progress: Progress = silent) -> Converted:
+    """Write the whole collection, all splits, into the new folder ``out``.
+
+    Raises
+    ------
+    CollectionError
+        where there is no such format, ``out`` is there already, or splits give one qid two texts.
+    """
+    target = Path(out)
+    if any("/" in split for split in collection.splits):
+        collection = _with_plain_splits(collection)
+    if to not in WRITERS:
+        raise CollectionError(f"no format {to!r} to write; there are: {', '.join(WRITERS)}")
+    if target.exists():
+        raise CollectionError(f"{target}: is there already")
+    with _new_folder(target) as folder:
+        work = _Work(collection, folder, progress)
+        WRITERS[to](work)
+        notes = [f"{count} {what}" for what, count in work.changed.items()]
+        if collection.answers:
+            notes.append("answers are left out: the format has none")
+        if collection.pools:
+            notes.append(f"pools are left out: {', '.join(collection.pools)}")
+    return Converted(work.docs, work.queries, work.qrels, tuple(notes))
+
+
+def _with_plain_splits(collection: Collection) -> Collection:
+    """Splits named for files: ``dev/small`` is ``dev-small``."""
+    return replace(
+        collection,
+        queries={split.replace("/", "-"): stream for split, stream in collection.queries.items()},
+        qrels={split.replace("/", "-"): stream for split, stream in collection.qrels.items()},
+    )
+
+
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    part.mkdir(parents=True)
+    try:
+        yield part
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write_beir(work: _Work) -> None:
+    _write_docs(work, "corpus.jsonl", urls=False)
+    judged = {split: set[str]() for split in work.collection.qrels}
+    (work.folder / "qrels").mkdir()
+    for split, qrels in work.collection.qrels.items():
+        with open_text(work.folder / "qrels" / f"{split}.tsv", "w") as file:
+            file.write("query-id\tcorpus-id\tscore\n")
+            for qrel in work.each_qrel(qrels()):
+                judged[split].add(qrel.qid)
+                file.write(f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n")
+    if not judged:
+        (work.folder / "qrels").rmdir()
+    with open_text(work.folder / "queries.jsonl", "w") as file:
+        for query in work.each_query(_queries_of_all_splits(work, judged)):
+            file.write(f"{_json({'_id': query.qid, 'text': query.text})}\n")
+
+
+def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator[Query]:
+    """Each query once; what no qrels name is in no split of a BEIR folder that has qrels."""
+    texts: dict[str, str] = {}
+    for split, queries in work.collection.queries.items():
+        what = f"queries of {split} have no qrels there: they are written, but belong to no split"
+        for query in queries():
+            if texts.setdefault(query.qid, query.text) != query.text:
+                raise CollectionError(
+                    f"query {query.qid!r} has two texts; a BEIR folder has one file of queries"
+                )
+            if judged and query.qid not in judged.get(split, ()):
+                work.changed[what] += 1
+    yield from (Query(qid, text) for qid, text in texts.items())
+
+
+def _write_jsonl(work: _Work) -> None:
+    _write_docs(work, "docs.jsonl", urls=True)
+    for split, queries in work.collection.queries.items():
+        with open_text(work.folder / f"queries.{split}.jsonl", "w") as file:
+            for query in work.each_query(queries()):
+                file.write(f"{_json({'_id': query.qid, 'text': query.text})}\n")
+    _write_qrels(work, "txt")
+
+
+def _write_docs(work: _Work, name: str, *, urls: bool) -> None:
+    with open_text(work.folder / name, "w") as file:
+        for doc in work.each_doc():
+            record = {"_id": doc.docno, "title": doc.title, "text": doc.text}
+            if doc.url and urls:
+                record["url"] = doc.url
+            elif doc.url:
+                work.changed["urls are left out: the format has none"] += 1
+            file.write(f"{_json(record)}\n")
+
+
+def _json(record: dict[str, str]) -> str:
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _write_msmarco(work: _Work) -> None:
+    wide = any(doc.title or doc.url for doc in work.collection.docs())
+    with open_text(work.folder / ("msmarco-docs.tsv" if wide else "collection.tsv"), "w") as file:
+        for doc in work.each_doc():
+            columns = (doc.docno, doc.url, doc.title, doc.text) if wide else (doc.docno, doc.text)
+            file.write("\t".join(_one_line(work, column) for column in columns) + "\n")
+    for split, queries in work.collection.queries.items():
+        with open_text(work.folder / f"queries.{split}.tsv", "w") as file:
+            for query in work.each_query(queries()):
+                file.write(f"{query.qid}\t{_one_line(work, query.text)}\n")
+    _write_qrels(work, "tsv")
+
+
+def _one_line(work: _Work, text: str) -> str:
+    if not _BREAKS.search(text):
+        return text
+    work.changed["texts had tabs or line ends: each run of them is a blank now"] += 1
+    return _BREAKS.sub(" ", text)
+
+
+def _write_trec(work: _Work) -> None:
+    with open_text(work.folder / "docs.trec", "w") as file:
+        for doc in work.each_doc():
+            file.write(f"<DOC>\n<DOCNO>{html.escape(doc.docno, quote=False)}</DOCNO>\n")
+            for name, text in (("URL", doc.url), ("TITLE", doc.title)):
+                if text:
+                    file.write(f"<{name}>{_sgml(work, text, folded=True)}</{name}>\n")
+            file.write(f"<TEXT>{_sgml(work, doc.text)}</TEXT>\n</DOC>\n")
+    for split, queries in work.collection.queries.items():
+        with open_text(work.folder / f"topics.{split}.trec", "w") as file:
+            for query in work.each_query(queries()):
+                qid, text = html.escape(query.qid, quote=False), _sgml(work, query.text, folded=True)
+                file.write(f"<top>\n<num>{qid}</num>\n<title>{text}</title>\n</top>\n")
+    _write_qrels(work, "txt")
+
+
+def _sgml(work: _Work, text: str, *, folded: bool = False) -> str:
+    if text != (" ".join(text.split()) if folded else text.strip()):
+        work.changed["texts had blanks that SGML does not keep"] += 1
+    return html.escape(text, quote=False)
+
+
+def _write_qrels(work: _Work, extension: str) -> None:
+    for split, qrels in work.collection.qrels.items():
+        write_qrels(work.folder / f"qrels.{split}.{extension}", work.each_qrel(qrels()))
+
+
+WRITERS: dict[str, Callable[[_Work], None]] = {
+    "beir": _write_beir,
+    "jsonl": _write_jsonl,
+    "msmarco": _write_msmarco,
+    "trec": _write_trec,
+}
