@@ -117,14 +117,14 @@ def parse_measures(text: str | Sequence[str]) -> tuple[str, ...]:
     MeasureError
         where there is no name, or a name is not a measure's or lacks a cutoff.
     """
-    pieces = _pieces(text) if isinstance(text, str) else [piece for one in text for piece in _pieces(one)]
+    pieces = split_names(text if isinstance(text, str) else " ".join(text))
     if not pieces:
         raise MeasureError("no measure is named")
     return tuple(dict.fromkeys(repr(_parsed(piece)) for piece in pieces))
 
 
-def _pieces(text: str) -> list[str]:
-    """``text``, cut at blanks and commas that stand outside of brackets."""
+def split_names(text: str) -> list[str]:
+    """``text``, cut at blanks and commas that stand outside of brackets; the names are not looked at."""
     depth, pieces = 0, [""]
     for char in text:
         depth += (char in "({[") - (char in ")}]")

@@ -1,0 +1,197 @@
+"""A table as a value, and what it looks like on a terminal, in Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import html as markup
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, perhaps set strong, and marks that are raised behind it."""
+
+    text: str
+    strong: bool = False
+    marks: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of as many cells as there are columns; the first ``left`` columns hold words, the rest numbers.
+
+    Raises
+    ------
+    ValueError
+        where a row has another number of cells.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+    notes: tuple[str, ...] = ()
+    left: int = 1
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row of {len(row)} cells in a table of {len(self.columns)} columns")
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str | Cell]],
+        *,
+        caption: str = "",
+        notes: Sequence[str] = (),
+        left: int = 1,
+    ) -> Table:
+        """The table of these rows, whose cells may be bare texts."""
+        cells = tuple(tuple(_cell(one) for one in row) for row in rows)
+        return cls(tuple(columns), cells, caption, tuple(notes), left)
+
+
+def terminal(table: Table) -> RenderableType:
+    """What a rich console prints."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(title=table.caption or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(table.columns):
+        shown.add_column(Text(name), justify="left" if i < table.left else "right", overflow="fold")
+    marked = [max((len(row[i].marks) for row in table.rows), default=0) for i in range(len(table.columns))]
+    for row in table.rows:
+        # marks take their place in every row, so that the digits stand under each other
+        texts = [f"{cell.text}{cell.marks:<{marked[i]}}" for i, cell in enumerate(row)]
+        shown.add_row(
+            *(Text(text, "bold" if cell.strong else "") for text, cell in zip(texts, row, strict=True))
+        )
+    return Group(shown, *(Text(note, "dim") for note in table.notes))
+
+
+def markdown(table: Table) -> str:
+    """A GitHub-flavoured table; marks are ``<sup>``."""
+    rule = [":--" if i < table.left else "--:" for i in range(len(table.columns))]
+    lines = [
+        [_md(name) for name in table.columns],
+        rule,
+        *([_md_cell(cell) for cell in row] for row in table.rows),
+    ]
+    parts = [f"**{_md(table.caption)}**"] if table.caption else []
+    parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    parts += [_md(note) for note in table.notes]
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(table: Table) -> str:
+    r"""A ``table`` environment with the rules of the package ``booktabs``."""
+    form = "l" * min(table.left, len(table.columns)) + "r" * (len(table.columns) - table.left)
+    rows = [" & ".join(_tex_cell(cell) for cell in row) + r" \\" for row in table.rows]
+    caption = [rf"\caption{{{_tex(table.caption)}}}"] if table.caption else []
+    notes = [rf"\par\smallskip{{\footnotesize {_tex(note)}}}" for note in table.notes]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        *caption,
+        rf"\begin{{tabular}}{{{form}}}",
+        r"\toprule",
+        " & ".join(_tex(name) for name in table.columns) + r" \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *notes,
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def html(table: Table) -> str:
+    """A ``<figure>`` with the table, its caption and its notes; columns of numbers have the class ``n``."""
+    head = "".join(_html_cell("th", name, number=i >= table.left) for i, name in enumerate(table.columns))
+    rows = (
+        "".join(_html_cell("td", _html(cell), number=i >= table.left, raw=True) for i, cell in enumerate(row))
+        for row in table.rows
+    )
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    caption = f"<caption>{markup.escape(table.caption)}</caption>\n" if table.caption else ""
+    notes = "".join(f"\n<p>{markup.escape(note)}</p>" for note in table.notes)
+    tail = f"\n<figcaption>{notes}\n</figcaption>" if notes else ""
+    content = f"<table>\n{caption}<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return f"<figure>\n{content}{tail}\n</figure>\n"
+
+
+RENDERERS: Mapping[str, Callable[[Table], str]] = {"markdown": markdown, "latex": latex, "html": html}
+"""What turns a table into text, by the name of the format."""
+
+
+def html_page(title: str, tables: Sequence[Table]) -> str:
+    """A page of its own, of tables alone."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{markup.escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{markup.escape(title)}</h1>\n{''.join(map(html, tables))}</body>\n</html>\n"
+    )
+
+
+_STYLE = """\
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+figure { margin: 2rem 0; overflow-x: auto; }
+table { border-collapse: collapse; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { padding: .25rem .75rem; text-align: left; }
+th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; }
+thead { border-top: 2px solid; border-bottom: 1px solid; }
+tbody { border-bottom: 2px solid; }
+figcaption p { margin: .3rem 0; font-size: .9rem; }
+"""
+
+
+def _cell(one: str | Cell) -> Cell:
+    return one if isinstance(one, Cell) else Cell(one)
+
+
+def _md(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
+
+
+def _md_cell(cell: Cell) -> str:
+    text = f"**{_md(cell.text)}**" if cell.strong and cell.text else _md(cell.text)
+    return f"{text}<sup>{_md(cell.marks)}</sup>" if cell.marks else text
+
+
+_TEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "∞": r"$\infty$", "†": r"$\dagger$", "‡": r"$\ddagger$",
+    "§": r"\S{}", "¶": r"\P{}", "–": "--", "…": r"\ldots{}", **{char: f"\\{char}" for char in "&%$#_{}"},
+}  # fmt: skip
+
+
+def _tex(text: str) -> str:
+    escaped = "".join(_TEX.get(char, char) for char in text)
+    return re.sub(r"(?<![\w-])-(?=[\d$])", "$-$", escaped)  # a minus, not a hyphen
+
+
+def _tex_cell(cell: Cell) -> str:
+    text = rf"\textbf{{{_tex(cell.text)}}}" if cell.strong else _tex(cell.text)
+    return rf"{text}\textsuperscript{{{_tex(cell.marks)}}}" if cell.marks else text
+
+
+def _html(cell: Cell) -> str:
+    text = markup.escape(cell.text)
+    strong = f"<strong>{text}</strong>" if cell.strong else text
+    return f"{strong}<sup>{markup.escape(cell.marks)}</sup>" if cell.marks else strong
+
+
+def _html_cell(tag: str, content: str, *, number: bool, raw: bool = False) -> str:
+    inner = content if raw else markup.escape(content)
+    scope = ' scope="col"' if tag == "th" else ""
+    return f"<{tag}{scope}{' class=' + chr(34) + 'n' + chr(34) if number else ''}>{inner}</{tag}>"

@@ -1,0 +1,156 @@
+"""Plots for reports: colours that the colour-blind tell apart, and markers besides."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from telerank.errors import FormatError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Panels: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
+"""``panels[title][name of the line]``: one value for each x."""
+
+# the palette of Okabe and Ito (2008), without its yellow, which is too light for lines
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = "os^Dv*PX"
+_DASHES = ("-", "--", ":", "-.")
+_PANEL = (4.2, 3.2)  # inches
+_SPREAD = 30  # largest to smallest x, from where on the axis is logarithmic
+_TICKS = 10  # labels of x that have room beside each other
+_STYLE: dict[str, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "telerank",  # the same plot gives the same bytes
+}
+
+
+def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", title: str = "") -> Figure:
+    """One panel beside the other, up to three in a row, with the same lines in each and one legend.
+
+    Raises
+    ------
+    ValueError
+        where there is no panel, or a line has not as many values as there are x.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as NewFigure
+
+    if not panels:
+        raise ValueError("a plot needs a panel")
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    with rc_context(_STYLE):
+        size = (
+            _PANEL[0] * columns,
+            _PANEL[1] * rows + 0.3 * bool(title) + 0.25 * _legend_rows(names, columns),
+        )
+        figure = NewFigure(figsize=size, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for panel, (label, lines) in zip(axes, panels.items(), strict=False):
+            _draw(panel, lines, names, x)
+            panel.set_xlabel(x_label)
+            panel.set_ylabel(label)
+        for empty in axes[len(panels) :]:
+            empty.remove()
+        if title:
+            figure.suptitle(title)
+        if len(names) > 1:
+            handles = {line.get_label(): line for panel in axes[: len(panels)] for line in panel.lines}
+            order = [handles[name] for name in names]
+            figure.legend(order, names, loc="outside lower center", ncols=_legend_columns(columns))
+    return figure
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a plot as its name says: ``.png``, ``.svg`` or ``.pdf``.
+
+    Raises
+    ------
+    FormatError
+        where the name ends otherwise.
+    """
+    check_name(path)
+    content = rendered(figure, Path(path).suffix.lower()[1:])
+    Path(path).write_bytes(content)
+
+
+def check_name(path: str | Path) -> None:
+    """See whether :func:`save` can write a file of this name.
+
+    Raises
+    ------
+    FormatError
+        where it cannot.
+    """
+    if Path(path).suffix.lower() not in _METADATA:
+        raise FormatError(path, None, f"a name for a plot that ends in {', '.join(_METADATA)}")
+
+
+def rendered(figure: Figure, form: str = "svg") -> bytes:
+    """The bytes of a plot as ``svg``, ``png`` or ``pdf``, the same each time."""
+    from matplotlib import rc_context
+
+    content = io.BytesIO()
+    with rc_context(_STYLE):
+        figure.savefig(content, format=form, dpi=150, metadata=_METADATA[f".{form}"])
+    return content.getvalue()
+
+
+_METADATA: Mapping[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+}  # what would tell the day and the program
+
+
+def _draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str], x: Sequence[float]) -> None:
+    for name, values in lines.items():
+        if len(values) != len(x):
+            raise ValueError(f"the line {name!r} has {len(values)} values for {len(x)} of x")
+        i = names.index(name)
+        panel.plot(
+            x,
+            values,
+            label=name,
+            color=COLOURS[i % len(COLOURS)],
+            marker=_MARKERS[i % len(_MARKERS)],
+            linestyle=_DASHES[i // len(COLOURS) % len(_DASHES)],
+        )
+    if x and min(x) > 0 and max(x) / min(x) > _SPREAD:
+        panel.set_xscale("log")
+    panel.set_xticks(_ticks(x, math.log if panel.get_xscale() == "log" else float))
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.minorticks_off()
+
+
+def _ticks(x: Sequence[float], place: Callable[[float], float]) -> list[float]:
+    """Those of ``x`` whose labels have room, from the left."""
+    kept: list[float] = []
+    for value in sorted(x):
+        room = (place(max(x)) - place(min(x))) / _TICKS
+        if not kept or place(value) - place(kept[-1]) >= room:
+            kept.append(value)
+    return kept
+
+
+def _legend_columns(columns: int) -> int:
+    return 2 * columns
+
+
+def _legend_rows(names: Sequence[str], columns: int) -> int:
+    return -(-len(names) // _legend_columns(columns)) if len(names) > 1 else 0
