@@ -15,8 +15,10 @@ from telerank.sparse.similarities import Similarity, Statistics
 
 Found: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 """Rows and scores, best first."""
-IntegerQuery: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""Terms (T,), each once, and how often the query holds them (T,)."""
+IntegerQuery: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]
+"""Terms (T,), each once; how often the query holds them (T,); a score in steps that ``k`` documents reach."""
+_POWERS = 12  # of ten, whose documents' scores are known for each term
+_ROW = np.uint64(2**32 - 1)
 
 
 class Impacts:
@@ -33,10 +35,16 @@ class Impacts:
         self._largest = np.zeros((len(self._tables.pointers), segment.blocks), np.int32)
         self._made: dict[int, tuple[int, int]] = {}  # term -> its largest and smallest contribution
         self._large: dict[int, npt.NDArray[np.int64]] = {}  # of terms whose contributions int32 cannot hold
+        self._known: dict[int, tuple[int, ...]] = {}  # term -> what 1, 10, 100, … of its documents reach
         self._memory = threading.local()
         self._ranks = (segment.docnos.rank, segment.deleted)
         self._postings = (segment.offsets, segment.rows, self.values)
-        self._block_tables = (self._tables.slots, self._tables.pointers, self._largest)
+        self._block_tables = (
+            self._tables.slots,
+            self._tables.pointers,
+            self._largest,
+            self._tables.places,
+        )
 
     def prepare(self, term: int, df: int, cf: int) -> None:
         """Compute the contributions of a term, whose frequencies in the whole index are ``df`` and ``cf``."""
@@ -52,8 +60,8 @@ class Impacts:
             self._large[term] = steps
         else:
             self.values[start:end] = steps
-            if self._tables.slots[term] >= 0:
-                self._tables.fill(segment, term, self.values[start:end], self._largest)
+            self._tables.fill(segment, term, self.values[start:end], self._largest)
+            self._known[term] = self._reached(self.values[start:end], segment.rows[start:end])
         self._made[term] = (largest, smallest)
 
     def best(self, terms: Sequence[int], weights: Sequence[int], k: int) -> Found:
@@ -64,7 +72,10 @@ class Impacts:
             > kernel.LARGEST_SUM
         ):
             return self._best_of_large(terms, weights, k)
-        query = (np.array(terms, np.int64), np.array(weights, np.int64))
+        known = max(
+            self._known[term][len(str(k - 1))] * weight for term, weight in zip(terms, weights, strict=True)
+        )
+        query = (np.array(terms, np.int64), np.array(weights, np.int64), known)
         if len(terms) > kernel.MOST_TERMS or k > len(self.segment) // 8:
             return self.best_of_all(query, k)
         work = self._work(k)
@@ -84,9 +95,18 @@ class Impacts:
         return int(steps) * kernel.STEP
 
     def _found(self, keys: npt.NDArray[np.uint64]) -> Found:
-        ordered = np.sort(keys)[::-1]
-        rows = self.segment.docnos.order[ordered & np.uint64(0xFFFFFFFF)]
-        return rows, (ordered >> np.uint64(32)).astype(np.float32) * np.float32(kernel.STEP)
+        rows, half = (keys & _ROW).astype(np.uint32), np.uint64(32)
+        order = np.argsort((keys & ~_ROW) | self.segment.docnos.rank[rows])[::-1]
+        return rows[order], (keys[order] >> half).astype(np.float32) * np.float32(kernel.STEP)
+
+    def _reached(self, values: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> tuple[int, ...]:
+        """The contribution that 1, 10, 100, … of the documents reach at least; 0 where there are fewer."""
+        if len(self.segment.deleted):
+            values = values[~self.segment.deleted[rows]]
+        places = [len(values) - 10**power for power in range(_POWERS)]
+        there = [place for place in places if place >= 0]
+        ordered = np.partition(values, there) if there else values
+        return tuple(int(ordered[place]) if place >= 0 else 0 for place in places)
 
     def _best_of_large(self, terms: Sequence[int], weights: Sequence[int], k: int) -> Found:
         """Sums beyond 2^31 steps (a score of 2,048): every posting in int64."""

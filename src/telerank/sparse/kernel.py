@@ -2,15 +2,15 @@
 
 A contribution is a whole number of steps of 2^-20 (:data:`STEP`), so that sums are exact in any order: what
 :func:`pruned` finds is, to the bit, what :func:`exhaustive` finds. A candidate is one unsigned 64-bit *key*:
-its score in steps, rounded as float32 rounds it, above the place of its docno among all docnos; the order of
-keys is the order of :class:`telerank.types.Ranking`.
+its score in steps, rounded as float32 rounds it, above its row.
 
 :func:`pruned` is block-max pruning (Mallia, Suel, Tonellotto 2024) on an inverted file: documents in
 blocks of 128, for each term and block the largest contribution. The blocks of the highest bounds give a
 threshold, then the other blocks whose bound reaches it are walked in their order; a block's sums stay in
 the nearest cache.
 
-Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables.
+Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables; rank (N,) is the
+place of each docno among all, which orders documents whose scores float32 cannot tell apart.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ BLOCK = 1 << BLOCK_BITS
 LARGEST_SUM = 2**31 - 2**8  # sums are int32; float32 rounds up by at most 2^7 there
 MOST_TERMS = 64  # of a query that is pruned
 _BUCKETS = 256
+_HALF = np.uint64(32)
+_ROW = np.uint64(2**32 - 1)
 
 Array = Any  # numba takes arrays of any of its types
 
@@ -34,29 +36,44 @@ Array = Any  # numba takes arrays of any of its types
 def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array) -> Any:
     """Put the keys of the best documents into ``work``'s keys, unordered; how many there are.
 
-    query: terms (T,), weights (T,); postings: offsets, rows (P,), values (P,); tables: slot of each term
-    or -1, pointers (F, B + 1), largest (F, B); ranks: rank (N,), deleted (N,) or (0,);
+    query: terms (T,), weights (T,), a score in steps that ``k`` documents are known to reach;
+    postings: offsets, rows (P,), values (P,);
+    tables: slot of each term or -1, pointers (F, B + 1), largest (F, B), places in blocks (P,);
+    ranks: rank (N,), deleted (N,) or (0,);
     work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B) of -1, keys (at least 2 k).
     """
-    terms, weights = query
-    bound, first, keys = work[2], work[3], work[4]
+    # unpacked once: numba counts references whenever an array is taken out of a tuple
+    terms, weights, known = query
+    offsets, rows, values = postings
+    slots, pointers, _, places = tables
+    sums, flags, bound, first, keys = work
     _bounds(terms, weights, postings, tables, bound, first)
-    threshold, count = np.int64(1), 0
-    floor = _floor_of_best(bound, k + 64)
+    threshold, count = max(np.int64(known), np.int64(1)), 0
+    floor = np.int64(_floor_of_best(bound, threshold, k + 64))
     for best in (True, False):
         for block in range(len(bound)):
             if bound[block] < (floor if best else threshold):
                 continue
-            _add_block(block, terms, weights, postings, tables, first, work[0])
-            count, threshold = _collect(block, ranks, k, count, threshold, work)
+            for t in range(len(terms)):
+                slot, weight = slots[terms[t]], np.int32(weights[t])
+                if slot >= 0:
+                    start, end = pointers[slot, block], pointers[slot, block + 1]
+                elif first[t, block] >= 0:
+                    start = end = first[t, block]
+                    while end < offsets[terms[t] + 1] and rows[end] >> BLOCK_BITS == block:
+                        end += 1
+                else:
+                    continue
+                for i in range(start, end):
+                    sums[places[i]] += values[i] * weight
+            count, threshold = _collect(block, ranks, k, count, threshold, sums, flags, keys)
             if best:
                 bound[block] = 0
         if best and count > k:
-            threshold = max(threshold, _at_least(_select(keys, count, k)))
-            count = k
+            count, threshold = k, max(threshold, _keep_best(keys, count, k, ranks[0]))
     _forget(terms, postings, tables, first)
     if count > k:
-        _select(keys, count, k)
+        _keep_best(keys, count, k, ranks[0])
         count = k
     return count
 
@@ -64,7 +81,7 @@ def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, w
 @nb.njit(nogil=True, cache=True)
 def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
     """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
-    terms, weights = query
+    terms, weights, _ = query
     offsets, rows, values = postings
     rank, deleted = ranks
     sums = np.full(len(rank), -1, np.int64)
@@ -75,10 +92,10 @@ def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
     count = 0
     for row in range(len(sums)):
         if sums[row] >= 0 and not (len(deleted) and deleted[row]):
-            keys[count] = _key(sums[row], rank[row])
+            keys[count] = _key(sums[row], row)
             count += 1
     if count > k:
-        _select(keys, count, k)
+        _keep_best(keys, count, k, rank)
         count = k
     return keys[:count]
 
@@ -101,7 +118,7 @@ def block_table(offset: int, rows: Array, values: Array, pointers: Array, larges
 def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
     """What a document of each block can reach at most; for terms without tables also where they stand."""
     offsets, rows, values = postings
-    slots, _, largest = tables
+    slots, _, largest, _ = tables
     bound[:] = 0
     for t in range(len(terms)):
         slot, weight = slots[terms[t]], np.int32(weights[t])
@@ -123,48 +140,30 @@ def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound:
 
 
 @nb.njit(nogil=True, cache=True)
-def _floor_of_best(bound: Array, wanted: int) -> Any:
-    """A bound that about ``wanted`` blocks reach, at least 1."""
-    highest = 0
+def _floor_of_best(bound: Array, threshold: int, wanted: int) -> Any:
+    """A bound that about ``wanted`` blocks reach, at least the threshold."""
+    highest = threshold
     for block in range(len(bound)):
         highest = max(highest, bound[block])
     shift = 0
-    while highest >> shift >= _BUCKETS:
+    while (highest - threshold) >> shift >= _BUCKETS:
         shift += 1
     counts = np.zeros(_BUCKETS, np.int64)
     for block in range(len(bound)):
-        counts[bound[block] >> shift] += 1
+        if bound[block] >= threshold:
+            counts[(bound[block] - threshold) >> shift] += 1
     bucket, total = _BUCKETS - 1, counts[_BUCKETS - 1]
     while bucket > 0 and total + counts[bucket - 1] <= wanted:
         bucket -= 1
         total += counts[bucket]
-    return max(bucket << shift, 1)
+    return threshold + (bucket << shift)
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_block(
-    block: int, terms: Array, weights: Array, postings: Array, tables: Array, first: Array, sums: Array
-) -> None:
-    """Add the contributions of a block's postings to the sums of its documents."""
-    offsets, rows, values = postings
-    slots, pointers, _ = tables
-    for t in range(len(terms)):
-        slot, weight = slots[terms[t]], np.int32(weights[t])
-        if slot >= 0:
-            for i in range(pointers[slot, block], pointers[slot, block + 1]):
-                sums[rows[i] & (BLOCK - 1)] += values[i] * weight
-        elif first[t, block] >= 0:
-            i, end = first[t, block], offsets[terms[t] + 1]
-            while i < end and rows[i] >> BLOCK_BITS == block:
-                sums[rows[i] & (BLOCK - 1)] += values[i] * weight
-                i += 1
-
-
-@nb.njit(nogil=True, cache=True)
-def _collect(block: int, ranks: Array, k: int, count: int, threshold: int, work: Array) -> tuple[int, int]:
+def _collect(
+    block: int, ranks: Array, k: int, count: int, threshold: int, sums: Array, flags: Array, keys: Array
+) -> tuple[int, int]:
     """Turn the sums that reach the threshold into keys, raising it when the keys are full; clear the sums."""
-    sums, flags, _, _, keys = work
-    rank, deleted = ranks
     least = np.int32(threshold)
     for place in range(BLOCK):
         flags[place] = sums[place] >= least
@@ -174,13 +173,12 @@ def _collect(block: int, ranks: Array, k: int, count: int, threshold: int, work:
             continue
         for place in range(word << 3, (word << 3) + 8):
             row = (block << BLOCK_BITS) + place
-            if not flags[place] or (len(deleted) and deleted[row]):
+            if not flags[place] or (len(ranks[1]) and ranks[1][row]):
                 continue
-            keys[count] = _key(np.int64(sums[place]), rank[row])
+            keys[count] = _key(np.int64(sums[place]), row)
             count += 1
             if count == len(keys):
-                threshold = max(threshold, _at_least(_select(keys, count, k)))
-                count = k
+                count, threshold = k, max(threshold, _keep_best(keys, count, k, ranks[0]))
     sums[:] = 0
     return count, threshold
 
@@ -196,16 +194,37 @@ def _forget(terms: Array, postings: Array, tables: Array, first: Array) -> None:
 
 
 @nb.njit(nogil=True, cache=True)
-def _key(steps: int, rank: int) -> Any:
-    """The key of a sum: ties of float32 scores are ties of keys, broken by docno."""
-    return (np.uint64(np.int64(np.float32(steps))) << np.uint64(32)) | np.uint64(rank)
+def _key(steps: int, row: int) -> Any:
+    """The key of a sum: what float32 cannot tell apart has the same upper half."""
+    return (np.uint64(np.int64(np.float32(steps))) << _HALF) | np.uint64(row)
 
 
 @nb.njit(nogil=True, cache=True)
-def _at_least(key: int) -> Any:
-    """The smallest sum whose key may still reach this one: half a unit of float32 below its score."""
-    steps = np.int64(key >> np.uint64(32))
-    return max(steps - (steps >> 24) - 1, 1)
+def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
+    """Move the ``k`` best keys to the front; the smallest sum that can still be among the best.
+
+    Only documents that tie with the last of them are compared by docno: their ranks lie far apart in memory.
+    """
+    last = _select(keys, count, k) >> _HALF
+    better, end = 0, k
+    for i in range(k):
+        if keys[i] >> _HALF > last:
+            keys[i], keys[better] = keys[better], keys[i]
+            better += 1
+    for i in range(k, count):
+        if keys[i] >> _HALF == last:
+            keys[i], keys[end] = keys[end], keys[i]
+            end += 1
+    if end > k:
+        ties = keys[better:end]
+        for i in range(len(ties)):
+            row = ties[i] & _ROW
+            ties[i] = (np.uint64(rank[row]) << _HALF) | row
+        _select(ties, len(ties), k - better)
+        for i in range(k - better):
+            ties[i] = (last << _HALF) | (ties[i] & _ROW)
+    steps = np.int64(last)
+    return max(steps - (steps >> 24) - 1, 1)  # float32 may have rounded up by half a unit
 
 
 @nb.njit(nogil=True, cache=True)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from telerank.corpus.docnos import Docnos
 from telerank.corpus.docstore import Docstore
+from telerank.errors import IndexDamaged
 from telerank.sparse.kernel import BLOCK, block_table
 from telerank.sparse.terms import Terms
 
@@ -33,23 +34,30 @@ ESCAPE = 255
 
 
 class Segment:
-    """What search reads of a segment; everything is memory-mapped, threads may share it."""
+    """What search reads of a segment; everything is memory-mapped, threads may share it.
+
+    All files are held open from the beginning: a writer that takes the segment away does not take it from readers.
+
+    Raises
+    ------
+    IndexDamaged
+        where files cannot be read as what they should be, or do not belong together.
+    """
 
     def __init__(self, folder: Path, deleted: str | None = None) -> None:
         self.folder = folder
         self.terms = Terms(folder)
         self.offsets, self.rows, self.occurrences, self.lengths = (
-            _mapped(folder / f"{name}.npy") for name in ("offsets", "rows", "occurrences", "lengths")
+            mapped(folder / f"{name}.npy", kind)
+            for name, kind in (("offsets", "q"), ("rows", "i"), ("occurrences", "q"), ("lengths", "i"))
         )
-        self._tfs, self._large = _mapped(folder / "tfs.npy"), _mapped(folder / "tfs.large.npy")
+        self._tfs, self._large = mapped(folder / "tfs.npy", "B"), mapped(folder / "tfs.large.npy", "q")
         self.deleted: npt.NDArray[np.bool_] = (
-            np.empty(0, np.bool_) if deleted is None else np.load(folder / deleted)
+            np.empty(0, np.bool_) if deleted is None else np.array(mapped(folder / deleted, "?"))
         )
-        self.docnos = Docnos.open(folder)
-
-    @cached_property
-    def docs(self) -> Docstore:
-        return Docstore.open(self.folder)
+        self.docs = Docstore.open(folder)
+        self.docnos = self.docs.docnos
+        self._check()
 
     @cached_property
     def tables(self) -> BlockTables:
@@ -87,33 +95,61 @@ class Segment:
     def is_deleted(self, row: int) -> bool:
         return bool(len(self.deleted) and self.deleted[row])
 
+    def _check(self) -> None:
+        """See that the sizes agree: the loops of search look at no bounds."""
+        documents, postings = len(self), len(self.rows)
+        agree = (
+            len(self.docs) == documents
+            and len(self.deleted) in (0, documents)
+            and len(self.offsets) == len(self.occurrences) + 1 == len(self.terms) + 1
+            and len(self._tfs) == postings == self.offsets[-1]
+        )
+        if not agree:
+            raise IndexDamaged(f"{self.folder}: its files do not belong together")
+
 
 @dataclass(frozen=True, eq=False)
 class BlockTables:
     """Where the postings of each block begin, for the terms frequent enough that a table pays.
 
-    Pages of ``pointers`` that no query has asked for take no memory.
+    ``places`` are rows within their block. Pages that no query has asked for take no memory.
     """
 
     slots: npt.NDArray[np.int32]  # (terms,), -1 for a term without a table
     pointers: npt.NDArray[Any]  # (F, blocks + 1)
+    places: npt.NDArray[np.uint8]  # (postings,)
 
     @classmethod
     def of(cls, segment: Segment) -> BlockTables:
         frequent = np.diff(segment.offsets) >= max(segment.blocks // 4, 1)
         slots = np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
         kind = np.int32 if len(segment.rows) < 2**31 else np.int64
-        return cls(slots, np.zeros((int(frequent.sum()), segment.blocks + 1), kind))
+        pointers = np.zeros((int(frequent.sum()), segment.blocks + 1), kind)
+        return cls(slots, pointers, np.zeros(len(segment.rows), np.uint8))
 
     def fill(
         self, segment: Segment, term: int, values: npt.NDArray[np.int32], largest: npt.NDArray[np.int32]
     ) -> None:
-        """Make the row of a frequent term, and its largest value in each block."""
-        slot, start = self.slots[term], int(segment.offsets[term])
-        block_table(
-            start, segment.rows[start : start + len(values)], values, self.pointers[slot], largest[slot]
-        )
+        """Make a term's places and, if it is frequent, its row: pointers, and the largest value of each block."""
+        start, slot = int(segment.offsets[term]), self.slots[term]
+        rows = segment.rows[start : start + len(values)]
+        self.places[start : start + len(values)] = rows & (BLOCK - 1)
+        if slot >= 0:
+            block_table(start, rows, values, self.pointers[slot], largest[slot])
 
 
-def _mapped(path: Path) -> npt.NDArray[Any]:
-    return np.asarray(np.load(path, mmap_mode="r"))
+def mapped(path: Path, kind: str) -> npt.NDArray[Any]:
+    """The array in a file, if it is of this kind (a type code of numpy's).
+
+    Raises
+    ------
+    IndexDamaged
+        where it is missing or is something else.
+    """
+    try:
+        found = np.load(path, mmap_mode="r")
+    except (ValueError, OSError, EOFError) as error:
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    if found.dtype != kind:
+        raise IndexDamaged(f"{path}: damaged ({found.dtype}, not {np.dtype(kind)})")
+    return np.asarray(found)
