@@ -9,8 +9,8 @@ blocks of 128, for each term and block the largest contribution. The blocks of t
 threshold, then the other blocks whose bound reaches it are walked in their order; a block's sums stay in
 the nearest cache.
 
-Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables; rank (N,) is the
-place of each docno among all, which orders documents whose scores float32 cannot tell apart.
+Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables; rank (N,)
+is the place of each docno among all, which orders documents whose scores float32 cannot tell apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ Array = Any  # numba takes arrays of any of its types
 
 
 @nb.njit(nogil=True, cache=True)
-def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array) -> Any:
+def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more time
+    query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array
+) -> Any:
     """Put the keys of the best documents into ``work``'s keys, unordered; how many there are.
 
     query: terms (T,), weights (T,), a score in steps that ``k`` documents are known to reach;
@@ -48,6 +50,7 @@ def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, w
     slots, pointers, _, places = tables
     sums, flags, bound, first, keys = work
     _bounds(terms, weights, postings, tables, bound, first)
+    words = flags.view(np.uint64)
     threshold, count = max(np.int64(known), np.int64(1)), 0
     floor = np.int64(_floor_of_best(bound, threshold, k + 64))
     for best in (True, False):
@@ -66,7 +69,7 @@ def pruned(query: Array, postings: Array, tables: Array, ranks: Array, k: int, w
                     continue
                 for i in range(start, end):
                     sums[places[i]] += values[i] * weight
-            count, threshold = _collect(block, ranks, k, count, threshold, sums, flags, keys)
+            count, threshold = _collect(block, ranks, k, count, threshold, sums, flags, words, keys)
             if best:
                 bound[block] = 0
         if best and count > k:
@@ -159,15 +162,22 @@ def _floor_of_best(bound: Array, threshold: int, wanted: int) -> Any:
     return threshold + (bucket << shift)
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def _collect(
-    block: int, ranks: Array, k: int, count: int, threshold: int, sums: Array, flags: Array, keys: Array
+    block: int,
+    ranks: Array,
+    k: int,
+    count: int,
+    threshold: int,
+    sums: Array,
+    flags: Array,
+    words: Array,
+    keys: Array,
 ) -> tuple[int, int]:
     """Turn the sums that reach the threshold into keys, raising it when the keys are full; clear the sums."""
     least = np.int32(threshold)
     for place in range(BLOCK):
         flags[place] = sums[place] >= least
-    words = flags.view(np.uint64)
     for word in range(BLOCK >> 3):
         if words[word] == 0:  # eight documents at a time: most blocks have a handful above the threshold
             continue
