@@ -9,8 +9,11 @@ import typer
 from rich.markup import escape
 
 from telerank.cli import console
+from telerank.cli import data as data_commands
 from telerank.cli import index as index_commands
 from telerank.cli.analyze_text import analyze_text
+from telerank.cli.compare import compare
+from telerank.cli.evaluate import evaluate
 from telerank.cli.search import search
 
 app = typer.Typer(
@@ -43,5 +46,8 @@ def _root(
 
 
 app.command()(analyze_text)
+app.command()(compare)
+app.command()(evaluate)
+app.add_typer(data_commands.app, name="data")
 app.add_typer(index_commands.app, name="index")
 app.command()(search)

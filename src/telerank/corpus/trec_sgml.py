@@ -161,11 +161,14 @@ def _folded(text: str) -> str:
 
 
 def _recognises(path: Path) -> bool:
-    return any(_may_hold_documents(file) for file in _first_files(path)) and not is_cranfield(path)
+    kinds = {_kind(file) for file in _first_files(path)}
+    return kinds <= {"doc", "top", "qrels"} and "doc" in kinds and not is_cranfield(path)
 
 
-def _may_hold_documents(path: Path) -> bool:
-    return is_compressed(path) or _begins_with(path) == "doc"
+def _kind(path: Path) -> str:
+    if is_compressed(path):
+        return "doc"  # whoever reads it says what to do
+    return _begins_with(path) or ("qrels" if "qrel" in path.name.lower() else "")
 
 
 def _begins_with(path: Path) -> str:

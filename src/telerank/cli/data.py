@@ -1,0 +1,18 @@
+"""``telerank data``: what a collection holds, its records, the same in another format, its statistics."""
+
+from __future__ import annotations
+
+import typer
+
+from telerank.cli.data_convert import convert
+from telerank.cli.data_ls import ls
+from telerank.cli.data_show import show
+from telerank.cli.data_stats import stats
+
+app = typer.Typer(
+    help="List, show, convert and measure collections.", no_args_is_help=True, rich_markup_mode="markdown"
+)
+app.command()(convert)
+app.command()(ls)
+app.command()(show)
+app.command()(stats)

@@ -1,0 +1,50 @@
+"""``telerank data convert``: a collection in another format."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from telerank.cli import console
+from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption
+
+
+class Target(StrEnum):
+    beir = "beir"
+    jsonl = "jsonl"
+    msmarco = "msmarco"
+    trec = "trec"
+
+
+def convert(
+    collection: CollectionArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not be there.")],
+    *,
+    to: Annotated[Target, typer.Option("--to", help="The format to write.")],
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Write a collection in another format, all splits of it.
+
+    Example: `telerank data convert ../shared/data/vaswani vaswani-beir --to beir`
+    """
+    from telerank.corpus import convert as writers
+    from telerank.corpus.collection import open_collection
+
+    with console.progress() as progress:
+        opened = open_collection(collection, format=format, encoding=encoding)
+        done = writers.convert(opened, out, to.value, progress=progress)
+    if as_json:
+        print(json.dumps(asdict(done), ensure_ascii=False))  # noqa: T201 — for machines
+    else:
+        counts = f"{done.docs:,} documents, {done.queries:,} queries, {done.qrels:,} qrels"
+        console.out.print(f"{escape(str(out))}: {counts}")
+    for note in done.notes:
+        console.err.print(f"note: {escape(note)}", soft_wrap=True)
