@@ -136,8 +136,8 @@ def make_ranking_set(
     )
 
 
-def write_ranking_set(folder: str | Path, made: RankingSet, *, overwrite: bool = False) -> None:
-    """Write the folder beside its name, and give it the name when all of it is there.
+def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
+    """Refuse a place that a ranking set cannot be written to, before the work of making it.
 
     Raises
     ------
@@ -145,11 +145,24 @@ def write_ranking_set(folder: str | Path, made: RankingSet, *, overwrite: bool =
         where something stands there already and is not to be overwritten, or is no ranking set.
     """
     target = Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        if not overwrite:
-            raise CollectionError(f"{folder}: is there already; overwrite it with --overwrite")
-        if not (target / MANIFEST).is_file():
-            raise CollectionError(f"{folder}: is no ranking set and is not overwritten")
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise CollectionError(f"{folder}: is there already; overwrite it with --overwrite")
+    if not (target / MANIFEST).is_file():
+        raise CollectionError(f"{folder}: is no ranking set and is not overwritten")
+
+
+def write_ranking_set(folder: str | Path, made: RankingSet, *, overwrite: bool = False) -> None:
+    """Write the folder beside its name, and give it the name when all of it is there.
+
+    Raises
+    ------
+    CollectionError
+        as :func:`check_target` does.
+    """
+    check_target(folder, overwrite=overwrite)
+    target = Path(folder)
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         _write(beside, made)

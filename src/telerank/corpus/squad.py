@@ -35,6 +35,8 @@ from telerank.trec.files import check_id, open_bytes
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 _TYPE_NAMES = {
     dict: "an object",
     list: "a list",
@@ -125,11 +127,16 @@ class _Reader:
         with open_bytes(self._path) as file:
             try:
                 text = file.read().removeprefix(b"\xef\xbb\xbf").decode(encoding)
-                return json.loads(text)
             except UnicodeDecodeError as error:
                 raise FormatError(self._path, None, f"text in {encoding}", str(error)) from error
-            except json.JSONDecodeError as error:
-                raise FormatError(self._path, error.lineno, "JSON", error.msg) from error
+        try:
+            loaded = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise FormatError(self._path, error.lineno, "JSON", error.msg) from error
+        if _ESCAPED.search(text) and (half := _SURROGATE.search(json.dumps(loaded, ensure_ascii=False))):
+            got = f"half of a surrogate pair, U+{ord(half[0]):04X}"
+            raise FormatError(self._path, None, "whole characters", got)
+        return loaded
 
     def field(self, holder: object, name: str, kind: type[Kind], place: str, **default: Kind) -> Kind:
         """``holder[name]``, checked; a field that may be absent has its value then in ``default``."""
