@@ -236,3 +236,13 @@ def test_other_json_is_not_taken_for_a_question_answering_set(tmp_path):
     (tmp_path / "other.json").write_text('{"data": [{"text": "paragraphs"}]}')
     assert not SQUAD.recognises(tmp_path)
     assert not SQUAD.recognises(tmp_path / "other.json")
+
+
+def test_half_of_a_surrogate_pair_is_an_error(tmp_path):
+    with pytest.raises(FormatError, match=r"half of a surrogate pair, U\+D83D"):
+        read_squad(written(tmp_path, article(("It is \ud83d Paris.", [question()]))))
+
+
+def test_whole_surrogate_pairs_are_characters(tmp_path):
+    qa = read_squad(written(tmp_path, article(("😀 Paris.", [question(answers=[("Paris", 2)])]))))
+    assert qa.tally.exact == 1
