@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
-from rich.progress import TaskID
 
 from telerank.errors import TelerankError
 from telerank.types import Progress
@@ -51,4 +57,5 @@ def progress(of: int | None = None) -> Iterator[Progress]:
     try:
         yield tell
     finally:
-        bars.stop()
+        if bars.live.is_started:  # else stopping prints an empty line
+            bars.stop()

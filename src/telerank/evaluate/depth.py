@@ -26,31 +26,30 @@ def by_depth(
     ValueError
         where there is no depth, or as in :func:`~telerank.evaluate.measures.measure`.
     """
-    if not depths:
-        raise ValueError("no depth is given")
-    cut = {name: _at_depths(name, depths) for name in families(measures)}
+    cut = names_at(measures, depths)
     means = measure(
         rankings, qrels, [name for names in cut.values() for name in names], progress=progress
     ).mean
     return {name: tuple(means[one] for one in names) for name, names in cut.items()}
 
 
-def families(measures: Sequence[str] | str) -> tuple[str, ...]:
-    """Names of measures that have no cutoff yet, as :func:`by_depth` takes them: ``R``, ``AP(rel=2)``.
+def names_at(measures: Sequence[str] | str, depths: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """The names of each measure at each depth: ``names_at("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
 
     Raises
     ------
-    MeasureError
-        where a name has a cutoff, or is not one of a measure that takes a cutoff.
+    MeasureError, ValueError
+        as :func:`by_depth` does.
     """
+    if not depths:
+        raise ValueError("no depth is given")
     text = measures if isinstance(measures, str) else " ".join(measures)
     if "@" in text:
         raise MeasureError(f"measures by depth are named without a cutoff, as in R or AP: got {text!r}")
-    # a family is checked with a cutoff, which some cannot do without
-    return tuple(
-        name.removesuffix("@1") for name in parse_measures([f"{name}@1" for name in split_names(text)])
-    )
-
-
-def _at_depths(name: str, depths: Sequence[int]) -> tuple[str, ...]:
-    return tuple(parse_measures(f"{name}@{depth}")[0] for depth in depths)
+    found = {}
+    for name in split_names(text):
+        cut = tuple(parse_measures(f"{name}@{depth}")[0] for depth in depths)
+        found[cut[0].removesuffix(f"@{depths[0]}")] = cut
+    if not found:
+        raise MeasureError("no measure is named")
+    return found

@@ -47,15 +47,15 @@ def difference_table(comparison: Comparison, baseline: str) -> Table:
         "delta",
         "delta %",
         "p",
-        "p (Holm)",
         "d",
         f"{share} interval",
         "+/=/-",
     )
     rows = [_difference(comparison, one) for one in comparison.differences if one.baseline == baseline]
     note = (
-        f"delta: difference of the means; d: Cohen's d of paired differences; interval: {share}, bootstrap "
-        f"over queries; +/=/-: queries that gain, stay and lose; strong: p (Holm) < {comparison.level:g}."
+        "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of paired "
+        "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
+        f"strong: p < {comparison.level:g}."
     )
     return Table.of(columns, rows, caption=f"Differences from {baseline}", notes=[note], left=2)
 
@@ -74,14 +74,16 @@ def changes_table(comparison: Comparison, baseline: str, *, queries: int = 10) -
     return Table.of(columns, rows, caption=f"Queries that changed most from {baseline}", left=3)
 
 
-def depth_table(curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int]) -> Table:
+def depth_table(
+    curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], *, caption: str = ""
+) -> Table:
     """``curves[system][measure]``, one mean a depth: a row for each system and measure."""
     rows = [
         [system, name, *(f"{value:.4f}" for value in values)]
         for system, measured in curves.items()
         for name, values in measured.items()
     ]
-    return Table.of(("system", "measure", *(f"@{depth}" for depth in depths)), rows, left=2)
+    return Table.of(("system", "measure", *(f"@{depth}" for depth in depths)), rows, caption=caption, left=2)
 
 
 def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
@@ -119,7 +121,6 @@ def _difference(comparison: Comparison, one: Difference) -> list[str | Cell]:
         f"{one.mean:.4f}",
         Cell(f"{one.delta:+.4f}", strong=one.p_holm < comparison.level),
         _number(one.percent, "+.1f"),
-        p_value(one.p),
         p_value(one.p_holm),
         _number(one.effect, "+.2f"),
         f"[{one.low:+.4f}, {one.high:+.4f}]",

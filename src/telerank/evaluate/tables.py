@@ -171,7 +171,8 @@ def _md_cell(cell: Cell) -> str:
 _TEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "∞": r"$\infty$", "†": r"$\dagger$", "‡": r"$\ddagger$",
-    "§": r"\S{}", "¶": r"\P{}", "–": "--", "…": r"\ldots{}", **{char: f"\\{char}" for char in "&%$#_{}"},
+    "§": r"\S{}", "¶": r"\P{}", "–": "--", "…": r"\ldots{}", "[": "{[}", "]": "{]}",
+    **{char: f"\\{char}" for char in "&%$#_{}"},
 }  # fmt: skip
 
 
