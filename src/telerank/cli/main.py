@@ -15,6 +15,7 @@ from telerank.cli.analyze_text import analyze_text
 from telerank.cli.compare import compare
 from telerank.cli.evaluate import evaluate
 from telerank.cli.search import search
+from telerank.cli.tune import tune
 
 app = typer.Typer(
     name="telerank",
@@ -51,3 +52,4 @@ app.command()(evaluate)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(index_commands.app, name="index")
 app.command()(search)
+app.command()(tune)
