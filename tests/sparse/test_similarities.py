@@ -221,7 +221,7 @@ def test_a_grid_holds_distinct_settings_of_its_family(family):
     settings = grid(model)
     assert all(type(setting) is type(model) for setting in settings)
     assert model in settings
-    assert len(set(settings)) == len(settings) <= 70
+    assert len(set(settings)) == len(settings) <= 100
 
 
 def test_the_grid_of_dfr_has_every_basic_model_with_every_after_effect_and_every_normalization():

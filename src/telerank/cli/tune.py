@@ -128,7 +128,7 @@ def _settings(
 
 
 def _name(retriever: SparseRetriever) -> str:
-    return f"{retriever.similarity!r} on {retriever.index.analyzer}"
+    return f"{retriever.similarity!r}, {retriever.index.analyzer.name}"
 
 
 def _record(result: Result, measure: str) -> dict[str, Any]:

@@ -68,6 +68,12 @@ class Analyzer:
             )
         return cls(tuple(Step.parse(part) for part in whole.split("|")))
 
+    @property
+    def name(self) -> str:
+        """The preset whose steps these are, or the text form."""
+        text = str(self)
+        return next((name for name, steps in PRESETS.items() if steps == text), text)
+
     def __str__(self) -> str:
         return "|".join(map(str, self.chain))
 
