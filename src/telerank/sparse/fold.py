@@ -10,6 +10,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from telerank.sparse.arrays import created
 from telerank.sparse.runs import Run
 from telerank.sparse.segment import ESCAPE
 from telerank.sparse.terms import write_terms
@@ -54,8 +55,8 @@ def _write_postings(
     progress: Progress,
 ) -> None:
     postings, done = int(offsets[-1]), 0
-    rows = _created(folder / "rows.npy", np.int32, postings)
-    tfs = _created(folder / "tfs.npy", np.uint8, postings)
+    rows = created(folder / "rows.npy", np.int32, postings)
+    tfs = created(folder / "tfs.npy", np.uint8, postings)
     places, large = offsets[:-1].copy(), []
     for ids, run in runs:
         large.append(_append(ids, run.counts, run.rows, run.tfs, (places, rows, tfs)))
@@ -63,17 +64,8 @@ def _write_postings(
         progress("folding", done, postings)
     found = np.concatenate([np.empty((0, 2), np.int64), *large])
     np.save(folder / "tfs.large.npy", found[np.argsort(found[:, 0])])
-    for mapped in (rows, tfs):
-        if isinstance(mapped, np.memmap):
-            mapped.flush()
-
-
-def _created(path: Path, kind: type[np.generic], size: int) -> npt.NDArray[Any]:
-    """A new array in a file; an empty one cannot be mapped."""
-    if not size:
-        np.save(path, np.empty(0, kind))
-        return np.empty(0, kind)
-    return np.lib.format.open_memmap(path, "w+", kind, (size,))
+    rows.flush()
+    tfs.flush()
 
 
 @nb.njit(cache=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from telerank.errors import AnalyzerError
+from telerank.errors import AnalyzerError, IndexDamaged
 from telerank.sparse import manifest as manifests
 from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import Manifest
@@ -54,13 +54,8 @@ class Index:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest = Manifest.read(self.folder)
+        self.manifest, self.segments = _opened(self.folder)
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
-        for entry in self.manifest.segments:
-            manifests.check(self.folder, entry)
-        self.segments = tuple(
-            Segment(self.folder / "segments" / entry.name, entry.deleted) for entry in self.manifest.segments
-        )
         self.docs = IndexDocs(self.segments)
         self._terms: dict[str, Term] = {}
         self._impacts: OrderedDict[Similarity, tuple[Impacts, ...]] = OrderedDict()
@@ -190,3 +185,18 @@ class IndexDocs:
 
     def __len__(self) -> int:
         return sum(len(segment) - int(segment.deleted.sum()) for segment in self._segments)
+
+
+def _opened(folder: Path) -> tuple[Manifest, tuple[Segment, ...]]:
+    """The manifest and its segments; once more where a writer has replaced them meanwhile."""
+    while True:
+        manifest = Manifest.read(folder)
+        try:
+            for entry in manifest.segments:
+                manifests.check(folder, entry)
+            return manifest, tuple(
+                Segment(folder / "segments" / entry.name, entry.deleted) for entry in manifest.segments
+            )
+        except (IndexDamaged, OSError):
+            if Manifest.read(folder) == manifest:
+                raise

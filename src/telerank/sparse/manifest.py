@@ -69,15 +69,12 @@ class Manifest:
         if not path.is_file():
             raise IndexFault(f"{folder}: no index here ({NAME} is missing)")
         try:
-            raw = json.loads(path.read_bytes())
-            crc = raw.pop("crc32")
-            if crc != zlib.crc32(_canonical(raw)):
-                raise ValueError("its checksum differs")
-            if raw["format"] != FORMAT:
-                raise IndexFault(f"{path}: format {raw['format']}, this version reads format {FORMAT}")
-            return cls(**{**raw, "segments": tuple(_entry(entry) for entry in raw["segments"])})
+            raw = _checked(json.loads(path.read_bytes()))
+            if raw["format"] == FORMAT:
+                return cls(**{**raw, "segments": tuple(_entry(entry) for entry in raw["segments"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
+        raise IndexFault(f"{path}: format {raw['format']}, this version reads format {FORMAT}")
 
     def write(self, folder: Path) -> None:
         """Commit: after this the index is what the manifest says, before it what it was."""
@@ -154,6 +151,13 @@ def _files(folder: Path, entry: SegmentEntry) -> Iterator[tuple[Path, Part]]:
 
 def _entry(raw: dict[str, Any]) -> SegmentEntry:
     return SegmentEntry(**{**raw, "files": {name: Part(**part) for name, part in raw["files"].items()}})
+
+
+def _checked(raw: dict[str, Any]) -> dict[str, Any]:
+    """What stands beside the checksum, if that is right."""
+    if raw.pop("crc32") != zlib.crc32(_canonical(raw)):
+        raise ValueError("its checksum differs")
+    return raw
 
 
 def _canonical(raw: Mapping[str, Any]) -> bytes:

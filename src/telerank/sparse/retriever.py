@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from telerank.sparse.similarities import Similarity
-from telerank.stage import Stage
+from telerank.stage import Stage, check_depth
 from telerank.types import Explanation, Query, Ranking
 
 if TYPE_CHECKING:
@@ -27,12 +27,22 @@ class SparseRetriever(Stage):
 
     A term that the query repeats counts as often as it stands there. With ``threads`` more than one the stage
     looks ahead, 16 queries a thread, and answers in the queries' order; rankings are the same.
+
+    Raises
+    ------
+    ValueError
+        where depth or threads is not a whole number of at least 1.
     """
 
     index: Index
     similarity: Similarity
     depth: int | None = None
     threads: int = 1
+
+    def __post_init__(self) -> None:
+        for number in (self.depth, self.threads):
+            if number is not None:
+                check_depth(number)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         queries = (ranking.query for ranking in stream)
@@ -44,7 +54,7 @@ class SparseRetriever(Stage):
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
 
     def explain(self, query: Query, docno: str) -> Explanation:
-        """Each term's contribution to the score; they sum to it exactly."""
+        """Each term's contribution, then what float32 rounds away; they sum to the score exactly."""
         segment_number, row = self.index.docs.place(docno)
         segment = self.index.segments[segment_number]
         impacts = self.index.impacts(self.similarity)[segment_number]
@@ -62,8 +72,11 @@ class SparseRetriever(Stage):
             times = f", {weight} times in the query" if weight > 1 else ""
             parts.append(Explanation(value, f"{text!r}: tf {tf}, df {term.df}, cf {term.cf}{times}"))
             total += value
+        score = float(np.float32(total))
+        if score != total:
+            parts.append(Explanation(score - total, "rounding to float32"))
         what = f"{self.similarity!r} of a document of {segment.lengths[row]} terms"
-        return Explanation(float(np.float32(total)), what, tuple(parts))
+        return Explanation(score, what, tuple(parts))
 
     def _rank(self, query: Query) -> Ranking:
         weights = _counted(self.index.analyzer(query.text))

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from telerank.corpus.docnos import Docnos
 from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
+from telerank.sparse.arrays import mapped
 from telerank.sparse.kernel import BLOCK, block_table
 from telerank.sparse.terms import Terms
 
@@ -36,7 +36,7 @@ ESCAPE = 255
 class Segment:
     """What search reads of a segment; everything is memory-mapped, threads may share it.
 
-    All files are held open from the beginning: a writer that takes the segment away does not take it from readers.
+    All files are opened at once: what a writer sweeps away later stays with those who read it.
 
     Raises
     ------
@@ -130,26 +130,9 @@ class BlockTables:
     def fill(
         self, segment: Segment, term: int, values: npt.NDArray[np.int32], largest: npt.NDArray[np.int32]
     ) -> None:
-        """Make a term's places and, if it is frequent, its row: pointers, and the largest value of each block."""
+        """Make a term's places and, if it is frequent, its row: pointers, and each block's largest value."""
         start, slot = int(segment.offsets[term]), self.slots[term]
         rows = segment.rows[start : start + len(values)]
         self.places[start : start + len(values)] = rows & (BLOCK - 1)
         if slot >= 0:
             block_table(start, rows, values, self.pointers[slot], largest[slot])
-
-
-def mapped(path: Path, kind: str) -> npt.NDArray[Any]:
-    """The array in a file, if it is of this kind (a type code of numpy's).
-
-    Raises
-    ------
-    IndexDamaged
-        where it is missing or is something else.
-    """
-    try:
-        found = np.load(path, mmap_mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        raise IndexDamaged(f"{path}: damaged ({error})") from error
-    if found.dtype != kind:
-        raise IndexDamaged(f"{path}: damaged ({found.dtype}, not {np.dtype(kind)})")
-    return np.asarray(found)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from telerank.sparse.arrays import mapped
+
 BLOB, STARTS = "terms.bin", "terms.starts.npy"
 FILES = (BLOB, STARTS)
 _REMEMBERED = 1 << 17
@@ -21,7 +23,7 @@ class Terms:
         with (folder / BLOB).open("rb") as file:
             empty = not (folder / BLOB).stat().st_size
             self._blob = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._starts = memoryview(np.asarray(np.load(folder / STARTS, mmap_mode="r")))  # type: ignore[arg-type]
+        self._starts = memoryview(mapped(folder / STARTS, "q"))  # type: ignore[arg-type]
         self._known: dict[str, int] = {}
 
     def number(self, term: str) -> int:

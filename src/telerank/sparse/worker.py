@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -26,8 +27,9 @@ class Workers:
     """``count`` processes; each stretch of documents goes to one that is idle."""
 
     def __init__(self, analyzer: Analyzer, count: int) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-m", "telerank.sparse.worker"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+        # -P: what lies in the working folder is no module of ours
+        command = [sys.executable, "-P", "-m", "telerank.sparse.worker"]
         self._processes = [
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             for _ in range(count)
@@ -71,8 +73,10 @@ class Workers:
 
     def _make(self, texts: Sequence[str], first_row: int, path: Path) -> int:
         number = self._idle.get()
-        self._ask(number, (texts, first_row, path))
-        self._idle.put(number)
+        try:
+            self._ask(number, (texts, first_row, path))
+        finally:  # after a failure too: a stretch that waits for it is to fail, not to wait for ever
+            self._idle.put(number)
         return number
 
     def _ask(self, number: int, request: object) -> Any:
@@ -80,7 +84,7 @@ class Workers:
         try:
             _send(_pipe(process.stdin), request)
             answer = pickle.load(_pipe(process.stdout))  # noqa: S301 — our own child's
-        except (EOFError, BrokenPipeError) as error:
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             raise IndexFault(
                 f"an analysing process ended before its work (status {process.wait()})"
             ) from error
@@ -93,6 +97,7 @@ def main() -> None:
     """Answer the requests on standard input until it ends."""
     from telerank.sparse.runs import RunMaker
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not print between the answers
     maker = RunMaker(Analyzer.parse(pickle.load(requests)))  # noqa: S301 — our own parent's

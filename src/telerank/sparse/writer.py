@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +31,7 @@ from telerank.types import Doc, Progress, silent
 
 _LOCK = "write.lock"
 _SEGMENTS = "segments"
+_BESIDE = f"{manifests.NAME}.new"
 
 
 def build_index(
@@ -73,6 +74,10 @@ class IndexWriter:
     ------
     AnalyzerError
         where the index was built with another analyzer.
+    IndexFault
+        where there is no index to write to, or the folder holds something else or cannot be written to.
+    IndexLocked
+        where another writer is at work.
     """
 
     def __init__(
@@ -86,17 +91,20 @@ class IndexWriter:
         self.folder = Path(folder)
         self._workers = workers
         self._overwrite = overwrite
-        self._prepare(analyzer)
-        self._lock = filelock.FileLock(self.folder / _LOCK, timeout=0)
+        self._lock = filelock.FileLock(self.folder / _LOCK, timeout=0, thread_local=False)
         try:
+            self._refuse_others(analyzer)
+            self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-        except filelock.Timeout:
-            raise IndexLocked(f"{self.folder}: another process is writing to this index") from None
-        try:
             self.manifest = self._opened(analyzer)
+            (self.folder / _SEGMENTS).mkdir(exist_ok=True)
             self._sweep()
-        except BaseException:
+        except BaseException as error:
             self._lock.release()
+            if isinstance(error, filelock.Timeout):
+                raise IndexLocked(f"{self.folder}: another writer is at work on this index") from None
+            if isinstance(error, OSError):
+                raise IndexFault(f"{self.folder}: cannot be written to: {error}") from error
             raise
 
     def add(self, docs: Iterable[Doc], *, update: bool = False, progress: Progress = silent) -> int:
@@ -108,7 +116,8 @@ class IndexWriter:
             where there is no document, one cannot be stored, or (not updating) a docno is there already.
         """
         analyzer = Analyzer.parse(self.manifest.analyzer)
-        with self._new_segment() as new:
+        with self._change():
+            new = self._new_segment()
             counts = build_segment(new, docs, analyzer, workers=self._workers, progress=progress)
             there = [] if self._overwrite else self._doubles(new)
             if there and not update:
@@ -117,7 +126,6 @@ class IndexWriter:
                 )
             old = () if self._overwrite else self._marked(there)
             self._commit((*old, _entry(new, counts)))
-        self._overwrite = False
         return counts.documents
 
     def delete(self, docnos: Iterable[str]) -> int:
@@ -129,13 +137,14 @@ class IndexWriter:
             where a docno is not in the index; then none is marked.
         """
         wanted = list(dict.fromkeys(docnos))
-        docs = Index(self.folder).docs
-        missing = [docno for docno in wanted if docno not in docs]
-        if missing:
-            raise DocumentError(
-                f"no document {missing[0]!r} in the index ({len(missing)} of {len(wanted)} are not)"
-            )
-        self._commit(self._marked(wanted))
+        with self._change():
+            docs = Index(self.folder).docs
+            missing = [docno for docno in wanted if docno not in docs]
+            if missing:
+                raise DocumentError(
+                    f"no document {missing[0]!r} in the index ({len(missing)} of {len(wanted)} are not)"
+                )
+            self._commit(self._marked(wanted))
         return len(wanted)
 
     def merge(self, progress: Progress = silent) -> None:
@@ -146,10 +155,11 @@ class IndexWriter:
         DocumentError
             where every document is deleted.
         """
-        index = Index(self.folder)
-        if len(index.segments) == 1 and not index.manifest.segments[0].deletions:
-            return
-        with self._new_segment() as new:
+        with self._change():
+            index = Index(self.folder)
+            if len(index.segments) == 1 and not index.manifest.segments[0].deletions:
+                return
+            new = self._new_segment()
             counts = merge_segments(new, index.segments, progress)
             self._commit((_entry(new, counts),))
 
@@ -164,58 +174,89 @@ class IndexWriter:
     ) -> None:
         self.close()
 
-    def _prepare(self, analyzer: Analyzer | None) -> None:
-        """See that the folder may hold an index, and is there."""
-        ours = {manifests.NAME, f"{manifests.NAME}.new", _LOCK, _SEGMENTS}
+    def _refuse_others(self, analyzer: Analyzer | None) -> None:
+        """See that the folder holds no more than an index, or what a killed writer left of one."""
         if self.folder.exists() and not self.folder.is_dir():
             raise IndexFault(f"{self.folder}: is a file, not a folder")
-        if analyzer is None and not (self.folder / manifests.NAME).is_file():
+        there = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
+        if analyzer is None and manifests.NAME not in there:
             raise IndexFault(f"{self.folder}: no index here ({manifests.NAME} is missing)")
-        if self.folder.is_dir():
-            others = [path.name for path in self.folder.iterdir() if path.name not in ours]
-            if others:
-                raise IndexFault(
-                    f"{self.folder}: holds other things ({others[0]}); an index needs a folder of its own"
-                )
-        (self.folder / _SEGMENTS).mkdir(parents=True, exist_ok=True)
+        if manifests.NAME in there and _LOCK not in there:
+            Manifest.read(self.folder)  # a manifest of another kind is no sign of an index
+        # without either, a folder that is called segments may be anybody's
+        ours = {manifests.NAME, _BESIDE, _LOCK, _SEGMENTS} if {manifests.NAME, _LOCK} & there else set()
+        if others := sorted(there - ours):
+            raise IndexFault(
+                f"{self.folder}: holds other things ({others[0]}); an index needs a folder of its own"
+            )
 
     def _opened(self, analyzer: Analyzer | None) -> Manifest:
-        there = (self.folder / manifests.NAME).is_file()
-        if not there:
-            return Manifest(str(analyzer), built_with=_versions())
-        manifest = Manifest.read(self.folder)
-        if analyzer is not None and self._overwrite:
-            return replace(manifest, analyzer=str(analyzer), built_with=_versions())
+        fresh = Manifest(str(analyzer), built_with=_versions())
+        if not (self.folder / manifests.NAME).is_file():
+            return fresh
+        replacing = analyzer is not None and self._overwrite
+        try:
+            manifest = Manifest.read(self.folder)
+        except IndexFault:
+            if replacing:  # what cannot be read can be overwritten
+                return fresh
+            raise
+        if replacing:
+            return replace(manifest, analyzer=fresh.analyzer, built_with=fresh.built_with)
         if analyzer is not None:
             Index(self.folder).require(analyzer)
         return manifest
 
     @contextmanager
-    def _new_segment(self) -> Iterator[Path]:
-        """A folder for a segment's files, which goes if they are not finished."""
-        new = self.folder / _SEGMENTS / uuid.uuid4().hex[:12]
-        new.mkdir()
+    def _change(self) -> Iterator[None]:
+        """A change to the index: where it fails before it is committed, what it wrote goes."""
+        if not self._lock.is_locked:
+            raise IndexFault(f"{self.folder}: this writer is closed")
         try:
-            yield new
-        except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
+            yield
+        except BaseException as error:
+            free = shutil.disk_usage(self.folder).free >> 20
+            self._recover()
+            if isinstance(error, OSError):
+                raise IndexFault(f"{self.folder}: the change failed: {error} ({free} MiB free)") from error
             raise
 
+    def _new_segment(self) -> Path:
+        """A folder for a segment's files."""
+        new = self.folder / _SEGMENTS / uuid.uuid4().hex[:12]
+        new.mkdir()
+        return new
+
     def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
-        self.manifest = self.manifest.next(segments)
-        self.manifest.write(self.folder)
+        manifests.sync_folder(self.folder / _SEGMENTS)
+        manifest = self.manifest.next(segments)
+        manifest.write(self.folder)
+        self.manifest, self._overwrite = manifest, False
         self._sweep()
 
+    def _recover(self) -> None:
+        """After a failure: the index is what is on the disk, be it before the change or after it."""
+        with suppress(IndexFault, OSError):
+            there = self._on_disk()
+            if there.generation > self.manifest.generation:
+                self.manifest, self._overwrite = there, False
+            self._sweep()
+
     def _sweep(self) -> None:
-        """Remove what the manifest does not name: what was replaced, what a killed writer left."""
-        named = {entry.name: set(entry.files) for entry in self._on_disk().segments}
-        for folder in (self.folder / _SEGMENTS).iterdir():
-            if folder.name not in named:
-                shutil.rmtree(folder)
-                continue
-            for path in folder.iterdir():
-                if path.name not in named[folder.name]:
-                    path.unlink()
+        """Remove what the manifest does not name: what was replaced, what a killed writer left.
+
+        What cannot be removed (its process may still be writing there) is left to the next writer.
+        """
+        try:
+            named = {entry.name: entry.files for entry in self._on_disk().segments}
+        except IndexFault:  # to be overwritten
+            return
+        _remove(self.folder / _BESIDE)
+        for path in (self.folder / _SEGMENTS).iterdir():
+            files = named.get(path.name)
+            for stale in [path] if files is None else path.iterdir():
+                if files is None or stale.name not in files:
+                    _remove(stale)
 
     def _on_disk(self) -> Manifest:
         return Manifest.read(self.folder) if (self.folder / manifests.NAME).is_file() else Manifest("")
@@ -248,6 +289,7 @@ class IndexWriter:
         folder = self.folder / _SEGMENTS / entry.name
         name = f"deleted.{self.manifest.generation + 1}.npy"
         np.save(folder / name, marks)
+        manifests.sync_folder(folder)
         files = {key: part for key, part in entry.files.items() if key != entry.deleted}
         files[name] = manifests.part(folder / name)
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
@@ -257,6 +299,14 @@ def _entry(folder: Path, counts: Counts) -> SegmentEntry:
     return SegmentEntry(
         folder.name, counts.documents, counts.nonempty, counts.tokens, manifests.parts(folder)
     )
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _versions() -> dict[str, str]:

@@ -1,0 +1,36 @@
+"""Arrays in files, memory-mapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.errors import IndexDamaged
+
+
+def mapped(path: Path, kind: str) -> npt.NDArray[Any]:
+    """The array in a file, which must be of this kind (numpy's code of a type).
+
+    Raises
+    ------
+    IndexDamaged
+        where the file is missing or is something else.
+    """
+    try:
+        found = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError, OSError) as error:
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    if found.dtype != kind:
+        raise IndexDamaged(f"{path}: damaged (numbers of type {found.dtype}, not {np.dtype(kind)})")
+    return np.asarray(found)
+
+
+def created(path: Path, kind: type[np.generic], size: int) -> np.memmap[Any, Any]:
+    """A new array in a file, to be written to as if in memory; ``flush`` is the caller's."""
+    # zeros are really written: where a mapped page later finds the disk full, the process is killed
+    np.save(path, np.zeros(size, kind))
+    found: np.memmap[Any, Any] = np.load(path, mmap_mode="r+")
+    return found

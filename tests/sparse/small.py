@@ -1,0 +1,92 @@
+"""Small collections for the tests of the sparse engine, and its ranking worked out in plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from telerank.sparse.index import Index
+from telerank.sparse.similarities import (
+    BM25,
+    DFI,
+    DFR,
+    H1,
+    H2,
+    H3,
+    LMDirichlet,
+    LMJelinekMercer,
+    NoNormalization,
+    Similarity,
+    Statistics,
+    Z,
+)
+from telerank.sparse.writer import build_index
+from telerank.types import Doc
+
+MODELS: tuple[Similarity, ...] = (
+    BM25(),
+    BM25(0.9, 0.4),
+    BM25(0, 0),
+    LMDirichlet(),
+    LMDirichlet(10),
+    LMJelinekMercer(),
+    LMJelinekMercer(1),  # every score is 0
+    *(
+        DFR(basic, after, normalization)
+        for basic in ("g", "if", "in", "ine")
+        for after in ("b", "l", "none")
+        for normalization in (H1(), H2(), H3(), Z(), NoNormalization())
+    ),
+    DFI("standardized"),
+    DFI("saturated"),
+    DFI("chisquared"),
+)
+STEP = 2.0**-20
+
+
+def docs(texts: Iterable[str], first: int = 0) -> list[Doc]:
+    """``d0``, ``d1``, …: as strings ``d10`` stands before ``d2``."""
+    return [Doc(f"d{number}", text) for number, text in enumerate(texts, first)]
+
+
+def build(folder: Path, texts: Iterable[str], analyzer: str = "none") -> Index:
+    return build_index(docs(texts), folder, analyzer=analyzer, workers=1)
+
+
+def reference(
+    documents: Mapping[str, Sequence[str]],
+    query: Sequence[str],
+    model: Similarity,
+    gone: Iterable[str] = (),
+) -> tuple[list[tuple[str, float]], dict[str, float]]:
+    """The whole ranking of documents given as terms, best first, and the scores without any rounding.
+
+    The ranking's scores are sums of contributions rounded to 2^-20, then to float32. Documents that are
+    ``gone`` count in the statistics and are not ranked.
+    """
+    counts = {docno: Counter(terms) for docno, terms in documents.items()}
+    nonempty = [terms for terms in documents.values() if terms]
+    collection = Statistics(len(nonempty), sum(map(len, nonempty)))
+    steps: Counter[str] = Counter()
+    exact: Counter[str] = Counter()
+    for term, weight in Counter(query).items():
+        holding = [docno for docno, count in counts.items() if count[term]]
+        tfs = [counts[docno][term] for docno in holding]
+        lengths = [len(documents[docno]) for docno in holding]
+        values = model.contributions(tfs, lengths, len(holding), sum(tfs), collection) if holding else ()
+        for docno, value in zip(holding, np.asarray(values).tolist(), strict=True):
+            steps[docno] += round(value / STEP) * weight
+            exact[docno] += value * weight
+    for docno in gone:
+        del steps[docno]
+    scores = {docno: float(np.float32(total) * np.float32(STEP)) for docno, total in steps.items()}
+    ranked = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
+    return ranked, dict(exact)
+
+
+def terms_of(index: Index) -> dict[str, list[str]]:
+    """What the index should have made of its documents."""
+    return {doc.docno: index.analyzer(doc.full_text) for doc in index.docs}
