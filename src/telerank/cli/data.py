@@ -6,6 +6,7 @@ import typer
 
 from telerank.cli.data_convert import convert
 from telerank.cli.data_ls import ls
+from telerank.cli.data_make_ranking_set import make_ranking_set
 from telerank.cli.data_show import show
 from telerank.cli.data_stats import stats
 
@@ -14,5 +15,6 @@ app = typer.Typer(
 )
 app.command()(convert)
 app.command()(ls)
+app.command()(make_ranking_set)
 app.command()(show)
 app.command()(stats)

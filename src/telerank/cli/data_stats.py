@@ -1,30 +1,30 @@
-"""``telerank data stats``: what a set is like, as text, JSON and plots."""
+"""``telerank data stats``: question words, lengths, input lengths and class balance of collections."""
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from telerank.cli import console
-from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
+from telerank.cli.options import AsJson, Encoding, FormatOption
+from telerank.errors import FormatError, MissingExtra
 
 if TYPE_CHECKING:
     from telerank.corpus.statistics import Description, Lengths
 
-_BAR = 30  # characters of the longest bar of a histogram
-_EXAMPLE = 100  # characters of a question
-_QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
-
-
-class Language(StrEnum):
-    english = "english"
-    french = "french"
+_BAR = 40  # cells of the longest bar
+_EIGHTHS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")
+_QUANTILES = {"min": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "max": 1.0}
+_EXAMPLE = 44  # characters of a question
 
 
 class PlotFormat(StrEnum):
@@ -33,153 +33,179 @@ class PlotFormat(StrEnum):
     pdf = "pdf"
 
 
+class Language(StrEnum):
+    french = "french"
+    english = "english"
+
+
 def stats(
-    collection: CollectionArgument,
+    collections: Annotated[list[str], typer.Argument(metavar="COLLECTION...", help="Folders, files or ids.")],
     *,
-    split: Split = None,
-    analyzer: Annotated[
-        str, typer.Option("--analyzer", "-a", help="Whose terms are the tokens that are counted.")
-    ] = "standard",
-    language: Annotated[
-        Language | None,
-        typer.Option("--language", help="Of the question words: default: what fits."),
+    split: Annotated[
+        list[str] | None, typer.Option("--split", help="Only these splits; default: all.")
     ] = None,
-    plots: Annotated[Path | None, typer.Option("--plots", help="A folder for the plots.")] = None,
-    plot_format: Annotated[PlotFormat, typer.Option("--plot-format", help="Of the plots.")] = PlotFormat.png,
+    analyzer: Annotated[
+        str, typer.Option("--analyzer", "-a", help="Whose terms are the tokens.")
+    ] = "standard",
+    tokenizer: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Count the tokens of a tokenizer.json instead.")
+    ] = None,
+    language: Annotated[
+        Language | None, typer.Option(help="Of the question words; default: what fits.")
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw them as plots into this folder.")
+    ] = None,
+    plot_format: Annotated[PlotFormat, typer.Option(help="Of the plots.")] = PlotFormat.png,
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Question words, lengths in tokens, lengths of a cross-encoder's inputs, class balance.
+    """Show what a set is like: question words, lengths in tokens, input lengths, class balance.
 
     Example: `telerank data stats ../shared/data/piaf --plots plots`
     """
     from telerank.corpus.collection import open_collection
     from telerank.corpus.statistics import describe
-    from telerank.text import Analyzer
 
-    terms = Analyzer.parse(analyzer)
-    opened = open_collection(collection, format=format, encoding=encoding)
-    with console.progress(of=opened.size) as progress:
-        found = describe(
-            opened,
-            count=lambda text: len(terms(text)),
-            splits=None if split is None else [split],
-            language=language and language.value,
-            progress=progress,
-        )
+    count = _counting(analyzer, tokenizer)
+    told = []
+    for name in collections:
+        opened = open_collection(name, format=format, encoding=encoding)
+        with console.progress(of=opened.size) as progress:
+            one = describe(opened, count=count, splits=split, language=language, progress=progress)
+        told.append(_as_json(one))
+        if not as_json:
+            _show(one)
+        if plots is not None:
+            _draw(one, plots / one.name if len(collections) > 1 else plots, plot_format)
     if as_json:
-        print(json.dumps(_record(found), ensure_ascii=False))  # noqa: T201 — for machines
-    else:
-        _show(found)
-    if plots is not None:
-        from telerank.inspect.set_plots import save_plots
-
-        for place in save_plots(found, plots, format=plot_format.value):
-            console.err.print(f"wrote {escape(str(place))}", soft_wrap=True)
+        print(json.dumps(told if len(told) > 1 else told[0], ensure_ascii=False))  # noqa: T201
 
 
-def _record(found: Description) -> dict[str, object]:
+def _draw(one: Description, folder: Path, plot_format: PlotFormat) -> None:
+    from telerank.inspect.set_plots import save_plots
+
+    for file in save_plots(one, folder, format=plot_format.value):
+        console.err.print(f"wrote {escape(str(file))}", soft_wrap=True)
+
+
+def _counting(analyzer: str, tokenizer: Path | None) -> Callable[[str], int]:
+    if tokenizer is None:
+        from telerank.text import Analyzer
+
+        chain = Analyzer.parse(analyzer)
+        return lambda text: len(chain(text))
+    try:
+        library = importlib.import_module("tokenizers")
+    except ImportError as error:
+        raise MissingExtra("tokenizers", "neural") from error
+    try:
+        pieces = library.Tokenizer.from_str(tokenizer.read_text("utf-8"))
+    except Exception as error:  # the library raises nothing narrower
+        raise FormatError(tokenizer, None, f"a tokenizer.json ({error})") from error
+    return lambda text: len(pieces.encode(text, add_special_tokens=False))
+
+
+def _show(one: Description) -> None:
+    console.out.print(f"[bold]{escape(one.name)}[/]  splits: {escape(', '.join(one.splits)) or 'none'}")
+    console.out.print(_lengths(one))
+    if one.questions.total:
+        console.out.print(
+            f"{one.unique_questions:,} of {one.questions.total:,} questions differ in their words"
+        )
+        console.out.print(_question_words(one))
+        console.out.print(_histogram(one.questions, "questions"))
+    if one.documents.total:
+        console.out.print(_histogram(one.documents, "documents"))
+    if one.inputs.total:
+        console.out.print(_input_lengths(one))
+    pairs = one.positives + one.negatives
+    if pairs:
+        share = 100 * one.positives / pairs
+        relevant = f"{one.positives:,} relevant ({share:.1f} %), {one.negatives:,} not"
+        console.out.print(f"{pairs:,} pairs of a question and a document: {relevant}")
+    noted = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in one.notes.items() if count)
+    if noted:
+        console.out.print(f"the reader met: {escape(noted)}", soft_wrap=True)
+
+
+def _lengths(one: Description) -> Table:
+    table = Table(title="lengths in tokens", title_justify="left")
+    table.add_column("")
+    for name in ("count", "mean", *_QUANTILES):
+        table.add_column(name, justify="right")
+    for name in ("documents", "questions", "inputs"):
+        lengths: Lengths = getattr(one, name)
+        if lengths.total:
+            quantiles = (f"{lengths.quantile(q):,}" for q in _QUANTILES.values())
+            table.add_row(name, f"{lengths.total:,}", f"{lengths.mean:,.1f}", *quantiles)
+    return table
+
+
+def _question_words(one: Description) -> Table:
+    table = Table(title=f"question words ({one.language})", title_justify="left")
+    table.add_column("word")
+    table.add_column("questions", justify="right")
+    table.add_column("[%]", justify="right")
+    table.add_column("example")
+    for kind in one.question_words:
+        table.add_row(kind.name, f"{kind.count:,}", f"{100 * kind.share:.1f}", escape(_cut(kind.example)))
+    return table
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _EXAMPLE else f"{line[: _EXAMPLE - 1]}…"
+
+
+def _histogram(lengths: Lengths, what: str) -> Table:
+    bins = lengths.bins()
+    longest = max((count for _, _, count in bins), default=0)
+    table = Table(title=f"lengths of {what}", title_justify="left", box=None, pad_edge=False)
+    table.add_column("tokens", justify="right")
+    table.add_column(what, justify="right")
+    table.add_column("")
+    for low, high, count in bins:
+        span = f"{low:,}" if high == low + 1 else f"{low:,}–{high - 1:,}"
+        table.add_row(span, f"{count:,}", f"[blue]{_bar(count / longest)}[/]")
+    return table
+
+
+def _bar(share: float) -> str:
+    """A bar in eighths of a cell; what is more than nothing is seen."""
+    eighths = round(8 * _BAR * share) or (share > 0)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
+
+
+def _input_lengths(one: Description) -> Table:
+    table = Table(title="lengths of inputs: question, document and 3 special tokens", title_justify="left")
+    table.add_column("tokens")
+    bins = one.input_bins()
+    for part in bins:
+        table.add_column(escape(part.name), justify="right")
+    table.add_row("frequency", *(f"{part.count:,}" for part in bins))
+    table.add_row("cumulative", *(f"{part.cumulative:.3f}" for part in bins))
+    return table
+
+
+def _as_json(one: Description) -> dict[str, Any]:
     return {
-        "name": found.name,
-        "splits": found.splits,
-        "documents": _summary(found.documents),
-        "questions": _summary(found.questions),
-        "unique_questions": found.unique_questions,
-        "language": found.language,
-        "question_words": [
-            {"word": one.name, "count": one.count, "share": one.share} for one in found.question_words
-        ],
-        "inputs": {
-            **_summary(found.inputs),
-            "bins": [
-                {"tokens": one.name, "count": one.count, "cumulative": one.cumulative}
-                for one in found.input_bins()
-            ],
-        },
-        "pairs": {"positive": found.positives, "negative": found.negatives},
-        "notes": dict(found.notes),
+        "name": one.name,
+        "splits": one.splits,
+        "documents": _lengths_as_json(one.documents),
+        "questions": _lengths_as_json(one.questions) | {"different": one.unique_questions},
+        "question_words": {"language": one.language, "kinds": [asdict(kind) for kind in one.question_words]},
+        "inputs": _lengths_as_json(one.inputs) | {"bins": [asdict(part) for part in one.input_bins()]},
+        "pairs": {"relevant": one.positives, "not_relevant": one.negatives},
+        "notes": dict(one.notes),
     }
 
 
-def _summary(lengths: Lengths) -> dict[str, object]:
+def _lengths_as_json(lengths: Lengths) -> dict[str, Any]:
     return {
         "count": lengths.total,
         "mean": lengths.mean,
         "quantiles": {name: lengths.quantile(q) for name, q in _QUANTILES.items()},
-        "longest": lengths.quantile(1.0),
-        "histogram": lengths.bins(),
+        "histogram": {str(length): count for length, count in lengths.counts.items()},
     }
-
-
-def _show(found: Description) -> None:
-    console.out.print(f"[bold]{escape(found.name)}[/]  splits: {escape(', '.join(found.splits)) or 'none'}")
-    _show_lengths(found)
-    if found.questions.total:
-        console.out.print(
-            f"{found.unique_questions:,} of {found.questions.total:,} questions are unlike all others"
-        )
-        _show_question_words(found)
-    for name, lengths in (("document", found.documents), ("question", found.questions)):
-        if lengths.total:
-            _show_histogram(f"{name} lengths", lengths)
-    if found.inputs.total:
-        _show_inputs(found)
-    if found.positives or found.negatives:
-        pairs = found.positives + found.negatives
-        share = 100 * found.positives / pairs
-        console.out.print(
-            f"{pairs:,} pairs of a question and a document, {found.positives:,} ({share:.1f} %) relevant"
-        )
-    for what, count in found.notes.items():
-        console.out.print(f"{escape(what.replace('_', ' '))}: {count:,}", soft_wrap=True)
-
-
-def _show_lengths(found: Description) -> None:
-    table = Table(title="lengths in tokens", title_justify="left")
-    table.add_column("")
-    for name in ("count", "mean", *_QUANTILES, "longest"):
-        table.add_column(name, justify="right")
-    for name, lengths in (
-        ("documents", found.documents),
-        ("questions", found.questions),
-        ("inputs", found.inputs),
-    ):
-        if lengths.total:
-            quantiles = (f"{lengths.quantile(q):,}" for q in (*_QUANTILES.values(), 1.0))
-            table.add_row(name, f"{lengths.total:,}", f"{lengths.mean:,.1f}", *quantiles)
-    console.out.print(table)
-
-
-def _show_question_words(found: Description) -> None:
-    table = Table(title=f"question words ({found.language})", title_justify="left")
-    table.add_column("word", no_wrap=True)
-    table.add_column("questions", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("for example")
-    for one in found.question_words:
-        table.add_row(one.name, f"{one.count:,}", f"{100 * one.share:.2f} %", escape(one.example[:_EXAMPLE]))
-    console.out.print(table)
-
-
-def _show_histogram(title: str, lengths: Lengths) -> None:
-    bins = lengths.bins()
-    most = max(count for _, _, count in bins)
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(justify="right")
-    table.add_column(justify="right")
-    table.add_column(no_wrap=True)
-    for low, high, count in bins:
-        bar = "█" * round(_BAR * count / most) or ("▏" if count else "")
-        table.add_row(f"{low:,}" if high == low + 1 else f"{low:,} to {high - 1:,}", f"{count:,}", bar)
-    console.out.print(table)
-
-
-def _show_inputs(found: Description) -> None:
-    table = Table(title="tokens of question and document and three more", title_justify="left")
-    table.add_column("tokens")
-    table.add_column("pairs", justify="right")
-    table.add_column("cumulative", justify="right")
-    for one in found.input_bins():
-        table.add_row(escape(one.name), f"{one.count:,}", f"{one.cumulative:.4f}")
-    console.out.print(table)
