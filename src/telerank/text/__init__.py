@@ -1,5 +1,6 @@
 """From text to terms and to sentences."""
 
 from telerank.text.analyzer import PRESETS, Analyzer
+from telerank.text.sentences import Span, is_wrapped, split_sentences
 
-__all__ = ["PRESETS", "Analyzer"]
+__all__ = ["PRESETS", "Analyzer", "Span", "is_wrapped", "split_sentences"]
