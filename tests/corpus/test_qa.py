@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memory_sets import qa_set
 
 from telerank.corpus.qa import MergeTally, merge, normal_form
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, FormatError
 from telerank.types import Answer, Doc
 
 TEXTS = {"a": "Paris is in France.", "b": "Rome is in Italy."}
@@ -79,6 +79,18 @@ def test_a_set_of_documents_alone_is_refused():
 def test_a_judgment_on_a_document_that_is_not_there_is_an_error():
     with pytest.raises(CollectionError, match="one: judgments name document 'z'"):
         merge([qa_set("one", TEXTS, {"all": [("Where?", "z", "")]})])
+
+
+def test_a_blank_in_the_name_of_a_set_does_not_come_into_its_ids():
+    merged = merge([qa_set("my set", TEXTS, {"all": [("Where is Paris?", "a", "France")]})])
+    assert list(merged.docs) == ["my_set-a", "my_set-b"]
+
+
+def test_an_id_with_a_blank_is_an_error_that_names_the_set():
+    with pytest.raises(
+        FormatError, match="one: expected a docno that is not empty and holds no blank, got 'a b'"
+    ):
+        merge([qa_set("one", {"a b": "x"}, {"all": []})])
 
 
 def test_french_questions_are_alike_whatever_apostrophe_and_blank_they_have():

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
+from telerank.trec.files import check_id
 from telerank.types import Answer, Doc, Progress, Query, silent
 
 WORDS = re.compile(r"\w+")
@@ -55,8 +56,10 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
     CollectionError
         where two sets have one name, a set has no questions, a qid means two questions in two splits,
         or qrels name a document that the set does not have.
+    FormatError
+        where an id is empty or holds a blank.
     """
-    names = [one.name for one in collections]
+    names = [_prefix(one) for one in collections]
     for name in names:
         if names.count(name) > 1:
             raise CollectionError(f"two of the sets are named {name!r}: rename a folder or a file")
@@ -88,11 +91,16 @@ def normal_form(text: str) -> str:
     return " ".join(WORDS.findall(unicodedata.normalize("NFKC", text).casefold())) or text.strip()
 
 
+def _prefix(one: Collection) -> str:
+    """The set's name as a part of an id, which holds no blank."""
+    return "_".join(one.name.split())
+
+
 def _add_docs(one: Collection, docs: dict[str, Doc], by_text: dict[str, str]) -> dict[str, str]:
     """Add what is new, and tell the new docno of every old one."""
     known: dict[str, str] = {}
     for doc in one.docs():
-        docno = by_text.setdefault(doc.text, f"{one.name}-{doc.docno}")
+        docno = by_text.setdefault(doc.text, f"{_prefix(one)}-{check_id(doc.docno, 'docno', one.name)}")
         known[doc.docno] = docno
         if docno not in docs:
             docs[docno] = replace(doc, docno=docno)
@@ -117,7 +125,11 @@ def _questions(one: Collection, known: Mapping[str, str]) -> list[Question]:
             docno = _known(one, known, answer.docno)
             answers.setdefault(answer.qid, []).append(replace(answer, docno=docno))
     return [
-        _question(Query(f"{one.name}-{qid}", text), positives.get(qid, ()), answers.get(qid, ()))
+        _question(
+            Query(f"{_prefix(one)}-{check_id(qid, 'qid', one.name)}", text),
+            positives.get(qid, ()),
+            answers.get(qid, ()),
+        )
         for qid, text in texts.items()
     ]
 

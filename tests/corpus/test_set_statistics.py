@@ -1,0 +1,215 @@
+"""Statistics of a set: the tables and figures of the Piaf report."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_sets import qa_set
+
+from telerank.corpus.squad import SQUAD
+from telerank.corpus.statistics import Lengths, describe, input_bins, question_words
+from telerank.inspect.set_plots import save_plots
+from telerank.types import Query, Ranking
+
+TEXTS = {"a": "Paris is in France.", "b": "Rome is in Italy, far away.", "c": "Nothing."}
+ASKED = {
+    "train": [("Where is Paris?", "a", "France"), ("Where is Bonn?", "", "")],
+    "test": [("And Rome?", "b", "Italy")],
+}
+
+
+def words(text: str) -> int:
+    return len(re.findall(r"\w+", text))
+
+
+def pooled(**more):
+    pool = [Ranking.ranked(Query("q1", ""), ("a", "b", "c"), (3, 2, 1))]
+    return qa_set("small", TEXTS, ASKED, pools={"train/negatives": lambda: iter(pool)}, **more)
+
+
+def test_lengths_words_pairs_and_classes_of_a_set():
+    one = describe(pooled(), count=words)
+    assert one.splits == ("train", "test")
+    assert dict(one.documents.counts) == {1: 1, 4: 1, 6: 1}
+    assert dict(one.questions.counts) == {2: 1, 3: 2}
+    assert (one.positives, one.negatives) == (2, 2)
+    assert dict(one.inputs.counts) == {3 + 4 + 3: 1, 3 + 6 + 3: 1, 3 + 1 + 3: 1, 2 + 6 + 3: 1}
+    assert one.unique_questions == 3
+    assert one.language == "english"
+    assert {kind.name: kind.count for kind in one.question_words if kind.count} == {"Where": 2, "others": 1}
+
+
+def test_one_split_is_described_without_the_others():
+    one = describe(pooled(), count=words, splits=["test"])
+    assert (one.questions.total, one.positives, one.negatives) == (1, 1, 0)
+    assert one.documents.total == 3
+
+
+def test_a_grade_below_the_collections_first_relevant_one_is_not_relevant():
+    one = describe(pooled(relevant_from=2), count=words)
+    assert (one.positives, one.negatives) == (0, 4)
+
+
+def test_a_set_without_questions_is_described_by_its_documents():
+    one = describe(qa_set("bare", TEXTS, {}), count=words)
+    assert (one.documents.total, one.questions.total, one.inputs.total) == (3, 0, 0)
+    assert [kind.share for kind in one.question_words] == [0.0] * 9
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Que mange-t-il ?", "Que"),
+        ("Qu’est-ce qui brille ?", "Que"),
+        ("En quelle année ?", "Que"),
+        ("À laquelle des deux ?", "Que"),
+        ("À qui est-ce ?", "Qui"),
+        ("Depuis combien de temps ?", "Combien"),
+        ("QUAND part-il ?", "Quand"),
+        ("D'où vient-il ?", "Où"),
+        ("Comment va-t-il ?", "Comment"),
+        ("Pourquoi le zinc était-il rare ?", "Pourquoi"),
+        ("De quoi est composé l'air ?", "quoi"),
+        ("Le président de la Chambre que dit-il ?", "others"),
+        ("ou bien ?", "others"),
+        ("", "others"),
+    ],
+)
+def test_french_questions_have_the_question_words_of_the_report(question, kind):
+    kinds, language = question_words([question], "french")
+    assert language == "french"
+    assert [one.name for one in kinds if one.count] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("What is it?", "What"),
+        ("In what country?", "What"),
+        ("Whose is it?", "Who"),
+        ("How many are there?", "How many"),
+        ("By how much?", "How many"),
+        ("How is it?", "How"),
+        ("From which countries did they come?", "Which"),
+        ("Does it how?", "How"),
+        ("Is it far?", "others"),
+        ("So it is how", "others"),
+    ],
+)
+def test_english_questions_have_question_words(question, kind):
+    kinds, _ = question_words([question], "english")
+    assert [one.name for one in kinds if one.count] == [kind]
+
+
+def test_shares_and_examples_come_with_the_question_words():
+    kinds, language = question_words(["Qui est là ?", "Qui va là ?", "Où est-il ?", "Hein ?"])
+    assert language == "french"
+    found = {one.name: (one.count, one.share, one.example) for one in kinds if one.count}
+    assert found == {
+        "Qui": (2, 0.5, "Qui est là ?"),
+        "Où": (1, 0.25, "Où est-il ?"),
+        "others": (1, 0.25, "Hein ?"),
+    }
+
+
+def test_question_words_of_an_unknown_language_are_refused():
+    with pytest.raises(ValueError, match="french, english, not in 'latin'"):
+        question_words([], "latin")
+
+
+def test_input_bins_are_those_of_the_report():
+    bins = input_bins(Lengths.of([0, 111, 112, 311, 312, 411, 412, 512, 513, 4000]))
+    assert [(one.name, one.count) for one in bins] == [
+        ("[0,112[", 2), ("[112,212[", 1), ("[212,312[", 1), ("[312,412[", 2), ("[412,512]", 2), ("+512", 2),
+    ]  # fmt: skip
+    assert [round(one.cumulative, 3) for one in bins] == [0.2, 0.3, 0.4, 0.6, 0.8, 1.0]
+
+
+def test_the_reports_own_frequencies_have_its_cumulative_ones():
+    frequencies = {50: 206829, 150: 856903, 250: 254176, 350: 44382, 450: 11138, 600: 2262}
+    bins = input_bins(Lengths(frequencies))
+    assert [round(one.cumulative, 3) for one in bins] == [0.150, 0.773, 0.958, 0.990, 0.998, 1.000]
+    assert sum(one.count for one in bins) == 1_375_690
+
+
+lengths = st.lists(st.integers(0, 3000), min_size=1, max_size=60)
+
+
+@given(lengths, st.integers(3, 40))
+def test_bins_take_in_every_text_once(values, most):
+    bins = Lengths.of(values).bins(most)
+    assert sum(count for _, _, count in bins) == len(values)
+    assert len(bins) <= most
+    assert all(high == low for (_, high, _), (low, _, _) in pairwise(bins))
+    for low, high, count in bins:
+        assert count == sum(low <= value < high for value in values)
+
+
+@given(lengths, st.floats(0, 1))
+def test_quantiles_and_means_are_those_of_numpy(values, q):
+    found = Lengths.of(values)
+    assert found.quantile(q) == np.quantile(values, q, method="inverted_cdf")
+    assert found.mean == pytest.approx(np.mean(values))
+
+
+def test_lengths_of_nothing_are_zero():
+    assert (
+        Lengths.of([]).total,
+        Lengths.of([]).mean,
+        Lengths.of([]).quantile(0.5),
+        Lengths.of([]).bins(),
+    ) == (0, 0.0, 0, [])
+
+
+@pytest.mark.data
+def test_half_of_the_real_french_questions_ask_que_as_in_the_report(data):
+    shares = {}
+    for name in ("piaf", "fquad"):
+        one = describe(SQUAD.open(data / name, "utf-8"), count=words)
+        assert one.language == "french"
+        shares[name] = {kind.name: round(100 * kind.share, 1) for kind in one.question_words}
+    assert shares["piaf"] == {
+        "Que": 51.3, "Qui": 14.8, "Combien": 5.6, "Quand": 5.5, "Où": 4.7, "Comment": 5.6, "Pourquoi": 2.4, "quoi": 3.1, "others": 7.0,
+    }  # fmt: skip
+    assert shares["fquad"] == {
+        "Que": 52.0, "Qui": 14.8, "Combien": 5.6, "Quand": 6.7, "Où": 4.9, "Comment": 5.3, "Pourquoi": 2.0, "quoi": 5.3, "others": 3.5,
+    }  # fmt: skip
+
+
+@pytest.mark.data
+def test_the_language_of_the_real_sets_is_found(data):
+    found = {
+        name: describe(SQUAD.open(data / name, "utf-8"), count=words).language
+        for name in ("xquad-en", "fquad")
+    }
+    assert found == {"xquad-en": "english", "fquad": "french"}
+
+
+def test_every_plot_that_has_data_is_drawn(tmp_path):
+    one = describe(pooled(), count=words)
+    files = save_plots(one, tmp_path / "plots")
+    assert [file.name for file in files] == [
+        "question-words.png", "question-lengths.png", "document-lengths.png", "input-lengths.png", "class-balance.png",
+    ]  # fmt: skip
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+def test_without_questions_only_documents_are_drawn(tmp_path):
+    one = describe(qa_set("bare", TEXTS, {}), count=words)
+    assert [file.name for file in save_plots(one, tmp_path)] == ["document-lengths.png"]
+
+
+def test_the_same_data_give_the_same_svg(tmp_path):
+    one = describe(pooled(), count=words)
+    first = [file.read_bytes() for file in save_plots(one, tmp_path / "1", format="svg")]
+    assert first == [file.read_bytes() for file in save_plots(one, tmp_path / "2", format="svg")]
+
+
+def test_a_format_of_plots_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="png, svg, pdf, not as 'bmp'"):
+        save_plots(describe(pooled(), count=words), tmp_path, format="bmp")
