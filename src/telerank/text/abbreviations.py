@@ -47,7 +47,7 @@ ENGLISH = Words(
     ),
     either=_set(
         "Inc Ltd Corp Co Cos Bros LLC plc Jr Sr Esq Ave Blvd Rd St Ste Sts Dept Univ Assn Intl Natl Govt",
-        "dept govt al ed eds Est Mfg Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu",
+        "dept govt al ed eds Est Mfg jan feb Mar apr jun jul aug sep sept oct nov dec Mon Tue Tues Wed Thu",
         "Thur Thurs Fri Sat Sun Ala Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky Mass Md Mich Minn",
         "Miss Mo Mont Neb Nev Okla Ore Pa Penn Tenn Va Vt Wash Wis Wyo hr hrs wk wks yr yrs sq cu lb lbs oz",
         "mi yd tbsp tsp spp sp subsp ssp Proc Acad Sci Biol Chem Med Bacteriol Immunol Biochem Biophys Res",

@@ -41,16 +41,25 @@ def split_sentences(text: str, language: str = "en", *, wrapped: bool | None = N
 
 
 def is_wrapped(paragraph: str) -> bool:
-    """Whether lines seem broken at a width (40 to 132): two of three next words would not have fitted."""
-    lines = [line.rstrip() for line in paragraph.splitlines()]
+    """Whether lines seem broken at a width (40 to 132 characters) and not where something ends.
+
+    Of the lines that do not end a sentence, two in three must be such that the next word would not have
+    fitted, or be over half as long as the width and go on in lower case.
+    """
+    lines = [line.rstrip() for line in paragraph.splitlines() if not line.isspace() and line]
     width = max(map(len, lines), default=0)
-    pairs = [(line, after.split(None, 1)[0]) for line, after in pairwise(lines) if line and after.strip()]
-    if not 40 <= width <= 132 or len(pairs) < 2:
+    if not 40 <= width <= 132 or len(lines) < 3:
         return False
-    full = sum(len(line) + 1 + len(word) > width for line, word in pairs)
-    return full * 3 >= len(pairs) * 2
+    pairs = [(line, after.lstrip()) for line, after in pairwise(lines) if not line.endswith(_ENDINGS)]
+    full = sum(_runs_on(len(line), after, width) for line, after in pairs)
+    return full > 0 and full * 3 >= len(pairs) * 2
 
 
+def _runs_on(length: int, after: str, width: int) -> bool:
+    return length + 1 + len(after.split(None, 1)[0]) > width or (2 * length > width and after[0].islower())
+
+
+_ENDINGS = tuple(".!?…:;”»)")
 _LINE_END = "(?>\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])"
 _ITEM = r"[^\S\n\r]*(?:[-*•‣◦▪–—]|\(?(?:\d{1,3}|[a-z])[.)])[^\S\n\r]"
 _LINE_ENDS = re.compile(_LINE_END)
