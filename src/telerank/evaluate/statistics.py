@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 Differences = npt.NDArray[np.float64]  # one value a query
 
-_NOISE = 1e-12  # what rounding leaves of values that are the same, relative to the largest
+_NOISE = 1e-12  # what rounding leaves of values between 0 and 1 that are the same
 _RESAMPLES = 10_000
 _AT_ONCE = 4_000_000  # drawn queries held at once by the bootstrap
 
@@ -27,6 +28,7 @@ def paired_t(differences: Differences) -> float:
     """
     from scipy import stats
 
+    differences = settled(differences)
     if len(differences) < 2 or not differences.any():
         return 1.0
     if _is_constant(differences):
@@ -39,16 +41,15 @@ def effect_size(differences: Differences) -> float:
 
     0 where every difference is 0, infinite where all are one other value, NaN for a single query.
     """
+    differences = settled(differences)
     if not differences.any():
         return 0.0
     if len(differences) < 2:
         return float("nan")
     mean = float(differences.mean())
-    return (
-        float(np.copysign(np.inf, mean))
-        if _is_constant(differences)
-        else mean / float(differences.std(ddof=1))
-    )
+    if _is_constant(differences):
+        return math.copysign(math.inf, mean)
+    return mean / float(differences.std(ddof=1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -65,16 +65,26 @@ def terminal(table: Table) -> RenderableType:
     from rich.text import Text
 
     shown = RichTable(title=table.caption or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(table.columns):
-        shown.add_column(Text(name), justify="left" if i < table.left else "right", overflow="fold")
-    marked = [max((len(row[i].marks) for row in table.rows), default=0) for i in range(len(table.columns))]
-    for row in table.rows:
-        # marks take their place in every row, so that the digits stand under each other
-        texts = [f"{cell.text}{cell.marks:<{marked[i]}}" for i, cell in enumerate(row)]
+    columns = [_aligned(table, i) for i in range(len(table.columns))]
+    for head, *_ in columns:
+        shown.add_column(Text(head), overflow="fold")
+    for r, row in enumerate(table.rows):
+        texts = [column[r + 1] for column in columns]
         shown.add_row(
             *(Text(text, "bold" if cell.strong else "") for text, cell in zip(texts, row, strict=True))
         )
     return Group(shown, *(Text(note, "dim") for note in table.notes))
+
+
+def _aligned(table: Table, i: int) -> list[str]:
+    """The head and the cells of a column; marks take their place in all rows, so that digits meet."""
+    head, cells = table.columns[i], [row[i] for row in table.rows]
+    if i < table.left:
+        return [head, *(cell.text + cell.marks for cell in cells)]
+    room = max((len(cell.marks) for cell in cells), default=0)
+    texts = [head, *(cell.text + cell.marks.ljust(room) for cell in cells)]
+    width = max(map(len, texts))
+    return [text.rjust(width) for text in texts]
 
 
 def markdown(table: Table) -> str:

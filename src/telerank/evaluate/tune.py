@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from telerank.errors import MeasureError
 from telerank.evaluate.measures import Evaluation, Values, measure, parse_measures
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
@@ -117,12 +118,14 @@ def tune(
     Raises
     ------
     MeasureError
-        where the measure's name is none.
+        where the measure's name is none, or there are several.
     ValueError
         where there is no setting, no judged query, a query in both parts, or too few for the folds.
     """
     if not settings:
         raise ValueError("there is no setting to choose from")
+    if len(parse_measures(objective.measure)) > 1:
+        raise MeasureError(f"one measure decides which setting is best, got {objective.measure!r}")
     test = () if isinstance(held_out, Folds) else tuple(held_out)
     dev = _judged(objective.queries, objective.qrels, "to tune on")
     folds = held_out.deal(dev) if isinstance(held_out, Folds) else (_test_part(test, dev, objective.qrels),)

@@ -1,0 +1,152 @@
+"""Evaluation: which queries count, and how measures are named."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telerank.errors import MeasureError
+from telerank.evaluate.depth import by_depth, names_at
+from telerank.evaluate.measures import measure, parse_measures
+from telerank.types import Query, Ranking
+
+QRELS = {"1": {"a": 1, "b": 0}, "2": {"a": 2, "c": 1}, "3": {"a": 0}, "4": {"z": 1}}
+RUN = [
+    Ranking(Query("9", "not judged"), ("a",), [1.0]),
+    Ranking(Query("1", ""), ("b", "a"), [2.0, 1.0]),
+    Ranking(Query("3", ""), ("a",), [1.0]),
+    Ranking(Query("2", ""), ("c", "x", "a"), [3.0, 2.0, 1.0]),
+    Ranking(Query("4", "found nothing")),
+]
+
+
+def test_the_mean_is_over_all_queries_of_the_qrels():
+    found = measure(RUN, QRELS, "RR P@1")
+    assert found.qids == ("1", "2", "3", "4")
+    assert found.of("RR") == {"1": 0.5, "2": 1.0, "3": 0.0, "4": 0.0}
+    assert found.mean == {"RR": 0.375, "P@1": 0.25}
+    assert found.measures == ("RR", "P@1")
+
+
+def test_what_does_not_count_is_told():
+    found = measure(RUN, QRELS, "RR")
+    assert (found.missing, found.unanswerable, found.unjudged) == (("4",), ("3",), ("9",))
+
+
+def test_a_run_without_rankings_counts_nothing_anywhere():
+    found = measure([], QRELS, "RR nDCG@10")
+    assert found.mean == {"RR": 0.0, "nDCG@10": 0.0}
+    assert found.missing == tuple(QRELS)
+
+
+def test_some_of_the_queries_can_be_looked_at():
+    part = measure(RUN, QRELS, "RR").only(["4", "2"])
+    assert part.of("RR") == {"4": 0.0, "2": 1.0}
+    assert (part.missing, part.unanswerable, part.unjudged) == (("4",), (), ("9",))
+
+
+def test_the_values_cannot_be_changed():
+    with pytest.raises(ValueError, match="read-only"):
+        measure(RUN, QRELS, "RR").values["RR"][0] = 1.0
+
+
+def test_a_query_that_comes_twice_is_an_error():
+    with pytest.raises(ValueError, match="query 1 comes twice in the run"):
+        measure([RUN[1], RUN[1]], QRELS, "RR")
+    others = [Ranking(Query(f"x{i}", ""), ("a",), [1.0]) for i in range(600)]
+    with pytest.raises(ValueError, match="query 1 comes twice in the run"):
+        measure([RUN[1], *others, RUN[1]], QRELS, "RR")
+
+
+def test_qrels_without_queries_are_an_error():
+    with pytest.raises(ValueError, match="no query"):
+        measure(RUN, {}, "RR")
+
+
+def test_progress_is_told():
+    told = []
+    measure(RUN, QRELS, "RR", progress=lambda *news: told.append(news))
+    assert told == [("measuring", 3, 4)]
+
+
+def test_names_are_read_as_ir_measures_writes_them():
+    assert parse_measures("RR@10 R@1000, AP  nDCG@10\nP@1") == ("RR@10", "R@1000", "AP", "nDCG@10", "P@1")
+    assert parse_measures(["MRR@10", "RR@10", "MAP"]) == ("RR@10", "AP")
+    assert parse_measures("AP(rel = 3), nDCG(gains={0: 0, 1: 3})@5") == ("AP(rel=3)", "nDCG(gains={1:3})@5")
+    assert parse_measures("Success@5 IPrec@0.1 Judged@10") == ("Success@5", "IPrec@0.1", "Judged@10")
+
+
+@given(
+    st.lists(
+        st.sampled_from(["RR@10", "AP(rel=2)", "nDCG(gains={1:3})@5", "R@7", "P(rel=2)@3", "SetF(beta=2.0)"])
+    )
+)
+def test_names_read_back(names):
+    if names:
+        assert parse_measures(parse_measures(names)) == tuple(dict.fromkeys(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no measure is named"),
+        ("nDGC@10", "no measure is called 'nDGC'; known: Accuracy, "),
+        ("P", "'P': P needs a cutoff, as in P@10"),
+        ("P@0", "'P@0': P does not take cutoff=0; it takes: cutoff, rel, judged_only"),
+        ("AP(level=2)", "AP does not take level=2; it takes: cutoff, rel, judged_only"),
+        ("AP@1.5", "AP does not take cutoff=1.5"),
+        ("nDCG@x", "'nDCG@x' is not a measure: expected a name such as nDCG@10"),
+        ("AP(", "'AP(' is not a measure"),
+        ("AP(2)", "'AP(2)' is not a measure"),
+        ("AP(rel=open('x'))", "is not a measure"),
+        ("10", "'10' is not a measure"),
+        ("alpha_nDCG@10", "'alpha_nDCG@10': no installed program computes this measure"),
+    ],
+)
+def test_a_name_that_is_no_measures_is_refused(text, said):
+    with pytest.raises(MeasureError) as caught:
+        parse_measures(text)
+    assert said in str(caught.value)
+
+
+def test_measures_by_depth_are_those_of_the_cut_run():
+    found = by_depth(RUN, QRELS, "R AP(rel=2) Success", [1, 2, 3])
+    assert found == {
+        "R": (0.125, 0.375, 0.5),
+        "AP(rel=2)": (0.0, 0.0, pytest.approx(1 / 12)),
+        "Success": (0.25, 0.5, 0.5),
+    }
+    for i, depth in enumerate([1, 2, 3]):
+        cut = measure([ranking.cut(depth) for ranking in RUN], QRELS, "R@1000 AP(rel=2) Success@1000").mean
+        assert [found[name][i] for name in found] == pytest.approx(list(cut.values()))
+
+
+def test_names_at_depths_are_the_families_with_cutoffs():
+    assert names_at("MRR P(rel=1)", [1, 5]) == {"RR": ("RR@1", "RR@5"), "P": ("P@1", "P@5")}
+
+
+@pytest.mark.parametrize("text", ["", "R@5", "foo", "Rprec", "Bpref"])
+def test_measures_by_depth_have_no_cutoff_of_their_own(text):
+    with pytest.raises(MeasureError):
+        by_depth(RUN, QRELS, text, [1])
+
+
+def test_a_depth_is_needed():
+    with pytest.raises(ValueError, match="no depth"):
+        by_depth(RUN, QRELS, "R", [])
+
+
+@pytest.mark.slow
+def test_seven_thousand_queries_of_a_thousand_documents_are_measured_in_seconds():
+    random = np.random.default_rng(0)
+    lists = [tuple(f"d{i:07}" for i in random.choice(10**6, 1000, replace=False)) for _ in range(50)]
+    scores = np.arange(1000, 0, -1, dtype=np.float32)
+    qrels = {f"q{i}": {lists[i % 50][i % 1000]: 1, "d1": 2} for i in range(7000)}
+    run = (Ranking.presorted(Query(f"q{i}", ""), lists[i % 50], scores) for i in range(7000))
+    began = time.process_time()
+    measure(run, qrels, "RR@10 R@1000 AP nDCG@10 P@1")
+    assert time.process_time() - began < 15

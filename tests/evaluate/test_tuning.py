@@ -1,0 +1,141 @@
+"""Tuning: the best setting, and the honest value of choosing it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telerank.errors import MeasureError
+from telerank.evaluate.compare import compare
+from telerank.evaluate.tune import Folds, Objective, tune
+from telerank.types import Query, Ranking
+
+QUERIES = [Query(str(i), "") for i in range(10)]
+QRELS = {str(i): {"right": 1} for i in range(20)}
+
+
+def answers(hits: dict[str, set[int]], calls: list | None = None):
+    """Runs of settings that find the right document first for their queries, and second for others."""
+
+    def run(setting, queries):
+        if calls is not None:
+            calls.append((setting, [query.qid for query in queries]))
+        for query in queries:
+            first = int(query.qid) in hits[setting]
+            yield Ranking(query, ("right", "wrong") if first else ("wrong", "right"), [2.0, 1.0])
+
+    return run
+
+
+HITS = {"a": {0, 1, 2}, "b": {0, 1, 2, 3, 4, 5}, "c": {5, 6, 7}}
+
+
+def test_a_test_part_has_no_part_in_the_choice():
+    test = [Query(str(i), "") for i in range(10, 14)]
+    hits = {**HITS, "c": {5, 6, 7, 10, 11, 12, 13}}
+    found = tune(["a", "b", "c"], answers(hits), Objective(QUERIES, QRELS, "RR"), held_out=test)
+    assert found.dev == pytest.approx((0.65, 0.8, 0.65))
+    assert (found.best, found.best_dev) == ("b", pytest.approx(0.8))
+    assert (found.held_out, found.choices) == (0.5, ("b",))
+    assert found.folds == (("10", "11", "12", "13"),)
+    assert found.evaluation.of("RR") == dict.fromkeys(("10", "11", "12", "13"), 0.5)
+    assert found.evaluation_of("c").mean == {"RR": 1.0}
+
+
+def test_every_setting_runs_once_over_all_judged_queries():
+    calls = []
+    queries = [*QUERIES, Query("99", "not judged")]
+    test = [Query("10", "")]
+    found = tune(["a", "b"], answers(HITS, calls), Objective(queries, QRELS, "RR"), held_out=test)
+    assert calls == [(setting, [*(query.qid for query in QUERIES), "10"]) for setting in ("a", "b")]
+    assert found.unjudged == ("99",)
+
+
+def test_each_fold_is_answered_by_what_the_others_chose():
+    found = tune(["a", "b", "c"], answers(HITS), Objective(QUERIES, QRELS, "P@1"), held_out=Folds(5, seed=1))
+    assert sorted(qid for fold in found.folds for qid in fold) == [str(i) for i in range(10)]
+    assert [len(fold) for fold in found.folds] == [2] * 5
+    expected = {}
+    for fold, choice in zip(found.folds, found.choices, strict=True):
+        others = [i for i in range(10) if str(i) not in fold]
+        values = {setting: sum(i in HITS[setting] for i in others) for setting in "abc"}
+        assert values[choice] == max(values.values())
+        expected |= {qid: float(int(qid) in HITS[choice]) for qid in fold}
+    assert found.evaluation.of("P@1") == {str(i): expected[str(i)] for i in range(10)}
+    assert found.held_out == pytest.approx(sum(expected.values()) / 10)
+
+
+def test_the_held_out_value_tells_of_settings_that_suit_their_own_queries_alone():
+    """Each setting is right for one query; whichever is held out, no setting that is right for it is chosen."""
+    settings = [str(i) for i in range(10)]
+    hits = {setting: {int(setting)} for setting in settings}
+    found = tune(settings, answers(hits), Objective(QUERIES, QRELS, "P@1"), held_out=Folds(10))
+    assert found.best_dev == pytest.approx(0.1)
+    assert found.held_out == 0.0
+
+
+def test_of_equally_good_settings_the_first_is_chosen():
+    objective = Objective(QUERIES, QRELS, "P@1")
+    for settings in (["a", "c"], ["c", "a"]):
+        assert tune(settings, answers(HITS), objective, held_out=Folds(2)).best == settings[0]
+
+
+def test_the_tuned_setting_can_be_compared_with_a_fixed_one():
+    found = tune(["a", "b", "c"], answers(HITS), Objective(QUERIES, QRELS, "P@1"))
+    systems = {"default": found.evaluation_of("a"), "tuned": found.evaluation}
+    one = compare(systems, ["default"]).differences[0]
+    assert (one.system, one.mean, one.baseline_mean) == ("tuned", found.held_out, pytest.approx(0.3))
+
+
+@given(st.permutations([str(i) for i in range(12)]), st.integers(2, 12), st.integers(0, 5))
+def test_folds_do_not_depend_on_the_order_of_the_queries(qids, k, seed):
+    folds = Folds(k, seed).deal(qids)
+    assert folds == Folds(k, seed).deal(sorted(qids))
+    assert sorted(qid for fold in folds for qid in fold) == sorted(qids)
+    assert max(map(len, folds)) - min(map(len, folds)) <= 1
+
+
+def test_another_seed_deals_otherwise():
+    qids = [str(i) for i in range(12)]
+    assert Folds(3, 0).deal(qids) != Folds(3, 1).deal(qids)
+
+
+def test_progress_is_told():
+    told = []
+    tune(["a", "b"], answers(HITS), Objective(QUERIES, QRELS, "RR"), progress=lambda *news: told.append(news))
+    assert told == [("tuning", 0, 2), ("tuning", 1, 2), ("tuning", 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "objective", "held_out", "said"),
+    [
+        ([], Objective(QUERIES, QRELS, "RR"), Folds(), "no setting to choose from"),
+        (
+            ["a"],
+            Objective([Query("99", "")], QRELS, "RR"),
+            Folds(),
+            "none of the 1 queries to tune on is judged",
+        ),
+        (["a"], Objective(QUERIES, QRELS, "RR"), [], "none of the 0 queries of the test part is judged"),
+        (
+            ["a"],
+            Objective(QUERIES, QRELS, "RR"),
+            QUERIES[:1],
+            "query 0 is both to tune on and in the test part",
+        ),
+        (["a"], Objective(QUERIES[:3], QRELS, "RR"), Folds(5), "5 folds of 3 judged queries: too few"),
+    ],
+)
+def test_what_cannot_be_tuned_is_an_error(settings, objective, held_out, said):
+    with pytest.raises(ValueError, match=said):
+        tune(settings, answers(HITS), objective, held_out=held_out)
+
+
+def test_a_measure_and_two_folds_are_needed():
+    with pytest.raises(MeasureError):
+        tune(["a"], answers(HITS), Objective(QUERIES, QRELS, "foo"))
+    with pytest.raises(MeasureError, match="one measure decides which setting is best, got 'RR P@1'"):
+        tune(["a"], answers(HITS), Objective(QUERIES, QRELS, "RR P@1"))
+    with pytest.raises(ValueError, match="folds must be 2 or more, got 1"):
+        Folds(1)
