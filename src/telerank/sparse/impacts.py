@@ -109,12 +109,12 @@ class Impacts:
         return tuple(int(ordered[place]) if place >= 0 else 0 for place in places)
 
     def _best_of_large(self, terms: Sequence[int], weights: Sequence[int], k: int) -> Found:
-        """Sums beyond 2^31 steps (a score of 2,048): every posting in int64."""
-        sums, holds = np.zeros(len(self.segment), np.int64), np.zeros(len(self.segment), np.bool_)
+        """Sums beyond 2^31 steps (a score of 2,048): every posting, in float64, term after term."""
+        sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
         for term, weight in zip(terms, weights, strict=True):
             start, end = self.segment.offsets[term], self.segment.offsets[term + 1]
             rows = self.segment.rows[start:end]
-            sums[rows] += self._large.get(term, self.values[start:end]).astype(np.int64) * weight
+            sums[rows] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
             holds[rows] = True
         if len(self.segment.deleted):
             holds &= ~self.segment.deleted

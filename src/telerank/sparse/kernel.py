@@ -51,7 +51,7 @@ def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more
     sums, flags, bound, first, keys = work
     _bounds(terms, weights, postings, tables, bound, first)
     words = flags.view(np.uint64)
-    threshold, count = max(np.int64(known), np.int64(1)), 0
+    threshold, count = _at_least(known), 0
     floor = np.int64(_floor_of_best(bound, threshold, k + 64))
     for best in (True, False):
         for block in range(len(bound)):
@@ -210,6 +210,13 @@ def _key(steps: int, row: int) -> Any:
 
 
 @nb.njit(nogil=True, cache=True)
+def _at_least(steps: int) -> Any:
+    """The smallest sum from 1 that float32 may round up to the score of ``steps``: half a unit below it."""
+    score = np.int64(np.float32(steps))
+    return max(score - (score >> 24) - 1, np.int64(1))
+
+
+@nb.njit(nogil=True, cache=True)
 def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
     """Move the ``k`` best keys to the front; the smallest sum that can still be among the best.
 
@@ -233,8 +240,7 @@ def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
         _select(ties, len(ties), k - better)
         for i in range(k - better):
             ties[i] = (last << _HALF) | (ties[i] & _ROW)
-    steps = np.int64(last)
-    return max(steps - (steps >> 24) - 1, 1)  # float32 may have rounded up by half a unit
+    return _at_least(last)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -1,0 +1,228 @@
+"""The rankings themselves: fast path, slow path and plain Python agree to the bit, for every model."""
+
+# ruff: noqa: ARG002 — models made for tests need not every statistic
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import fsum
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import MODELS, STEP, build, docs, reference, terms_of
+
+from telerank.corpus.collection import open_collection
+from telerank.sparse import kernel
+from telerank.sparse.index import Index
+from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet, NoNormalization, Similarity, Statistics
+from telerank.sparse.writer import IndexWriter, build_index
+from telerank.types import Query
+
+CUTS = (1, 10, 100, 1000, None)
+
+
+def zipf(seed: int, size: int, longest: int = 30) -> list[str]:
+    """Texts of up to ``longest`` of nine letters, each twice as frequent as the next; some are empty."""
+    random = Random(seed)
+    weights = [2.0**-i for i in range(9)]
+    return [" ".join(random.choices("abcdefghi", weights, k=random.randint(0, longest))) for _ in range(size)]
+
+
+QUERIES = ("a", "i", "b d", "h h h a", "a b c d e f g h i", "i nowhere", "nowhere", "")
+COLLECTIONS = {
+    "many documents": zipf(1, 900),
+    "many that are equal": ["a b c", "a b", "a", "a b c"] * 250,
+    "all but one empty": ["", "", "a b", ""],
+    "one document": ["a b a"],
+    "a document short of a block": zipf(2, kernel.BLOCK - 1),
+    "a block": zipf(3, kernel.BLOCK),
+    "a document more than a block": zipf(4, kernel.BLOCK + 1),
+    "two blocks and one": zipf(5, 2 * kernel.BLOCK + 1),
+    "terms a block apart": [("a" if row % kernel.BLOCK == 0 else "b" * (row % 3)) for row in range(1000)],
+    "frequencies about a byte's": [" ".join(["a"] * n + ["b"]) for n in (*range(250, 262), 1, 2, 70000)],
+    "one length": [" ".join("abcdefghi"[i % (j + 1)] for i in range(9)) for j in range(9)] * 20,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("rankings")
+
+
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_every_model_ranks_as_plain_python_does(name, folder):
+    index = build(folder / name, COLLECTIONS[name])
+    documents = terms_of(index)
+    for model in MODELS:
+        retriever = index.retriever(model)
+        for query in QUERIES:
+            expected, exact = reference(documents, query.split(), model)
+            for k in CUTS:
+                found = list((retriever if k is None else retriever % k).search(query))
+                assert found == expected[:k], (model, query, k)
+            for docno, score in expected:
+                # a step's half for each term, and float32's
+                room = len(query.split()) * STEP / 2 + exact[docno] * 2**-24
+                assert abs(score - exact[docno]) <= room, (model, query, docno)
+
+
+@pytest.mark.parametrize("name", ["many documents", "one length", "frequencies about a byte's"])
+def test_the_explanation_of_every_score_sums_to_it_exactly(name, folder):
+    index = build(folder / f"explained {name}", COLLECTIONS[name])
+    for model in MODELS:
+        retriever = index.retriever(model)
+        for query in QUERIES:
+            for docno, score in (retriever % 10).search(query):
+                said = retriever.explain(Query("q", query), docno)
+                parts = [part.value for part in said.parts]
+                assert sum(parts) == fsum(parts) == said.value == score, (model, query, docno)
+
+
+@pytest.mark.parametrize("terms", [63, 64, 65, 200])
+def test_queries_may_hold_more_terms_than_are_pruned(terms, folder):
+    words = [f"w{number}" for number in range(300)]
+    random = Random(terms)
+    texts = [" ".join(random.choices(words, k=random.randint(0, 40))) for _ in range(600)]
+    index = build(folder / f"{terms} terms", texts)
+    query = words[:terms] + words[:3] * 4
+    expected, _ = reference(terms_of(index), query, BM25())
+    for k in (1, 10, 75, None):
+        assert list(index.retriever(BM25()).limit(k or 1000).search(" ".join(query))) == expected[:k]
+
+
+def test_sums_beyond_the_range_of_the_fast_path_are_ranked_alike(folder):
+    """A repeated term takes a query from the fast path (sums below 2^31 steps, 2,048) to the slow one."""
+    model = DFR("in", "none", NoNormalization())  # tf · bits: unbounded
+    index = build(folder / "large sums", [*zipf(7, 400), "i " * 300, "i " * 290 + "h " * 100, "g " * 2000])
+    documents, retriever = terms_of(index), index.retriever(model)
+    for query in ("i", "i h", "g", "h " * 400, "h a " * 3000):
+        expected, _ = reference(documents, query.split(), model)
+        for k in (1, 10, None):
+            assert list(retriever.limit(k or 1000).search(query)) == expected[:k]
+        for docno, score in (retriever % 20).search(query):
+            said = retriever.explain(Query("q", query), docno)
+            assert said.value == score == sum(part.value for part in said.parts)
+    assert (retriever % 1).search("h a " * 3000).scores[0] > 2048
+
+
+def test_sums_beyond_the_range_of_whole_numbers_are_ranked_as_they_are_explained(folder):
+    """2^41, the most that one contribution may be, a thousand times: 2^71 steps."""
+    index = build(folder / "largest sums", ["a b", "a", "b b", "a a b"])
+    retriever = index.retriever(Drawn(1, 2**60, 2**61))
+    query = "a " * 1000 + "b " * 999
+    found = retriever.search(query)
+    assert found.scores[-1] > 2**49
+    assert [
+        retriever.explain(Query("q", query), docno).value for docno in found.docnos
+    ] == found.scores.tolist()
+
+
+@dataclass(frozen=True)
+class Drawn(Similarity):
+    """Contributions of ``low`` to ``high`` steps, as a table has them for frequency, length and df."""
+
+    seed: int
+    low: int
+    high: int
+
+    def contributions(
+        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: object, cf: object, collection: Statistics
+    ) -> npt.NDArray[np.float64]:
+        table = np.random.default_rng(self.seed).integers(self.low, self.high, 997, endpoint=True)
+        return table[(np.asarray(tf) * 31 + np.asarray(length) * 7 + df) % 997] * STEP
+
+
+@pytest.fixture(scope="module")
+def plain(folder) -> Index:
+    return build(folder / "drawn", zipf(8, 1300))
+
+
+@pytest.fixture(scope="module")
+def with_gaps(folder) -> Index:
+    """The same, a third deleted."""
+    build(folder / "gaps", zipf(8, 1300))
+    with IndexWriter(folder / "gaps") as writer:
+        writer.delete(f"d{number}" for number in range(0, 1300, 3))
+    return Index(folder / "gaps")
+
+
+# steps where float32 ties begin (2^24), where they are wide, where int32 ends
+LOWEST = [0, 1, 2**20, 2**24 - 4, 2**24, 2**27, 2**30, 2**31 - 300, 2**31, 2**40]
+drawn = st.builds(
+    lambda seed, low, width: Drawn(seed, low, low + width),
+    st.integers(0, 2**32),
+    st.sampled_from(LOWEST),
+    st.sampled_from([0, 1, 3, 40, 1000, 2**20]),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(drawn, st.lists(st.sampled_from("abcdefghi"), min_size=1, max_size=5), st.integers(1, 162))
+def test_whatever_a_model_adds_the_fast_path_ranks_as_the_slow_one(plain, with_gaps, model, query, k):
+    text = " ".join(query)
+    for index in (plain, with_gaps):
+        whole = index.retriever(model).search(text)
+        assert index.retriever(model).limit(k).search(text) == whole.cut(k)
+    documents = terms_of(plain)
+    gone = [f"d{number}" for number in range(0, 1300, 3)]
+    assert list(index.retriever(model).search(text)) == reference(documents, query, model, gone)[0]
+
+
+@pytest.mark.parametrize("base", [2**24, 2**27, 2**30])
+def test_a_score_that_float32_rounds_up_to_a_tie_is_not_pruned(base, folder):
+    """Ten documents are known to reach ``base`` + 1; the eleventh adds less, but its score is the same."""
+    model = ByLength(base)
+    texts = [" ".join(["a"] * 4 + ["x"] * 6)] * 10 + ["b " * 12] * 150
+    name = folder / f"tie at {base}"
+    build_index([*docs(texts), *docs(["a x x"], 999)], name, analyzer="none", workers=1)
+    index = Index(name)
+    expected, _ = reference(terms_of(index), ["a"], model)
+    assert len({score for _, score in expected}) == 1
+    assert list((index.retriever(model) % 10).search("a")) == expected[:10]
+
+
+@dataclass(frozen=True)
+class ByLength(Similarity):
+    """``base`` steps, and one more where a document is longer than three terms."""
+
+    base: int
+
+    def contributions(
+        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: object, cf: object, collection: Statistics
+    ) -> npt.NDArray[np.float64]:
+        return (self.base + (np.asarray(length) > 3)) * STEP
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.lists(st.sampled_from("aabcd"), max_size=6), min_size=1, max_size=40),
+    st.lists(st.sampled_from("abcdz"), max_size=5),
+    st.sampled_from(MODELS),
+)
+def test_any_small_collection_is_ranked_as_plain_python_does(tmp_path_factory, texts, query, model):
+    index = build(tmp_path_factory.mktemp("any"), [" ".join(text) for text in texts])
+    expected, _ = reference(terms_of(index), query, model)
+    for k in (1, 2, 5, None):
+        assert list(index.retriever(model).limit(k or 1000).search(" ".join(query))) == expected[:k]
+
+
+@pytest.mark.data
+def test_on_real_questions_the_fast_path_ranks_as_the_slow_one_and_as_plain_python(data, folder):
+    collection = open_collection(data / "scifact")
+    index = build_index(collection.docs(), folder / "scifact", analyzer="english", workers=1)
+    queries = list(collection.split_queries("test"))
+    documents = terms_of(index)
+    models = (BM25(0.9, 0.4), LMDirichlet(), MODELS[5], DFR(), *map(DFI, ("standardized", "chisquared")))
+    for model in models:
+        retriever = index.retriever(model)
+        for query in queries[::3]:
+            whole = retriever.search(query)
+            for k in (1, 10, 100, 600):
+                assert (retriever % k).search(query) == whole.cut(k), (model, query, k)
+        for query in queries[:2]:
+            expected, _ = reference(documents, index.analyzer(query.text), model)
+            assert list(retriever.search(query)) == expected
