@@ -55,6 +55,11 @@ def test_two_analyzers_are_equal_if_their_text_forms_are(one: str, other: str):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_its_chain(name: str):
     assert str(Analyzer.parse(name)) == PRESETS[name]
+    assert Analyzer.parse(PRESETS[name]).name == name
+
+
+def test_a_chain_that_is_no_preset_is_named_by_its_steps():
+    assert Analyzer.parse("casefold|words").name == "casefold|words"
 
 
 def test_a_preset_can_be_gone_on_from_and_blanks_do_not_count():
