@@ -98,6 +98,7 @@ def test_the_real_set_has_the_counts_of_its_makers(data):
     collection = INSURANCEQA.open(folder, "utf-8")
     docs = list(collection.docs())
     assert len(docs) == 27_413
+    assert collection.notes() == {"tokens_that_stand_for_themselves": 6}
     assert docs[0].text.startswith("Coverage follows the car. Example 1: If you were given a car (loaned)")
     assert docs[-1].text.endswith("cause tax problems you certainly do not need")
     counts = {

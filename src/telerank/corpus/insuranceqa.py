@@ -129,6 +129,11 @@ class _Folder:
     def docs(self) -> Iterator[Doc]:
         return read_answers(self.answers, self.words, encoding=self.encoding)
 
+    def notes(self) -> dict[str, int]:
+        texts = (line.partition("\t")[2] for _, line in lines(self.answers, self.encoding))
+        strange = sum(not _WORD.fullmatch(token) for text in texts for token in text.split(" ") if token)
+        return {"tokens_that_stand_for_themselves": strange}
+
     def read(self, split: str, size: int | None = None) -> Iterator[Question]:
         """The questions of a split from the file with pools of that size, by default the smallest."""
         files = self.questions[split]
@@ -188,6 +193,7 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
         },
         licence="research purposes only",
         source="github.com/shuzi/insuranceQA",
+        notes=folder.notes,
     )
 
 
