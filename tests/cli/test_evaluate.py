@@ -1,0 +1,266 @@
+"""telerank evaluate, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from telerank.cli.main import app, main
+from telerank.cli.runs import named, parse_depths
+from telerank.errors import CollectionError, MeasureError
+from telerank.trec import load_qrels, read_qrels, write_qrels, write_run
+from telerank.types import Query, Ranking
+
+QRELS = {"1": {"a": 1, "b": 0}, "2": {"a": 1, "c": 1}, "3": {"z": 1}}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """qrels.txt and two runs, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    write_qrels("qrels.txt", QRELS)
+    write_run(
+        "bm25.run", [Ranking(Query("1", ""), ("b", "a"), [2.0, 1.0]), Ranking(Query("2", ""), ("a",), [1.0])]
+    )
+    write_run("dfi.run.gz", [Ranking(Query(qid, ""), ("a", "z"), [2.0, 1.0]) for qid in ("1", "2", "3", "9")])
+    return tmp_path
+
+
+def run(*arguments: str, stdin: str | None = None):
+    result = CliRunner().invoke(app, ["evaluate", *arguments], input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refusal(monkeypatch, capsys, *arguments: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["telerank", "evaluate", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    return line
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_a_run_is_a_row_and_a_measure_a_column(folder):
+    result = run("qrels.txt", "bm25.run", "dfi.run.gz", "-m", "RR@10 P@1 R@1")
+    assert rows(result.stdout) == [
+        ["Means", "over", "3", "queries"],
+        ["system", "RR@10", "P@1", "R@1"],
+        ["─" * 33],
+        ["bm25", "0.5000", "0.3333", "0.1667"],
+        ["dfi", "0.8333", "0.6667", "0.5000"],
+    ]
+
+
+def test_what_does_not_count_is_said_on_standard_error(folder):
+    said = run("qrels.txt", "bm25.run", "dfi.run.gz").stderr
+    assert "bm25: 1 of 3 queries of the qrels have no document: they count 0" in said
+    assert "dfi: 1 queries are not in the qrels: they do not count" in said
+
+
+def test_queries_without_a_relevant_document_are_told(folder):
+    write_qrels("none.txt", {**QRELS, "4": {"a": 0}})
+    said = run("none.txt", "bm25.run").stderr
+    assert "1 of 4 queries of the qrels have no relevant document: they count 0" in said
+
+
+def test_json_is_for_machines(folder):
+    found = json.loads(run("qrels.txt", "bm25.run", "-m", "RR MAP", "--per-query", "--json").stdout)
+    assert found == {
+        "qrels": "qrels.txt",
+        "queries": 3,
+        "runs": [
+            {
+                "run": "bm25.run",
+                "mean": {"RR": 0.5, "AP": pytest.approx(1 / 3)},
+                "missing": ["3"],
+                "unanswerable": [],
+                "unjudged": [],
+                "per_query": {
+                    "1": {"RR": 0.5, "AP": 0.5},
+                    "2": {"RR": 1.0, "AP": 0.5},
+                    "3": {"RR": 0.0, "AP": 0.0},
+                },
+            }
+        ],
+    }
+
+
+def test_every_query_can_be_shown(folder):
+    found = rows(run("qrels.txt", "bm25.run", "dfi.run.gz", "-m", "RR", "--per-query").stdout)
+    assert ["1", "bm25", "0.5000"] in found
+    assert ["3", "dfi", "0.5000"] in found
+
+
+def test_measures_by_depth_are_shown_and_drawn(folder):
+    result = run(
+        "qrels.txt", "bm25.run", "dfi.run.gz", "-m", "R", "--depths", "1,2,…,4", "--plot", "depth.svg"
+    )
+    assert ["bm25", "R", "0.1667", "0.5000", "0.5000", "0.5000"] in rows(result.stdout)
+    assert (folder / "depth.svg").read_text().startswith("<?xml")
+    found = json.loads(run("qrels.txt", "bm25.run", "--depths", "1,2", "--json").stdout)
+    assert found["depths"] == [1, 2]
+    assert found["runs"][0]["by_depth"] == {
+        "R": [pytest.approx(1 / 6), 0.5],
+        "AP": [pytest.approx(1 / 6), pytest.approx(1 / 3)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("t.md", "**Means"), ("t.tex", "\\begin{table}"), ("t.html", "<!doctype"), ("t.txt", "Means")],
+)
+def test_a_file_is_written_as_its_name_says(folder, name, start):
+    assert run("qrels.txt", "bm25.run", "-o", name).stdout == ""
+    assert (folder / name).read_text().startswith(start)
+
+
+def test_the_form_can_be_forced(folder):
+    assert run("qrels.txt", "bm25.run", "-m", "RR", "--as", "markdown").stdout.endswith("| bm25 | 0.5000 |\n")
+
+
+def test_a_run_may_come_from_standard_input(folder):
+    text = (folder / "bm25.run").read_text()
+    assert ["-", "0.5000"] in rows(run("qrels.txt", "-", "-m", "RR", stdin=text).stdout)
+
+
+def test_qrels_may_come_from_standard_input(folder):
+    text = (folder / "qrels.txt").read_text()
+    assert ["bm25", "0.5000"] in rows(run("-", "bm25.run", "-m", "RR", stdin=text).stdout)
+
+
+@pytest.fixture
+def collection(folder):
+    (folder / "set" / "qrels").mkdir(parents=True)
+    (folder / "set" / "corpus.jsonl").write_text('{"_id": "a", "text": "bear"}\n')
+    (folder / "set" / "queries.jsonl").write_text(
+        '{"_id": "1", "text": "bear"}\n{"_id": "7", "text": "cub"}\n'
+    )
+    (folder / "set" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t1\n")
+    (folder / "set" / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n7\ta\t1\n")
+    return folder / "set"
+
+
+def test_a_collection_gives_the_qrels_of_a_split(collection):
+    result = run("set", "bm25.run", "--split", "test", "-m", "RR")
+    assert ["bm25", "0.5000"] in rows(result.stdout)
+
+
+def test_without_a_split_it_is_the_one_that_judges_the_run(collection):
+    result = run("set", "bm25.run", "-m", "RR")
+    assert "split test: the only one of set that judges these runs" in result.stderr
+    assert ["bm25", "0.5000"] in rows(result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.txt", "bm25.run"], "none.txt"),
+        (["qrels.txt", "none.run"], "none.run: No such file or directory"),
+        (
+            ["qrels.txt", "qrels.txt"],
+            "qrels.txt:1: expected 6 columns: qid Q0 docno rank score tag, got '1 0 a 1'",
+        ),
+        (["bm25.run", "bm25.run"], "bm25.run: its first line is no qrel, nor is it a collection"),
+        (["empty.txt", "bm25.run"], "empty.txt holds no qrels"),
+        (["broken.txt", "bm25.run"], "broken.txt:2: expected 4 columns"),
+        (
+            ["elsewhere.txt", "bm25.run"],
+            "bm25.run: no query of it is judged in elsewhere.txt (the first is '1')",
+        ),
+        (["qrels.txt", "bm25.run", "--split", "test"], "qrels.txt is a qrels file: it has no split 'test'"),
+        (["qrels.txt", "bm25.run", "-m", "nope"], "no measure is called 'nope'"),
+        (["qrels.txt", "bm25.run", "--plot", "p.png"], "--plot draws measures by depth: give --depths"),
+        (
+            ["qrels.txt", "bm25.run", "--depths", "3,1"],
+            "expected rising depths such as 1,5,10 or 1,3,…,15, got '3,1'",
+        ),
+        (
+            ["qrels.txt", "bm25.run", "--depths", "1", "-m", "R@5"],
+            "measures by depth are named without a cutoff",
+        ),
+        (["qrels.txt", "bm25.run", "--depths", "1", "--plot", "p.gif"], "p.gif: expected a name for a plot"),
+        (["qrels.txt", "bm25.run", "bm25.run"], "a run is given twice"),
+        (["-", "-"], "standard input (-) can be read once only"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(folder, monkeypatch, capsys, arguments, said):
+    (folder / "empty.txt").write_text("\n")
+    (folder / "broken.txt").write_text("1 0 a 1\n1 0 b\n")
+    (folder / "elsewhere.txt").write_text("x 0 a 1\n")
+    assert said in refusal(monkeypatch, capsys, *arguments)
+
+
+def test_an_unknown_split_is_told_with_those_there_are(collection, monkeypatch, capsys):
+    said = refusal(monkeypatch, capsys, "set", "bm25.run", "--split", "dev")
+    assert "set has no split 'dev'; it has: test, train" in said
+
+
+@pytest.mark.data
+def test_a_run_of_what_is_relevant_is_perfect_on_a_real_collection(data, tmp_path):
+    qrels = load_qrels(read_qrels(data / "scifact" / "qrels" / "test.tsv"))
+    rankings = [
+        Ranking.ranked(Query(qid, ""), tuple(found), list(found.values())) for qid, found in qrels.items()
+    ]
+    write_run(tmp_path / "best.run", rankings)
+    arguments = [str(data / "scifact"), str(tmp_path / "best.run"), "-m", "nDCG@10 RR@10 R@100", "--json"]
+    found = json.loads(run(*arguments, "--split", "test").stdout)
+    assert found["queries"] == 300
+    assert found["runs"][0]["mean"] == {"nDCG@10": 1.0, "RR@10": 1.0, "R@100": 1.0}
+    assert json.loads(run(*arguments).stdout) == found
+
+
+def test_runs_are_named_by_their_files():
+    assert named(["a/bm25.run", "b/dfi.run.gz", "c/lm.v2.txt", "x"]) == {
+        "bm25": "a/bm25.run",
+        "dfi": "b/dfi.run.gz",
+        "lm.v2": "c/lm.v2.txt",
+        "x": "x",
+    }
+    assert named(["a/bm25.run", "b/bm25.run"]) == {"a/bm25.run": "a/bm25.run", "b/bm25.run": "b/bm25.run"}
+    with pytest.raises(CollectionError, match="a run is given twice"):
+        named(["a", "a"])
+
+
+@pytest.mark.parametrize(
+    ("text", "depths"),
+    [
+        ("5", [5]),
+        ("1,3,…,15", [1, 3, 5, 7, 9, 11, 13, 15]),
+        ("1, 3, ... ,7,100", [1, 3, 5, 7, 100]),
+        ("1,2,…,3", [1, 2, 3]),
+        ("1,2,4,…,8,10,20,…,40", [1, 2, 4, 6, 8, 10, 20, 30, 40]),
+    ],
+)
+def test_depths_go_on_in_the_same_steps(text, depths):
+    assert parse_depths(text) == depths
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "1,1", "2,1", "1,…,5", "…,5", "1,3,…", "1,3,…,8", "1,3,…,3", "a", "1,-3", "1.5"]
+)
+def test_what_are_no_rising_depths_is_refused(text):
+    with pytest.raises(MeasureError, match="expected rising depths"):
+        parse_depths(text)
+
+
+def test_help_has_an_example_and_loads_nothing_heavy():
+    heavy = ["ir_measures", "pytrec_eval", "scipy", "statsmodels", "matplotlib", "numba", "pyarrow"]
+    program = (
+        "import sys; from telerank.cli.main import app\n"
+        "try: app(['evaluate', '--help'])\n"
+        f"finally: print([one for one in {heavy} if one in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "telerank evaluate ../shared/data/scifact bm25.run" in " ".join(done.stdout.split())
+    assert done.stderr.strip() == "[]"
