@@ -1,0 +1,295 @@
+"""Adding, replacing, deleting and merging: the index stays what its documents say."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from small import MODELS, build, docs, reference, terms_of
+
+from telerank.errors import AnalyzerError, DocumentError, IndexFault, IndexLocked
+from telerank.sparse.index import Index
+from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet
+from telerank.sparse.writer import IndexWriter, build_index
+from telerank.text import Analyzer
+from telerank.types import Doc
+
+TEXTS = ["a b c", "a a", "", "b c d", "c", "a b", "d d d", "a", "b a", "e"]
+FEW = (BM25(), LMDirichlet(20), DFR("g", "b"), DFI())
+QUERIES = ("a", "b c", "d a a", "e")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of an index's one segment."""
+    [segment] = (folder / "segments").iterdir()
+    return {path.name: path.read_bytes() for path in segment.iterdir()}
+
+
+def rankings(index: Index) -> list[list[tuple[str, float]]]:
+    return [list(index.retriever(model).search(query)) for model in FEW for query in QUERIES]
+
+
+@pytest.mark.parametrize("ends", [(0, 1, 10), (0, 3, 4, 10), (0, 2, 3, 7, 10)])
+def test_several_segments_rank_as_one_of_all_documents(tmp_path, ends):
+    whole = build(tmp_path / "whole", TEXTS)
+    with IndexWriter(tmp_path / "parts", Analyzer.parse("none"), workers=1) as writer:
+        for start, end in pairwise(ends):
+            assert writer.add(docs(TEXTS[start:end], start)) == end - start
+    parts = Index(tmp_path / "parts")
+    assert len(parts.segments) == len(ends) - 1
+    assert (len(parts), parts.statistics) == (len(whole), whole.statistics)
+    assert [doc.docno for doc in parts.docs] == [f"d{n}" for n in range(10)]
+    for model in MODELS:
+        for query in QUERIES:
+            ranking = whole.retriever(model).search(query)
+            assert parts.retriever(model).search(query) == ranking
+            assert (parts.retriever(model) % 2).search(query) == ranking.cut(2)
+
+
+def test_a_deleted_document_is_not_found_but_counts_until_the_merge(tmp_path):
+    documents = terms_of(build(tmp_path / "index", TEXTS))
+    with IndexWriter(tmp_path / "index") as writer:
+        assert writer.delete(["d1", "d9"]) == 2
+        index = Index(tmp_path / "index")
+        for model in FEW:
+            for query in QUERIES:
+                expected = reference(documents, query.split(), model, ["d1", "d9"])[0]
+                assert list(index.retriever(model).search(query)) == expected
+        assert len(index) == 8
+        assert "d1" not in index.docs
+        assert [doc.docno for doc in index.docs] == ["d0", "d2", "d3", "d4", "d5", "d6", "d7", "d8"]
+        with pytest.raises(KeyError):
+            index.docs["d9"]
+        writer.merge()
+    left = {docno: terms for docno, terms in documents.items() if docno not in {"d1", "d9"}}
+    merged = Index(tmp_path / "index")
+    assert merged.term("e") == ((-1,), 0, 0)
+    for model in FEW:
+        assert list(merged.retriever(model).search("a d")) == reference(left, ["a", "d"], model)[0]
+
+
+def test_a_merged_index_has_the_files_of_one_built_afresh(tmp_path):
+    frequent = " ".join(["a"] * 300)
+    texts = [*TEXTS, frequent, *(f"b w{number}" for number in range(200))]
+    with IndexWriter(tmp_path / "merged", Analyzer.parse("none"), workers=1) as writer:
+        writer.add([*docs(texts[:5]), Doc("gone", "only here z")])
+        writer.add(docs(texts[5:100], 5))
+        writer.add([Doc("gone-too", "a b"), *docs(texts[100:], 100)])
+        writer.delete(["gone", "gone-too"])
+        writer.merge()
+    build(tmp_path / "fresh", texts)
+    assert contents(tmp_path / "merged") == contents(tmp_path / "fresh")
+
+
+def test_a_merge_by_small_pieces_is_the_same(tmp_path, monkeypatch):
+    for name, piece in (("small", 3), ("large", 1 << 20)):
+        monkeypatch.setattr("telerank.sparse.merge._PIECE", piece)
+        with IndexWriter(tmp_path / name, Analyzer.parse("none"), workers=1) as writer:
+            writer.add(docs(TEXTS[:6]))
+            writer.add(docs(TEXTS[6:], 6))
+            writer.delete(["d3"])
+            writer.merge()
+    assert contents(tmp_path / "small") == contents(tmp_path / "large")
+
+
+def test_merging_what_is_one_whole_segment_changes_nothing(tmp_path):
+    before = build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        writer.merge()
+    assert Index(tmp_path / "index") == before
+
+
+def test_an_update_replaces_documents_and_adds_the_others(tmp_path):
+    build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        assert writer.add([Doc("d0", "new words"), Doc("d10", "a")], update=True) == 2
+        writer.add([Doc("d0", "newer words")], update=True)
+    index = Index(tmp_path / "index")
+    assert len(index) == 11
+    assert index.docs["d0"] == Doc("d0", "newer words")
+    assert [docno for docno, _ in index.bm25().search("new newer")] == ["d0"]
+    assert "d0" not in index.bm25().search("a b c").docnos
+
+
+def test_a_docno_that_is_there_already_is_refused_and_nothing_changes(tmp_path):
+    before = build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        with pytest.raises(DocumentError, match=r"'d3' is in the index already \(2 of the new ones are\)"):
+            writer.add([Doc("x", "a"), Doc("d3", "a"), Doc("d4", "a")])
+        assert Index(tmp_path / "index") == before
+        assert len(list((tmp_path / "index/segments").iterdir())) == 1
+        writer.delete(["d3", "d4"])
+        writer.add([Doc("d3", "a")])  # deleted ones are not there
+    assert len(Index(tmp_path / "index")) == 9
+
+
+def test_a_docno_that_is_not_there_cannot_be_deleted_and_then_none_is(tmp_path):
+    before = build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        with pytest.raises(DocumentError, match=r"no document 'other' in the index \(1 of 2 are not\)"):
+            writer.delete(["d1", "other"])
+        assert Index(tmp_path / "index") == before
+        writer.delete(["d1", "d1"])
+        with pytest.raises(DocumentError, match="'d1'"):
+            writer.delete(["d1"])
+
+
+def test_an_index_whose_documents_are_all_deleted_finds_nothing_and_cannot_be_merged(tmp_path):
+    build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        writer.delete(f"d{number}" for number in range(10))
+        index = Index(tmp_path / "index")
+        assert len(index) == 0
+        assert all(ranking == [] for ranking in rankings(index))
+        with pytest.raises(DocumentError, match="every document is deleted"):
+            writer.merge()
+        assert Index(tmp_path / "index") == index
+        writer.add([Doc("d1", "a")])
+        writer.merge()
+    assert rankings(Index(tmp_path / "index")) == rankings(build_one(tmp_path / "one"))
+
+
+def build_one(folder: Path) -> Index:
+    return build_index([Doc("d1", "a")], folder, analyzer="none", workers=1)
+
+
+def test_overwriting_takes_the_place_of_all_that_was_there(tmp_path):
+    build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        writer.add([Doc("x", "a")])
+    with pytest.raises(IndexFault, match="holds an index already"):
+        build(tmp_path / "index", ["a"])
+    index = build_index([Doc("only", "Running")], tmp_path / "index", analyzer="english", overwrite=True)
+    assert [doc.docno for doc in index.docs] == ["only"]
+    assert index.analyzer == Analyzer.parse("english")
+    assert index.bm25().search("runs").docnos == ("only",)
+    assert len(list((tmp_path / "index/segments").iterdir())) == 1
+
+
+def test_only_the_first_addition_overwrites(tmp_path):
+    build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index", overwrite=True, workers=1) as writer:
+        with pytest.raises(DocumentError):
+            writer.add([])
+        writer.add([Doc("x", "a")])
+        writer.add([Doc("y", "a")])
+    assert [doc.docno for doc in Index(tmp_path / "index").docs] == ["x", "y"]
+
+
+def test_an_index_takes_no_other_analyzer_than_its_own(tmp_path):
+    index = build(tmp_path / "index", TEXTS, analyzer="english")
+    with pytest.raises(AnalyzerError, match="was built with the analyzer nfkc"):
+        IndexWriter(tmp_path / "index", Analyzer.parse("french"))
+    with pytest.raises(AnalyzerError, match="was built with the analyzer nfkc"):
+        index.require(Analyzer.parse("standard"))
+    with IndexWriter(tmp_path / "index", Analyzer.parse("english")) as writer:
+        writer.add([Doc("x", "cats")])
+    assert Index(tmp_path / "index").bm25().search("cat").docnos == ("x",)
+
+
+def test_a_second_writer_is_refused_until_the_first_is_closed_by_whatever_thread(tmp_path):
+    build(tmp_path / "index", TEXTS)
+    first = IndexWriter(tmp_path / "index")
+    with pytest.raises(IndexLocked, match="another writer is at work on this index"):
+        IndexWriter(tmp_path / "index")
+    with pytest.raises(IndexLocked):
+        build_index(docs(["a"]), tmp_path / "index", overwrite=True)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    closing.join()
+    IndexWriter(tmp_path / "index").close()
+
+
+def test_a_closed_writer_writes_no_more(tmp_path):
+    before = build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        pass
+    for change in (lambda: writer.add([Doc("x", "a")]), lambda: writer.delete(["d1"]), writer.merge):
+        with pytest.raises(IndexFault, match="this writer is closed"):
+            change()
+    assert Index(tmp_path / "index") == before
+
+
+def test_documents_may_come_from_the_index_that_they_replace(tmp_path):
+    index = build(tmp_path / "index", ["running", "cats"])
+    again = build_index(index.docs, tmp_path / "index", analyzer="english", overwrite=True)
+    assert again.bm25().search("run cat").docnos == ("d1", "d0")
+
+
+class Changes(RuleBasedStateMachine):
+    """Any series of changes against a plain list of documents and of what is gone."""
+
+    folder: Path
+
+    @initialize()
+    def build(self) -> None:
+        self.at = self.folder / f"index-{len(list(self.folder.iterdir()))}"
+        self.live: dict[str, str] = {"d0": "a b"}
+        self.gone: list[str] = []
+        self.writer = IndexWriter(self.at, Analyzer.parse("none"), workers=1)
+        self.writer.add([Doc("d0", "a b")])
+
+    texts = st.dictionaries(
+        st.sampled_from([f"d{n}" for n in range(12)]),
+        st.lists(st.sampled_from("aabc"), max_size=5).map(" ".join),
+        min_size=1,
+        max_size=5,
+    )
+
+    @rule(texts=texts)
+    def update(self, texts: Mapping[str, str]) -> None:
+        self.writer.add([Doc(*pair) for pair in texts.items()], update=True)
+        self.gone += [self.live.pop(docno) for docno in texts if docno in self.live]
+        self.live |= texts
+
+    @rule(texts=texts)
+    def add(self, texts: Mapping[str, str]) -> None:
+        if self.live.keys() & texts.keys():
+            with pytest.raises(DocumentError):
+                self.writer.add([Doc(*pair) for pair in texts.items()])
+        else:
+            self.update(texts)
+
+    @precondition(lambda self: self.live)
+    @rule(which=st.integers(0, 2**20))
+    def delete(self, which: int) -> None:
+        docnos = [docno for place, docno in enumerate(self.live) if which >> place & 1]
+        self.writer.delete(docnos)
+        self.gone += [self.live.pop(docno) for docno in docnos]
+
+    @precondition(lambda self: self.live)
+    @rule()
+    def merge(self) -> None:
+        self.writer.merge()
+        self.gone = []
+
+    @rule()
+    def reopen(self) -> None:
+        self.writer.close()
+        self.writer = IndexWriter(self.at, workers=1)
+
+    @invariant()
+    def ranks_what_is_there(self) -> None:
+        index = Index(self.at)
+        assert {doc.docno: doc.text for doc in index.docs} == self.live
+        gone = {f"gone {number}": text.split() for number, text in enumerate(self.gone)}
+        documents = {docno: text.split() for docno, text in self.live.items()} | gone
+        expected = reference(documents, ["a", "c", "c"], BM25(), gone)[0]
+        assert list(index.bm25().search("a c c")) == expected
+
+    def teardown(self) -> None:
+        self.writer.close()
+
+
+def test_any_series_of_changes_leaves_what_its_documents_say(tmp_path):
+    class Here(Changes):
+        folder = tmp_path
+
+    Here.TestCase.settings = settings(max_examples=12, stateful_step_count=8, deadline=None)
+    Here.TestCase().runTest()
