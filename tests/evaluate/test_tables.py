@@ -134,9 +134,7 @@ def test_a_comparison_marks_what_differs_and_says_how_it_was_tested():
     assert table.rows[1][1] == Cell("0.3500", strong=True, marks="†")
     assert table.rows[1][2].marks == ""
     (note,) = table.notes
-    assert note.startswith(
-        "Significantly different (p < 0.05) from: † base. Paired t-test over 8 queries, Holm's"
-    )
+    assert note.startswith("† differs from base (p < 0.05). Paired t-test over 8 queries, Holm's correction")
 
 
 def test_a_difference_is_told_with_all_that_is_known():

@@ -29,11 +29,13 @@ def comparison_table(comparison: Comparison) -> Table:
             _mean(evaluation, name, best, comparison.marks(system, name)) for name in comparison.measures
         ]
         rows.append([system, *cells])
-    signs = ", ".join(f"{comparison.mark(one)} {one}" for one in comparison.baselines)
     queries = len(next(iter(comparison.evaluations.values())).qids)
-    note = f"Significantly different (p < {comparison.level:g}) from: {signs}. " if signs else ""
-    method = "Paired t-test over {} queries, Holm's correction over all systems and measures of a baseline."
-    notes = [note + method.format(queries)] if signs else []
+    signs = [
+        f"{comparison.mark(one)} differs from {one} (p < {comparison.level:g})"
+        for one in comparison.baselines
+    ]
+    method = f"Paired t-test over {queries} queries, Holm's correction over all systems and measures of a baseline."
+    notes = [f"{', '.join(signs)}. {method}"] if signs else []
     return Table.of(("system", *comparison.measures), rows, caption="Means", notes=notes)
 
 
