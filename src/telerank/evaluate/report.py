@@ -34,8 +34,9 @@ def comparison_table(comparison: Comparison) -> Table:
         f"{comparison.mark(one)} differs from {one} (p < {comparison.level:g})"
         for one in comparison.baselines
     ]
-    method = f"Paired t-test over {queries} queries, Holm's correction over all systems and measures of a baseline."
-    notes = [f"{', '.join(signs)}. {method}"] if signs else []
+    test = f"Paired t-test over {queries} queries"
+    family = "Holm's correction over all systems and measures of a baseline"
+    notes = [f"{', '.join(signs)}. {test}, {family}."] if signs else []
     return Table.of(("system", *comparison.measures), rows, caption="Means", notes=notes)
 
 
