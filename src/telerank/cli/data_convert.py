@@ -45,6 +45,6 @@ def convert(
         print(json.dumps(asdict(done), ensure_ascii=False))  # noqa: T201 — for machines
     else:
         counts = f"{done.docs:,} documents, {done.queries:,} queries, {done.qrels:,} qrels"
-        console.out.print(f"{escape(str(out))}: {counts}")
+        console.out.print(f"{escape(str(out))}: {counts}", soft_wrap=True)
     for note in done.notes:
         console.err.print(f"note: {escape(note)}", soft_wrap=True)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.docnos import check_docno
+from telerank.corpus.docnos import check_docno, check_text
 from telerank.errors import CollectionError
 from telerank.trec import open_text, write_qrels
 from telerank.types import Doc, Progress, Qrel, Query, silent
@@ -61,6 +61,7 @@ class _Work:
         for doc in self.collection.docs():
             self.docs += 1
             check_docno(doc.docno, self.docs)
+            check_text(f"{doc.text}{doc.title}{doc.url}", f"document {doc.docno!r}")
             if self.docs % _STEP == 0:
                 self.progress("documents", self.docs, self.collection.size)
             yield doc

@@ -126,6 +126,24 @@ def check_docno(docno: str, number: int) -> None:
         )
 
 
+def check_text(text: str, whose: str) -> None:
+    """Refuse text that no UTF-8 file can hold.
+
+    Raises
+    ------
+    DocumentError
+        where it holds half of a surrogate pair: names the place and says how to mend it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = f"U+{ord(text[error.start]):04X} at character {error.start + 1}"
+        raise DocumentError(
+            f"{whose} holds a lone surrogate ({found}), which is no character; "
+            "mend it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+        ) from error
+
+
 class Docnos:
     """The docnos of a folder; threads may share it, and it pickles as its path."""
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from telerank.corpus.docnos import FILES as DOCNO_FILES
-from telerank.corpus.docnos import Docnos, DocnosWriter
+from telerank.corpus.docnos import Docnos, DocnosWriter, check_text
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.types import Doc
 
@@ -121,24 +121,6 @@ class DocstoreWriter:
         for name, values in zip(_COLUMNS, self._held, strict=True):
             for docno, value in zip(self._names, values, strict=True):
                 check_text(value, f"document {docno!r}: its {name}")
-
-
-def check_text(text: str, whose: str) -> None:
-    """Refuse text that no UTF-8 file can hold.
-
-    Raises
-    ------
-    DocumentError
-        where it holds half of a surrogate pair: names the place and says how to mend it.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        found = f"U+{ord(text[error.start]):04X} at character {error.start + 1}"
-        raise DocumentError(
-            f"{whose} holds a lone surrogate ({found}), which is no character; "
-            "mend it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
-        ) from error
 
 
 class Docstore:

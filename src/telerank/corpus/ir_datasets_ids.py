@@ -1,8 +1,8 @@
 """Collections by the ids of ``ir_datasets`` (an extra): ``beir/scifact/test``, ``msmarco-passage/dev/small``.
 
-An id that has queries or qrels is one split, named by the end of the id (``test``). An id of documents
-alone has a split for each id below it with the same documents and with qrels or queries (``beir/scifact`` has
-``train`` and ``test``, ``msmarco-passage`` has ``dev/small``). ``ir_datasets`` downloads what it is asked
+An id that has qrels is one split, named by the end of the id (``test``). An id without has a split for each
+id below it with the same documents and with qrels or queries (``beir/scifact`` has ``train`` and ``test``,
+``msmarco-passage`` has ``dev/small``). ``ir_datasets`` downloads what it is asked
 for at the first record of it, and says so itself. Scored documents are the pool ``SPLIT/scoreddocs``.
 
 Source and licence are those that ``ir_datasets`` names for each id (MacAvaney et al., Simplified Data
@@ -75,19 +75,18 @@ def _load(package: ModuleType, name: str) -> Any:
 
 
 def _splits(package: ModuleType, name: str, dataset: Any) -> dict[str, Any]:
-    if dataset.has_queries() or dataset.has_qrels():
-        return {name.rpartition("/")[2]: dataset}
-    below = {
-        one.removeprefix(f"{name}/"): package.load(one)
-        for one in package.registry
-        if one.startswith(f"{name}/")
-    }
-    docs = dataset.docs_handler()
-    return {
-        split: one
-        for split, one in below.items()
-        if one.has_docs() and one.docs_handler() is docs and (one.has_queries() or one.has_qrels())
-    }
+    if not dataset.has_qrels():
+        ids = [one for one in package.registry if one.startswith(f"{name}/")]
+        below = {one.removeprefix(f"{name}/"): package.load(one) for one in ids}
+        docs = dataset.docs_handler()
+        found = {
+            split: one
+            for split, one in below.items()
+            if one.has_docs() and one.docs_handler() is docs and (one.has_queries() or one.has_qrels())
+        }
+        if found:
+            return found
+    return {name.rpartition("/")[2]: dataset} if dataset.has_queries() or dataset.has_qrels() else {}
 
 
 def _docs(dataset: Any) -> Iterator[Doc]:

@@ -8,7 +8,8 @@ r"""JSON lines: one document a line.
 
 Of several names for one thing the first that is there counts; other keys are not read. A collection is
 one file (``docs.jsonl``), or a folder of such files with ``queries.SPLIT.jsonl`` and ``qrels.SPLIT.tsv``
-(or ``.txt``) beside them. This is a form of files, not a set: source and licence are those of the texts.
+(or ``.txt``) beside them, and nothing else but a README or licence. This is a form of files, not a set:
+source and licence are those of the texts.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")
 TEXT_KEYS = ("text", "contents", "content", "body")
 _QUERIES = re.compile(r"queries\.(.+)\.jsonl")
 _QRELS = re.compile(r"qrels\.(.+)\.(?:tsv|txt)")
+_NOTES = re.compile(r"readme|licen[sc]e", re.IGNORECASE)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -92,8 +94,14 @@ def _first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
 def _recognises(path: Path) -> bool:
     if path.is_file():
         return plain_name(path).endswith(".jsonl") and _begins_with_a_document(path)
+    names = [plain_name(file) for file in path.iterdir() if not file.name.startswith(".")]
     files = _doc_files(path)
-    return bool(files) and plain_name(files[0]) != "corpus.jsonl" and _begins_with_a_document(files[0])
+    return (
+        bool(files)
+        and "corpus.jsonl" not in names  # BEIR's
+        and all(name.endswith(".jsonl") or _QRELS.fullmatch(name) or _NOTES.match(name) for name in names)
+        and _begins_with_a_document(files[0])
+    )
 
 
 def _begins_with_a_document(path: Path) -> bool:

@@ -151,9 +151,9 @@ def plain(text: str) -> str:
 
 def _character(entity: re.Match[str]) -> str:
     name = entity[0]
-    if name.startswith("&#") or name[1:] in html5:
-        return html.unescape(name)
-    return _FEDERAL.get(name.lower(), name)
+    if name in _FEDERAL:  # before HTML's, whose &blank; is the picture of one
+        return _FEDERAL[name]
+    return html.unescape(name) if name.startswith("&#") or name[1:] in html5 else name
 
 
 def _folded(text: str) -> str:
@@ -166,15 +166,13 @@ def _recognises(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
+    """``doc`` or ``top``, whichever the file holds, ``qrels`` by its name, or nothing."""
     if is_compressed(path):
         return "doc"  # whoever reads it says what to do
-    return _begins_with(path) or ("qrels" if "qrel" in path.name.lower() else "")
-
-
-def _begins_with(path: Path) -> str:
-    """``doc`` or ``top``, whichever the file holds, or nothing."""
-    found = _FIRST.match(beginning(path))
-    return found[1].lower() if found else ""
+    if found := _FIRST.match(beginning(path)):
+        return found[1].lower()
+    name = path.name.lower()
+    return "qrels" if "qrel" in name else "top" if name.startswith("topics") else ""
 
 
 def is_cranfield(path: Path) -> bool:
@@ -199,8 +197,8 @@ def _files(path: Path) -> Iterator[Path]:
 def _open(path: Path, encoding: str) -> Collection:
     near = sorted(path.iterdir()) if path.is_dir() else []
     files = [file for file in near if file.is_file()]
-    topics = [file for file in files if _begins_with(file) == "top"]
-    qrels = [file for file in files if "qrel" in file.name.lower() and file not in topics]
+    topics = [file for file in files if _kind(file) == "top"]
+    qrels = [file for file in files if _kind(file) == "qrels"]
     questions, judgments = by_split(topics, qrels)
     return Collection(
         path.name,

@@ -1,0 +1,141 @@
+"""BEIR folders: SciFact and DILA as facts, and what a broken folder says."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telerank.corpus.collection import Collection, open_collection
+from telerank.corpus.convert import convert
+from telerank.errors import CollectionError, FormatError
+from telerank.types import Doc, Qrel, Query
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+NAME = st.text("abcé0-_.", min_size=1, max_size=5)
+
+
+def folder(path: Path, *, queries=("q1", "q2", "q3"), **qrels: list[tuple[str, str, int]]) -> Path:
+    (path / "qrels").mkdir()
+    (path / "corpus.jsonl").write_text(
+        '{"_id": "d1", "title": "T", "text": "x", "metadata": {}}\n', encoding="utf-8"
+    )
+    (path / "queries.jsonl").write_text("".join(f'{{"_id": "{q}", "text": "about {q}"}}\n' for q in queries))
+    for split, lines in qrels.items():
+        text = "".join(f"{qid}\t{docno}\t{grade}\n" for qid, docno, grade in lines)
+        (path / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{text}")
+    return path
+
+
+def test_a_split_has_the_queries_that_its_qrels_name(tmp_path):
+    collection = open_collection(
+        folder(tmp_path, test=[("q3", "d1", 1), ("q1", "d1", 0)], dev=[("q2", "d1", 2)])
+    )
+    assert collection.splits == ("dev", "test")
+    assert [query.qid for query in collection.split_queries("test")] == ["q1", "q3"]
+    assert list(collection.split_queries("dev")) == [Query("q2", "about q2")]
+    assert list(collection.split_qrels("dev")) == [Qrel("q2", "d1", 2)]
+    assert list(collection.docs()) == [Doc("d1", "x", "T")]
+
+
+def test_one_of_several_splits_must_be_named(tmp_path):
+    collection = open_collection(folder(tmp_path, test=[("q1", "d1", 1)], dev=[("q1", "d1", 1)]))
+    with pytest.raises(CollectionError, match="several splits, name one of them: dev, test"):
+        collection.split_queries()
+    with pytest.raises(CollectionError, match="has no split 'train'; it has: dev, test"):
+        collection.split("train")
+
+
+def test_the_only_split_needs_no_name(tmp_path):
+    assert open_collection(folder(tmp_path, test=[("q1", "d1", 1)])).split() == "test"
+
+
+def test_without_qrels_all_queries_are_one_split(tmp_path):
+    collection = open_collection(folder(tmp_path))
+    assert collection.splits == ("all",)
+    assert len(list(collection.split_queries())) == 3
+    with pytest.raises(CollectionError, match="split 'all' has no qrels; splits with qrels: none"):
+        collection.split_qrels()
+
+
+def test_without_queries_there_are_documents_alone(tmp_path):
+    folder(tmp_path)
+    (tmp_path / "queries.jsonl").unlink()
+    with pytest.raises(CollectionError, match="documents alone"):
+        open_collection(tmp_path).split_queries()
+
+
+def test_a_judged_query_without_text_is_an_error(tmp_path):
+    collection = open_collection(folder(tmp_path, test=[("q1", "d1", 1), ("q9", "d1", 1)]))
+    with pytest.raises(
+        FormatError, match=r"queries\.jsonl: expected every query of test\.tsv; 1 are not there \(q9\)"
+    ):
+        list(collection.split_queries())
+
+
+def test_qrels_without_queries_are_an_error(tmp_path):
+    folder(tmp_path, test=[("q1", "d1", 1)])
+    (tmp_path / "queries.jsonl").unlink()
+    with pytest.raises(CollectionError, match=r"qrels but no queries\.jsonl"):
+        open_collection(tmp_path)
+
+
+def test_a_folder_that_is_forced_to_be_beir_says_what_it_lacks(tmp_path):
+    with pytest.raises(CollectionError, match=r"no corpus\.jsonl"):
+        open_collection(tmp_path, format="beir")
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.dictionaries(NAME, st.tuples(TEXT, TEXT), max_size=5),
+    st.dictionaries(NAME, TEXT, min_size=1, max_size=4),
+    st.data(),
+)
+def test_a_collection_written_as_beir_is_read_back(docs, queries, data):
+    corpus = [Doc(docno, text, title) for docno, (text, title) in docs.items()]
+    asked = [Query(qid, text) for qid, text in queries.items()]
+    grades = data.draw(st.lists(st.integers(-2, 3), min_size=len(asked), max_size=len(asked)))
+    qrels = [Qrel(query.qid, "d", grade) for query, grade in zip(asked, grades, strict=True)]
+    made = Collection(
+        "c", "f", lambda: iter(corpus), {"dev": lambda: iter(asked)}, {"dev": lambda: iter(qrels)}
+    )
+    with tempfile.TemporaryDirectory() as place:
+        done = convert(made, Path(place) / "out", "beir")
+        read = open_collection(Path(place) / "out")
+        assert (done.docs, done.queries, done.qrels, done.notes) == (len(corpus), len(asked), len(qrels), ())
+        assert list(read.docs()) == corpus
+        assert list(read.split_queries()) == asked
+        assert list(read.split_qrels()) == qrels
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "count", "first", "last", "splits"),
+    [
+        ("scifact", 5183, ("4983", "Microstructural develop"), ("198309074", "Adhesion molecules and"),
+         {"test": (300, 339), "train": (809, 919)}),
+        ("dila", 2866, ("F1", "Impôt sur le revenu - V"), ("F998", "Pension alimentaire impayée"), {"test": (1388, 1388)}),
+    ],
+)  # fmt: skip
+def test_real_folders_hold_what_their_readme_states(data, name, count, first, last, splits):  # noqa: PLR0917
+    collection = open_collection(data / name)
+    docs = list(collection.docs())
+    assert (collection.format, len(docs)) == ("beir", count)
+    assert docs[0].docno == first[0]
+    assert docs[0].title.startswith(first[1])
+    assert docs[-1].docno == last[0]
+    assert docs[-1].title.startswith(last[1])
+    counts = {
+        split: (len(list(collection.split_queries(split))), len(list(collection.split_qrels(split))))
+        for split in collection.splits
+    }
+    assert counts == splits
+
+
+@pytest.mark.data
+def test_real_texts_keep_their_typography(data):
+    kept = "".join(doc.full_text for doc in open_collection(data / "dila").docs())
+    assert (kept.count("\u00a0"), kept.count("’")) == (276, 2457)

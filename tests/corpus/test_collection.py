@@ -1,0 +1,274 @@
+"""How a collection is found and recognised; the forms of files that need few words."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import telerank.corpus
+from telerank.corpus.collection import Collection, open_collection
+from telerank.corpus.csv_files import read_docs
+from telerank.corpus.formats import FORMATS
+from telerank.errors import CollectionError, FormatError
+from telerank.types import Doc, Qrel, Query, Ranking
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r\0"), max_size=12)
+
+
+def write(path: Path, text: str | bytes = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+# --- what is opened
+
+
+@pytest.mark.parametrize("where", ["nowhere", "nowhere.jsonl"])
+def test_what_is_not_there_is_named(tmp_path, where):
+    with pytest.raises(CollectionError, match=f"{where}: no such file or folder"):
+        open_collection(tmp_path / where)
+    with pytest.raises(CollectionError, match=f"{where}: no such file or folder"):
+        open_collection(tmp_path / where, format="beir")
+
+
+def test_what_is_not_recognised_is_told_what_was_looked_for(tmp_path):
+    write(tmp_path / "picture.png", b"\x89PNG\r\n")
+    with pytest.raises(CollectionError, match=r"no known collection format; looked for: .*beir .*trec"):
+        open_collection(tmp_path)
+    with pytest.raises(CollectionError, match="no known collection format"):
+        open_collection(tmp_path / "picture.png")
+
+
+def test_an_empty_folder_is_no_collection(tmp_path):
+    with pytest.raises(CollectionError, match="no known collection format"):
+        open_collection(tmp_path)
+
+
+def test_what_may_be_two_things_must_be_forced(tmp_path):
+    write(tmp_path / "corpus.jsonl", '{"_id": "b", "text": "beir"}\n')
+    write(tmp_path / "collection.tsv", "m\tmsmarco\n")
+    with pytest.raises(CollectionError, match="may be beir, msmarco: force one"):
+        open_collection(tmp_path)
+    assert [doc.docno for doc in open_collection(tmp_path, format="msmarco").docs()] == ["m"]
+    assert [doc.docno for doc in open_collection(tmp_path, format="beir").docs()] == ["b"]
+
+
+def test_an_unknown_format_is_told_which_are_known(tmp_path):
+    with pytest.raises(
+        CollectionError, match=r"unknown format 'warc'; known: antique, beir, .*, ir_datasets"
+    ):
+        open_collection(tmp_path, format="warc")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [
+        ("scifact", "beir"), ("dila", "beir"), ("cranfield", "cranfield"), ("vaswani", "trec"),
+        ("msmarco-slice", "msmarco"), ("msdocs", "passages"), ("topics-qrels", "topics"),
+        ("insuranceqa-v2", "insuranceqa"), ("piaf", "squad"), ("covid-qa", "squad"),
+    ],
+)  # fmt: skip
+def test_real_collections_are_recognised_as_they_stand(data, name, format_):
+    assert open_collection(data / name).format == format_
+
+
+def test_formats_have_names_of_their_own():
+    names = [one.name for one in FORMATS]
+    assert names == sorted(set(names), key=names.index)
+
+
+def test_every_reader_states_source_and_licence():
+    folder = Path(telerank.corpus.__file__).parent
+    trees = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")}
+    readers = [
+        name for name, tree in trees.items() if "Format(" in ast.unparse(tree) and name != "collection.py"
+    ]
+    assert len(readers) >= 13
+    for name in readers:
+        tree = trees["car.py" if name == "car_folder.py" else name]  # which reads the files of the folder
+        alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]  # docstrings
+        said = " ".join(str(one.value) for one in alone if isinstance(one, ast.Constant)).lower()
+        assert "source" in said, name
+        assert "licence" in said, name
+
+
+def test_splits_are_those_of_all_members_and_pools_are_found_by_split():
+    one = Collection(
+        "c", "f", lambda: iter([Doc("d", "x")]),
+        queries={"dev": lambda: iter([Query("q", "?")])},
+        qrels={"test": lambda: iter([Qrel("q", "d", 1)])},
+        pools={"train/5": lambda: iter([Ranking(Query("q", "?"), ("d",), [1])])},
+    )  # fmt: skip
+    assert one.splits == ("dev", "test", "train")
+    with pytest.raises(CollectionError, match="split 'test' has no queries; splits with queries: dev"):
+        one.split_queries("test")
+    with pytest.raises(CollectionError, match="split 'dev' has no answers; splits with answers: none"):
+        one.split_answers("dev")
+
+
+# --- folders of texts
+
+
+def test_a_folder_of_texts_gives_a_document_for_each_file(tmp_path):
+    for name, text in (
+        ("b.txt", "two\r\n"),
+        ("a/x.md", "# one"),
+        ("a/.hidden", "no"),
+        (".git/x", "no"),
+        ("c d%.txt", ""),
+    ):
+        write(tmp_path / name, text)
+    collection = open_collection(tmp_path)
+    assert collection.format == "folder"
+    assert list(collection.docs()) == [
+        Doc("a/x.md", "# one"),
+        Doc("b.txt", "two\r\n"),
+        Doc("c%20d%25.txt", ""),
+    ]
+    assert unquote("c%20d%25.txt") == "c d%.txt"
+
+
+def test_a_byte_that_is_no_text_is_named_by_file_and_line(tmp_path):
+    write(tmp_path / "a.txt", b"\xef\xbb\xbfone\ntw\xf6\n")
+    with pytest.raises(FormatError, match=r"a\.txt:2: expected utf-8 text .* got 'byte 0xf6 at place 3"):
+        list(open_collection(tmp_path).docs())
+    assert [doc.text for doc in open_collection(tmp_path, encoding="latin-1").docs()] == ["one\ntwö\n"]
+
+
+def test_a_folder_with_other_files_is_no_folder_of_texts_unless_forced(tmp_path):
+    write(tmp_path / "a.txt", "one")
+    write(tmp_path / "b.pdf", "%PDF")
+    with pytest.raises(CollectionError, match="no known collection format"):
+        open_collection(tmp_path)
+    assert [doc.docno for doc in open_collection(tmp_path, format="folder").docs()] == ["a.txt"]
+
+
+# --- CSV and TSV
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT), max_size=8), st.permutations(["url", "Title", "text", "ID"])
+)
+def test_csv_is_read_as_it_was_written(records, header):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "docs.csv"
+        docs = [Doc(f"d{docno}", text, title, url) for docno, text, title, url in records]
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+            writer.writerow(header)
+            for doc in docs:
+                parts = {"ID": doc.docno, "text": doc.text, "Title": doc.title, "url": doc.url}
+                writer.writerow([parts[name] for name in header])
+        assert list(read_docs(path)) == docs
+        assert open_collection(path).format == "csv"
+
+
+def test_a_csv_field_may_hold_a_megabyte(tmp_path):
+    path = write(tmp_path / "x.csv", "\ufeffdocno,text\nd," + "word " * 200_000 + "\n")
+    (doc,) = open_collection(path).docs()
+    assert (doc.docno, len(doc.text)) == ("d", 1_000_000)
+
+
+def test_tsv_knows_no_quotes(tmp_path):
+    path = write(tmp_path / "x.tsv", 'doc_id\tother\tcontents\nd\t-\tan "inch" is 1"\n')
+    assert list(open_collection(path).docs()) == [Doc("d", 'an "inch" is 1"')]
+
+
+def test_a_folder_of_csv_and_tsv_files_is_one_collection(tmp_path):
+    write(tmp_path / "b.tsv", "id\ttext\n2\ty\n")
+    write(tmp_path / "a.csv", 'id,text\n1,"x, and\n\nmore"\n')
+    assert list(open_collection(tmp_path).docs()) == [Doc("1", "x, and\n\nmore"), Doc("2", "y")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "x.csv",
+            "docno,title\na,b\n",
+            r":1: expected a header with a column docno or .* got 'docno, title'",
+        ),
+        ("x.csv", "", ":1: expected a header"),
+        ("x.csv", "docno,text\na,b\na,b,c\n", ":3: expected 2 columns, as the header has, got 'a, b, c'"),
+        ("x.csv", 'docno,text\na,"b\n', r":2: expected CSV \(unexpected end of data\)"),
+        ("x.csv", b"docno,text\na,\xe9\n", ":2: expected utf-8 text"),
+        ("x.tsv", "docno\ttext\na\n", ":2: expected 2 columns"),
+    ],
+)
+def test_a_table_that_is_none_is_named(tmp_path, name, text, message):
+    with pytest.raises(FormatError, match=name + message):
+        list(open_collection(write(tmp_path / name, text), format="csv").docs())
+
+
+def test_numbered_passages_keep_their_source_as_url(tmp_path):
+    write(tmp_path / "passages.tsv", "1\twin32\tA text\twith a tab\n2\tazure\tMore\n")
+    collection = open_collection(tmp_path)
+    assert collection.format == "passages"
+    assert list(collection.docs()) == [
+        Doc("1", "A text\twith a tab", "", "win32"),
+        Doc("2", "More", "", "azure"),
+    ]
+    write(tmp_path / "passages.tsv", "1\twin32\n")
+    with pytest.raises(FormatError, match=r"passages\.tsv:1: expected 3 columns"):
+        list(collection.docs())
+
+
+def test_passages_with_a_header_are_a_table(tmp_path):
+    assert open_collection(write(tmp_path / "passages.tsv", "id\ttext\n1\tx\n")).format == "csv"
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_all_of_msdocs_is_read(data):
+    count = characters = 0
+    for doc in open_collection(data / "msdocs").docs():
+        count += 1
+        characters += len(doc.text)
+    assert (count, doc.docno) == (1_154_982, "1154982")
+    assert characters == 214_830_040
+
+
+# --- topics and qrels alone
+
+
+def test_topics_and_qrels_alone_are_a_collection_without_documents(tmp_path):
+    write(tmp_path / "topics.dl.txt", "1\twhat\n")
+    write(tmp_path / "topics.car.txt", "enwiki:Taste/Sweet%20things\n")
+    write(tmp_path / "qrels.dl.txt", "1 0 d 1\n")
+    collection = open_collection(tmp_path)
+    assert (collection.format, collection.splits) == ("topics", ("car", "dl"))
+    assert list(collection.split_queries("dl")) == [Query("1", "what")]
+    assert list(collection.split_qrels("dl")) == [Qrel("1", "d", 1)]
+    with pytest.raises(CollectionError, match="topics and qrels alone: no documents"):
+        collection.docs()
+
+
+def test_one_topics_file_is_a_collection(tmp_path):
+    path = write(tmp_path / "queries.dev.tsv", "1\twhat\n")
+    assert list(open_collection(path).split_queries()) == [Query("1", "what")]
+
+
+@pytest.mark.data
+def test_the_fields_topics_and_qrels_hold_what_their_readme_states(data):
+    collection = open_collection(data / "topics-qrels")
+    queries = {split: len(list(collection.split_queries(split))) for split in collection.queries}
+    assert (queries["robust04"], queries["msmarco-passage.dev-subset"]) == (250, 6980)
+    counts = {split: len(list(collection.split_qrels(split))) for split in collection.qrels}
+    stated = {
+        "robust04": 311_410,
+        "msmarco-passage.dev-subset": 7437,
+        "dl19-passage": 9260,
+        "dl20-passage": 11_386,
+    }
+    assert {split: counts[split] for split in stated} == stated
+    assert counts["dl19-doc"] == 16_258

@@ -1,0 +1,156 @@
+"""A collection in another format is the same collection, or the notes say what is not."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telerank.corpus.collection import Collection, open_collection
+from telerank.corpus.convert import WRITERS, convert
+from telerank.errors import CollectionError, DocumentError, FormatError
+from telerank.types import Answer, Doc, Qrel, Query, Ranking
+
+WORDS = st.lists(st.text("abé<>&;'\"%", min_size=1, max_size=4), max_size=4).map(" ".join)
+DOCS = (Doc("d1", "one & <two>", "Title", "http://a"), Doc("d2", "", ""), Doc("d3", "three"))
+
+
+def collection(docs=DOCS, *, queries=None, qrels=None, **more) -> Collection:
+    queries = {"dev": [Query("q1", "what?"), Query("q2", "l'été")]} if queries is None else queries
+    qrels = {"dev": [Qrel("q1", "d1", 1), Qrel("q2", "d3", 2)]} if qrels is None else qrels
+    return Collection(
+        "made", "memory", lambda: iter(docs),
+        {split: lambda held=held: iter(held) for split, held in queries.items()},
+        {split: lambda held=held: iter(held) for split, held in qrels.items()},
+        **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("to", ["jsonl", "msmarco", "trec"])
+def test_a_collection_is_read_back_equal(tmp_path, to):
+    done = convert(collection(), tmp_path / "out", to)
+    read = open_collection(tmp_path / "out")
+    assert (done.docs, done.queries, done.qrels, done.notes) == (3, 2, 2, ())
+    assert (read.format, read.splits) == (to, ("dev",))
+    assert list(read.docs()) == list(DOCS)
+    assert list(read.split_queries()) == list(collection().split_queries())
+    assert list(read.split_qrels()) == list(collection().split_qrels())
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.tuples(WORDS, WORDS), max_size=4),
+    st.lists(WORDS.filter(bool), max_size=3),
+    st.sampled_from(["jsonl", "trec", "beir", "msmarco"]),
+)
+def test_any_words_survive_every_format(texts, questions, to):
+    docs = [Doc(f"d{i}", text, title) for i, (text, title) in enumerate(texts)]
+    queries = [Query(f"q{i}", text) for i, text in enumerate(questions)]
+    made = collection(docs, queries={"dev": queries}, qrels={"dev": [Qrel(q.qid, "d0", 1) for q in queries]})
+    with tempfile.TemporaryDirectory() as folder:
+        done = convert(made, Path(folder) / "out", to)
+        read = open_collection(Path(folder) / "out", format=to)
+        assert done.notes == ()
+        assert list(read.docs()) == docs
+        assert list(read.split_queries("dev")) == queries
+
+
+def test_what_a_format_cannot_hold_is_said(tmp_path):
+    docs = [Doc("d1", "two\nlines\tand a tab"), Doc("d2", " blanks around ", "two  blanks", "url")]
+    made = collection(
+        docs,
+        answers={"dev": lambda: iter([Answer("q1", "d1", "two", 0)])},
+        pools={"dev/5": lambda: iter([Ranking(Query("q1", ""))])},
+    )
+    always = ("answers are left out: the format has none", "pools are left out: dev/5")
+    notes = {to: convert(made, tmp_path / to, to).notes for to in WRITERS}
+    assert notes == {
+        "beir": ("1 urls are left out: the format has none", *always),
+        "jsonl": always,
+        "msmarco": ("1 texts had tabs or line ends: each run of them is a blank now", *always),
+        "trec": ("2 texts had blanks that SGML does not keep", *always),
+    }
+    assert [doc.text for doc in open_collection(tmp_path / "msmarco").docs()] == [
+        "two lines and a tab",
+        docs[1].text,
+    ]
+
+
+def test_queries_without_qrels_are_written_and_said(tmp_path):
+    queries = {"dev": [Query("q1", "a"), Query("q2", "b")], "eval": [Query("q3", "c")]}
+    made = collection([Doc("d1", "x")], queries=queries, qrels={"dev": [Qrel("q1", "d1", 1)]})
+    done = convert(made, tmp_path / "out", "beir")
+    assert done.notes == (
+        "1 queries of dev have no qrels there: they are written, but belong to no split",
+        "1 queries of eval have no qrels there: they are written, but belong to no split",
+    )
+    assert [query.qid for query in open_collection(tmp_path / "out").split_queries()] == ["q1"]
+
+
+def test_a_collection_of_documents_alone_is_converted(tmp_path):
+    for to in WRITERS:
+        convert(collection(queries={}, qrels={}), tmp_path / to, to)
+        assert [doc.docno for doc in open_collection(tmp_path / to).docs()] == ["d1", "d2", "d3"]
+
+
+def test_splits_with_a_slash_are_named_for_files(tmp_path):
+    made = collection(queries={"dev/small": [Query("q1", "a")]}, qrels={"dev/small": [Qrel("q1", "d1", 1)]})
+    for to in WRITERS:
+        convert(made, tmp_path / to, to)
+        assert open_collection(tmp_path / to).splits == ("dev-small",)
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "message"),
+    [
+        (collection([Doc("a b", "x")]), DocumentError, "document 1: its docno 'a b'"),
+        (
+            collection(qrels={"dev": [Qrel("q 1", "d", 1)]}),
+            FormatError,
+            "a qid that is not empty and holds no blank",
+        ),
+        (collection([Doc("d", "half \ud83d")]), DocumentError, "document 'd' holds a lone surrogate"),
+    ],
+)
+def test_nothing_is_left_where_a_record_cannot_be_written(tmp_path, made, error, message):
+    with pytest.raises(error, match=message):
+        convert(made, tmp_path / "out", "jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_texts_of_one_query_do_not_fit_into_one_file(tmp_path):
+    made = collection(queries={"a": [Query("q", "one")], "b": [Query("q", "two")]}, qrels={})
+    with pytest.raises(CollectionError, match="query 'q' has two texts"):
+        convert(made, tmp_path / "out", "beir")
+
+
+def test_what_is_there_is_not_written_over(tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(CollectionError, match="out: is there already"):
+        convert(collection(), tmp_path / "out", "beir")
+    with pytest.raises(
+        CollectionError, match="no format 'warc' to write; there are: beir, jsonl, msmarco, trec"
+    ):
+        convert(collection(), tmp_path / "new", "warc")
+
+
+def test_progress_is_told(tmp_path):
+    told = []
+    docs = [Doc(f"d{i}", "x") for i in range(2500)]
+    convert(collection(docs, size=2500), tmp_path / "out", "jsonl", progress=lambda *what: told.append(what))
+    assert told == [("documents", 1000, 2500), ("documents", 2000, 2500)]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("to", sorted(WRITERS))
+def test_vaswani_survives_every_format(tmp_path, data, to):
+    vaswani = open_collection(data / "vaswani")
+    convert(vaswani, tmp_path / "out", to)
+    read = open_collection(tmp_path / "out")
+    same = (lambda text: " ".join(text.split())) if to == "msmarco" else str
+    assert [(d.docno, same(d.text)) for d in read.docs()] == [(d.docno, same(d.text)) for d in vaswani.docs()]
+    assert list(read.split_queries()) == list(vaswani.split_queries())
+    assert list(read.split_qrels()) == list(vaswani.split_qrels())

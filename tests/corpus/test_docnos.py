@@ -1,0 +1,121 @@
+"""Docnos: from row to docno and back, their order, and what cannot be one."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telerank.corpus import docnos as module
+from telerank.corpus.docnos import FILES, Docnos, DocnosWriter, write_docnos
+from telerank.errors import DocumentError, IndexDamaged
+
+NAMES = st.text(st.characters(exclude_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1, max_size=8)
+
+
+@settings(deadline=None, max_examples=50)  # the first loads Arrow and compiles
+@given(st.lists(NAMES, unique=True, max_size=30))
+def test_what_is_written_is_read_back_in_its_order(names):
+    with tempfile.TemporaryDirectory() as folder:
+        docnos = write_docnos(Path(folder), names)
+        assert list(docnos) == names
+        assert [docnos.row(name) for name in names] == list(range(len(names)))
+        rows = list(range(len(names)))[::-1]
+        assert docnos.take(rows) == names[::-1]
+        assert [names[row] for row in docnos.order] == sorted(names)
+        assert [sorted(names).index(name) for name in names] == docnos.rank.tolist()
+
+
+def test_rows_are_found_in_every_stretch_between_fences(tmp_path):
+    names = [f"D{number:05d}" for number in np.random.default_rng(1).permutation(5000)]
+    docnos = write_docnos(tmp_path, names)
+    assert all(docnos.row(name) == row for row, name in enumerate(names))
+    absent = ["A", "D", "D00000x", "D01024x", "D04999x", "E", "", "D00001\n", "\ud800"]
+    assert [name for name in absent if name in docnos] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "a b", "a\tb", "a\n", "a\u00a0b", "\u2028", "a\0", "\x7f", "\x85", "\ud83d"]
+)
+def test_a_docno_without_letters_or_with_blanks_is_refused_and_nothing_is_left(tmp_path, name):
+    with pytest.raises(DocumentError, match=r"^document 2: its docno"):
+        write_docnos(tmp_path, ["fine", name])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_docno_that_comes_twice_is_named_with_both_places(tmp_path):
+    with pytest.raises(DocumentError, match=r"^docno 'b' comes twice: documents 2 and 5$"):
+        write_docnos(tmp_path, ["a", "b", "c", "d", "b"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_docnos_are_compared_across_the_edges_of_what_is_compared_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_COMPARED", 2)
+    assert list(write_docnos(tmp_path, "fedcba").order) == [5, 4, 3, 2, 1, 0]
+    with pytest.raises(DocumentError, match="'c' comes twice"):
+        write_docnos(tmp_path, "abcdec")
+
+
+def test_line_ends_are_found_across_the_edges_of_what_is_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK", 3)
+    names = [f"{number}" for number in range(90, 120)]
+    assert list(write_docnos(tmp_path, names)) == names
+
+
+def test_rows_that_are_not_there_are_errors(tmp_path):
+    docnos = write_docnos(tmp_path, ["a", "b"])
+    for rows in ([2], [0, -1], [5]):
+        with pytest.raises(IndexError, match="of 2 documents"):
+            docnos.take(rows)
+    for row in (2, -1):
+        with pytest.raises(IndexError, match="of 2 documents"):
+            docnos[row]
+    with pytest.raises(KeyError, match="c"):
+        docnos.row("c")
+
+
+def test_no_docnos_are_docnos_too(tmp_path):
+    docnos = write_docnos(tmp_path, [])
+    assert (len(docnos), list(docnos), docnos.take([]), "a" in docnos) == (0, [], [], False)
+
+
+def test_docnos_pickle_as_their_path(tmp_path):
+    docnos = write_docnos(tmp_path, ["x", "y"])
+    assert len(pickle.dumps(docnos)) < 300
+    assert list(pickle.loads(pickle.dumps(docnos))) == ["x", "y"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(tmp_path, name):
+    write_docnos(tmp_path, ["x", "y"])
+    (tmp_path / name).unlink()
+    with pytest.raises(IndexDamaged, match=name):
+        Docnos.open(tmp_path)
+
+
+def test_files_of_two_writings_do_not_open_together(tmp_path):
+    write_docnos(tmp_path, ["x", "y"])
+    blob = (tmp_path / FILES[0]).read_bytes()
+    write_docnos(tmp_path, ["x", "y", "z"])
+    (tmp_path / FILES[0]).write_bytes(blob)
+    with pytest.raises(IndexDamaged, match="do not belong together"):
+        Docnos.open(tmp_path)
+
+
+def test_a_writer_that_fails_leaves_what_stood_there_before(tmp_path):
+    write_docnos(tmp_path, ["old"])
+
+    def fail():
+        with DocnosWriter(tmp_path) as writer:
+            assert writer.add("new") == 0
+            raise RuntimeError("the caller's own")
+
+    with pytest.raises(RuntimeError, match="own"):
+        fail()
+    assert list(Docnos.open(tmp_path)) == ["old"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)

@@ -1,0 +1,189 @@
+"""The docstore: every text comes back as it went in, by docno and by row, or is refused by name."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow.feather
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telerank.corpus import docstore as module
+from telerank.corpus.collection import open_collection
+from telerank.corpus.docstore import FILES, TEXTS, Docstore, DocstoreWriter
+from telerank.errors import DocumentError, IndexDamaged
+from telerank.types import Doc
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+
+
+def stored(folder: Path, docs) -> Docstore:
+    with DocstoreWriter(folder) as writer:
+        for row, doc in enumerate(docs):
+            assert writer.add(doc) == row
+    return Docstore.open(folder)
+
+
+@settings(deadline=None, max_examples=50)  # the first loads Arrow
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=20))
+def test_texts_come_back_character_for_character(texts):
+    docs = [Doc(f"d{row}", *parts) for row, parts in enumerate(texts)]
+    with tempfile.TemporaryDirectory() as folder:
+        store = stored(Path(folder), docs)
+        assert list(store) == docs
+        assert [store.get_row(row) for row in range(len(store))] == docs
+        assert [store[doc.docno] for doc in docs] == docs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0",
+        "a\0b\0",
+        "\ufeffmark",
+        "line\r\nend\n",
+        "\u2028",
+        "\U0001f600",
+        "e\u0301",
+        "\ufffd",
+        "\uffff",
+    ],
+)
+def test_odd_characters_are_kept(tmp_path, text):
+    assert stored(tmp_path, [Doc("d", text, text, text)])["d"] == Doc("d", text, text, text)
+
+
+def test_documents_of_a_megabyte_and_empty_ones_stand_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_BATCH", 100_000)
+    docs = [Doc(f"d{i}", "" if i % 3 else f"{i}é" * 500_000) for i in range(10)] + [Doc("last", "")]
+    store = stored(tmp_path, docs)
+    assert [store[doc.docno] == doc for doc in docs] == [True] * 11
+    assert list(store) == docs
+
+
+@pytest.mark.parametrize("part", ["text", "title", "url"])
+def test_half_of_a_surrogate_pair_is_refused_by_document_and_place(tmp_path, part):
+    broken = {"text": "fine", part: "smile \ud83d"}
+    expected = rf"document 'bad': its {part} holds a lone surrogate \(U\+D83D at character 7\).*mend it"
+    with pytest.raises(DocumentError, match=expected):
+        stored(tmp_path, [Doc("good", "fine"), Doc("bad", **broken), Doc("more", "fine")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_mending_that_the_message_names_mends():
+    assert "a\ud83d b".encode("utf-16", "surrogatepass").decode("utf-16", "replace") == "a\ufffd b"
+
+
+def test_docnos_are_checked(tmp_path):
+    with pytest.raises(DocumentError, match="document 1: its docno 'a b'"):
+        stored(tmp_path, [Doc("a b", "")])
+    with pytest.raises(DocumentError, match="'a' comes twice: documents 1 and 2"):
+        stored(tmp_path, [Doc("a", "x"), Doc("a", "y")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_document_that_is_not_there_is_an_error(tmp_path):
+    store = stored(tmp_path, [Doc("a", "x")])
+    assert "a" in store
+    assert "b" not in store
+    with pytest.raises(KeyError, match="b"):
+        store["b"]
+    for row in (1, -1):
+        with pytest.raises(IndexError):
+            store.get_row(row)
+
+
+def test_an_empty_store_opens(tmp_path):
+    assert list(stored(tmp_path, [])) == []
+
+
+def test_a_store_pickles_as_its_path(tmp_path):
+    docs = [Doc("a", "x" * 10_000)]
+    store = stored(tmp_path, docs)
+    assert len(pickle.dumps(store)) < 300
+    assert list(pickle.loads(pickle.dumps(store))) == docs
+
+
+def test_threads_may_read_at_once(tmp_path):
+    docs = [Doc(f"d{i}", f"text {i} " * 50) for i in range(2000)]
+    store = stored(tmp_path, docs)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(store.__getitem__, (doc.docno for doc in docs))) == docs
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(tmp_path, name):
+    stored(tmp_path, [Doc("a", "x")])
+    (tmp_path / name).unlink()
+    with pytest.raises(IndexDamaged, match=name):
+        Docstore.open(tmp_path)
+
+
+def test_a_cut_file_is_named(tmp_path):
+    stored(tmp_path, [Doc("a", "x" * 1000)])
+    whole = (tmp_path / TEXTS).read_bytes()
+    for size in (0, 7, len(whole) // 2, len(whole) - 1):
+        (tmp_path / TEXTS).write_bytes(whole[:size])
+        with pytest.raises(IndexDamaged, match=TEXTS):
+            Docstore.open(tmp_path)
+
+
+def test_texts_of_another_store_do_not_open(tmp_path):
+    stored(tmp_path / "one", [Doc("a", "x")])
+    stored(tmp_path / "two", [Doc("a", "x"), Doc("b", "y")])
+    (tmp_path / "one" / TEXTS).write_bytes((tmp_path / "two" / TEXTS).read_bytes())
+    with pytest.raises(IndexDamaged, match="2 texts but 1 docnos"):
+        Docstore.open(tmp_path / "one")
+
+
+def test_a_failing_writer_leaves_the_store_that_was_there(tmp_path):
+    docs = [Doc("old", "text")]
+    stored(tmp_path, docs)
+    with pytest.raises(DocumentError):
+        stored(tmp_path, [Doc("new", "text"), Doc("", "")])
+    assert list(Docstore.open(tmp_path)) == docs
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+
+
+def test_the_texts_are_a_file_that_arrow_reads(tmp_path):
+    stored(tmp_path, [Doc("a", "x", "t", "u"), Doc("b", "y")])
+    table = pyarrow.feather.read_table(tmp_path / TEXTS)
+    assert table.to_pylist() == [
+        {"text": "x", "title": "t", "url": "u"},
+        {"text": "y", "title": "", "url": ""},
+    ]
+
+
+def test_memory_does_not_grow_with_the_texts(tmp_path):
+    """120 MB of texts: what is held is one batch of them, whatever was written before."""
+    program = f"""
+import resource
+from telerank.corpus.docstore import DocstoreWriter
+from telerank.types import Doc
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+with DocstoreWriter({str(tmp_path)!r}) as writer:
+    for i in range(40_000):
+        writer.add(Doc(str(i), f"{{i}} " + "word " * 600))
+        if i == 10_000:
+            early = peak()
+assert peak() - early < 20, (early, peak())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.data
+def test_a_real_collection_comes_back_by_iteration_by_row_and_by_docno(tmp_path, data):
+    docs = list(open_collection(data / "vaswani").docs())
+    store = stored(tmp_path, docs)
+    assert len(store) == 11_429
+    assert list(store) == docs
+    for row in (0, 9, 11_428):
+        assert store.get_row(row) == store[docs[row].docno] == docs[row]

@@ -1,0 +1,182 @@
+"""Ids of ir_datasets: against a stand-in at the seam, and against the package itself where it is installed."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+
+from telerank.corpus.collection import open_collection
+from telerank.corpus.ir_datasets_ids import open_id
+from telerank.errors import CollectionError, MissingExtra
+from telerank.types import Doc, Qrel, Query, Ranking
+
+
+class Text(NamedTuple):
+    doc_id: str
+    text: str
+    title: str | None = None
+    url: str = ""
+
+
+class Parts(NamedTuple):
+    doc_id: str
+    heading: str
+    body: bytes
+
+    def default_text(self):
+        return f"{self.heading}: {self.body.decode()}"
+
+
+class Topic(NamedTuple):
+    query_id: str
+    title: str
+
+    def default_text(self):
+        return self.title
+
+
+class Judgment(NamedTuple):
+    query_id: str
+    doc_id: str
+    relevance: int
+    iteration: str = "0"
+
+
+class Scored(NamedTuple):
+    query_id: str
+    doc_id: str
+    score: float
+
+
+class Dataset:
+    """What of the package's datasets is used."""
+
+    def __init__(self, docs=None, queries=None, qrels=None, scored=None):
+        self.docs, self.queries, self.qrels, self.scored = docs, queries, qrels, scored
+
+    def docs_handler(self):
+        return self.docs
+
+    def docs_metadata(self):
+        return {"count": len(self.docs)} if len(self.docs) > 1 else {}
+
+    def has_docs(self):
+        return self.docs is not None
+
+    def has_queries(self):
+        return self.queries is not None
+
+    def has_qrels(self):
+        return self.qrels is not None
+
+    def has_scoreddocs(self):
+        return self.scored is not None
+
+    def docs_iter(self):
+        return iter(self.docs)
+
+    def queries_iter(self):
+        return iter(self.queries)
+
+    def qrels_iter(self):
+        return iter(self.qrels)
+
+    def scoreddocs_iter(self):
+        return iter(self.scored)
+
+
+DOCS = [Text("a", "one", "Title", "http://a"), Parts("b", "Head", b"two"), Text("c", "three")]
+QUERIES = [Topic("1", "first"), Topic("2", "second")]
+
+
+def package(**datasets) -> SimpleNamespace:
+    named = {name.replace("__", "/"): dataset for name, dataset in datasets.items()}
+    return SimpleNamespace(load=named.__getitem__, registry=named)
+
+
+def test_an_id_with_qrels_is_the_split_at_its_end():
+    one = Dataset(DOCS, QUERIES, [Judgment("1", "b", 2)])
+    collection = open_id("set/test", package(set__test=one))
+    assert (collection.format, collection.splits, collection.size) == ("ir_datasets", ("test",), 3)
+    assert list(collection.docs()) == [
+        Doc("a", "one", "Title", "http://a"),
+        Doc("b", "Head: two"),
+        Doc("c", "three"),
+    ]
+    assert list(collection.split_queries()) == [Query("1", "first"), Query("2", "second")]
+    assert list(collection.split_qrels()) == [Qrel("1", "b", 2)]
+
+
+def test_an_id_of_documents_has_the_splits_below_it():
+    ids = package(
+        set=Dataset(DOCS),
+        set__train=Dataset(DOCS, QUERIES, []),
+        set__dev__small=Dataset(DOCS, QUERIES, []),
+        set__v2=Dataset(DOCS[:1], QUERIES, []),
+        settle__x=Dataset(DOCS, QUERIES, []),
+    )
+    assert open_id("set", ids).splits == ("train", "dev/small")
+
+
+def test_an_id_of_documents_and_queries_with_nothing_below_is_one_split():
+    collection = open_id("set", package(set=Dataset(DOCS[:1], QUERIES)))
+    assert (collection.splits, collection.size) == (("set",), None)
+    assert list(collection.split_queries())[1] == Query("2", "second")
+
+
+def test_scored_documents_are_a_pool():
+    scored = [Scored("2", "a", 1.5), Scored("1", "c", 1), Scored("2", "b", 2.5)]
+    collection = open_id("set/dev", package(set__dev=Dataset(DOCS, QUERIES, [], scored)))
+    assert list(collection.pools["dev/scoreddocs"]()) == [
+        Ranking(QUERY, docnos, scores)
+        for QUERY, docnos, scores in (
+            (Query("1", "first"), ("c",), [1]),
+            (Query("2", "second"), ("b", "a"), [2.5, 1.5]),
+        )
+    ]
+
+
+def test_an_unknown_id_and_one_without_documents_are_errors():
+    with pytest.raises(CollectionError, match="nothing: no such file or folder, and no such ir_datasets id"):
+        open_id("nothing", package())
+    with pytest.raises(CollectionError, match="set: this ir_datasets id has no documents"):
+        open_id("set", package(set=Dataset(None, QUERIES)))
+
+
+def test_without_the_package_an_id_asks_for_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'telerank\[ir-datasets\]'"):
+        open_collection("beir/scifact/test")
+
+
+def test_without_the_package_a_mistyped_path_is_told_as_one(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    with pytest.raises(
+        CollectionError, match=r"scifcat: no such file or folder; if it is an ir_datasets id: pip"
+    ):
+        open_collection(tmp_path / "scifcat")
+
+
+def test_the_package_itself_is_read(tmp_path):
+    ir_datasets = pytest.importorskip("ir_datasets", reason="the extra ir-datasets is not installed")
+    from ir_datasets.formats import TrecQrels, TsvDocs, TsvQueries
+    from ir_datasets.util import LocalDownload
+
+    for name, text in (("docs", "1\tone\n2\ttwo\n"), ("queries", "q\twhich\n"), ("qrels", "q 0 2 1\n")):
+        (tmp_path / name).write_text(text)
+    docs = TsvDocs(LocalDownload(tmp_path / "docs"))
+    queries = TsvQueries(LocalDownload(tmp_path / "queries"))
+    qrels = TrecQrels(LocalDownload(tmp_path / "qrels"), {1: "relevant"})
+    ir_datasets.registry.register("telerank-example", ir_datasets.Dataset(docs))
+    ir_datasets.registry.register("telerank-example/test", ir_datasets.Dataset(docs, queries, qrels))
+    for name in ("telerank-example", "telerank-example/test"):
+        collection = open_collection(name)
+        assert collection.splits == ("test",)
+        assert list(collection.docs()) == [Doc("1", "one"), Doc("2", "two")]
+        assert list(collection.split_queries()) == [Query("q", "which")]
+        assert list(collection.split_qrels()) == [Qrel("q", "2", 1)]
+    assert open_collection("beir/scifact").splits == ("test", "train")
+    assert open_collection("msmarco-passage").size == 8_841_823
