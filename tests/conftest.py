@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("telerank", deadline=None)  # a kernel's first call compiles it
+settings.load_profile("telerank")
 
 
 @pytest.fixture(scope="session")

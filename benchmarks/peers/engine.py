@@ -57,7 +57,7 @@ class Found:
 class Peer:
     """One engine's process."""
 
-    def __init__(self, name: str, command: Sequence[str], core: int) -> None:
+    def __init__(self, name: str, command: Sequence[str], core: int | str) -> None:
         self.name = name
         self._process = subprocess.Popen(
             ["taskset", "-c", str(core), *command],
@@ -97,10 +97,11 @@ class Peer:
             pass
 
     def _cpu_seconds(self) -> float:
+        """Its own and those of children that have ended."""
         fields = (
             Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         )
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def _ask(self, *words: object) -> str:
         stdin = self._process.stdin
@@ -140,15 +141,18 @@ PEERS: dict[str, Callable[[], list[str]]] = {
     "lucene-text": lambda: [*lucene.command(), "--text"],
     "bm25s-text": _python("bm25s_child", "--text"),
     "tantivy-text": _python("tantivy_child", "--text"),
+    "telerank": _python("telerank_child", "1"),
+    "telerank-2": _python("telerank_child", "2"),
 }
-"""What starts each. ``bm25s-batch`` is asked all queries in one call, so that its times are all the mean.
+"""What starts each. ``telerank`` is given texts, to build from and as queries; ``telerank-2`` has two threads.
+``bm25s-batch`` is asked all queries in one call, so that its times are all the mean.
 
 The ``-text`` ones build from texts as they are, by their own English analysis: for build times only.
 """
 
 
 @contextmanager
-def open_peer(name: str, core: int) -> Iterator[Peer]:
+def open_peer(name: str, core: int | str) -> Iterator[Peer]:
     peer = Peer(name, PEERS[name](), core)
     try:
         yield peer

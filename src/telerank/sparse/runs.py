@@ -12,9 +12,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from telerank.sparse.surfaces import surfaces
 from telerank.text import Analyzer
-
-_DROPPED = 2**32 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +41,11 @@ class Run:
 class RunMaker:
     """Analyses and inverts stretches of documents, numbering terms as they come; keep one for a build.
 
-    Memory: the vocabulary, and some 12 bytes for each token of the stretch at hand.
+    Memory: the vocabulary, the terms of 1 M surfaces, some 40 bytes for each piece of the stretch at hand.
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
+        self._classes = analyzer.classes
         self._numbers = _Numbers(analyzer)
 
     @property
@@ -56,64 +55,75 @@ class RunMaker:
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
         """Write the run of texts that are the documents ``first_row`` and on."""
-        number, tokens = self._numbers.__getitem__, self._analyzer.tokens
-        numbers, ends = array("I"), array("q")
-        for text in texts:
-            numbers.extend(map(number, tokens(text)))
+        distinct, which, text_ends = surfaces(texts, self._classes)
+        numbers, ends = array("i"), array("q")
+        for terms in map(self._numbers.__getitem__, distinct):
+            numbers.extend(terms)
             ends.append(len(numbers))
+        analysed = (_array(numbers, np.int32), _array(ends, np.int64))
         size = len(self._numbers.of_term)
-        # array() may be empty, and frombuffer refuses an empty buffer
-        flat = np.frombuffer(numbers, np.uint32) if numbers else np.empty(0, np.uint32)
-        lengths, counts, rows, tfs = _invert(flat, np.frombuffer(ends, np.int64), first_row, size)
+        lengths, counts, rows, tfs = _invert(which, text_ends, analysed, first_row, size)
         ids = np.flatnonzero(counts)
         Run(ids, counts[ids], rows, tfs).save(path, lengths)
 
 
-class _Numbers(dict[str, int]):
-    """Surface token -> number of its term; a token is analysed when it is first seen."""
+class _Numbers(dict[bytes, tuple[int, ...]]):
+    """Surface -> numbers of its terms; a surface is analysed when it is first seen."""
 
-    _most = 1 << 21  # tokens remembered: some 200 MB
+    _most = 1 << 20  # surfaces remembered: some 150 MB
 
     def __init__(self, analyzer: Analyzer) -> None:
-        self._term = analyzer.term
+        self._analyzer = analyzer
         self.of_term: dict[str, int] = {}
 
-    def __missing__(self, token: str) -> int:
+    def __missing__(self, surface: bytes) -> tuple[int, ...]:
         if len(self) >= self._most:
             self.clear()
-        term = self._term(token)
-        number = self.of_term.setdefault(term, len(self.of_term)) if term else _DROPPED
-        self[token] = number
-        return number
+        number, known = self.of_term.setdefault, self.of_term
+        terms = self._analyzer(surface.decode("utf-8", "surrogatepass"))
+        found = self[surface] = tuple([number(term, len(known)) for term in terms])
+        return found
+
+
+def _array(values: array[int], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """The values without a copy; numpy refuses an empty buffer."""
+    return np.frombuffer(values, kind) if values else np.empty(0, kind)
 
 
 @nb.njit(cache=True)
-def _invert(tokens: Any, ends: Any, first_row: int, size: int) -> tuple[Any, Any, Any, Any]:
-    """Lengths (documents,), postings of each term (size,), and the postings' rows and frequencies by term."""
-    lengths, counts = np.zeros(len(ends), np.int32), np.zeros(size, np.int64)
+def _invert(
+    which: Any, text_ends: Any, analysed: Any, first_row: int, size: int
+) -> tuple[Any, Any, Any, Any]:
+    """Lengths (N,), postings of each term (size,), and the postings' rows and frequencies, by term.
+
+    ``which`` are the surfaces of the documents' pieces, ``analysed`` the terms of surfaces and their ends.
+    """
+    terms, ends = analysed
+    lengths, counts = np.zeros(len(text_ends), np.int32), np.zeros(size, np.int64)
     last = np.full(size, -1, np.int64)
     start = 0
-    for doc in range(len(ends)):
-        for i in range(start, ends[doc]):
-            term = tokens[i]
-            if term != _DROPPED:
+    for doc in range(len(text_ends)):
+        for piece in range(start, text_ends[doc]):
+            surface = which[piece]
+            for i in range(ends[surface - 1] if surface else 0, ends[surface]):
                 lengths[doc] += 1
-                if last[term] != doc:
-                    last[term] = doc
-                    counts[term] += 1
-        start = ends[doc]
+                if last[terms[i]] != doc:
+                    last[terms[i]] = doc
+                    counts[terms[i]] += 1
+        start = text_ends[doc]
     places = np.cumsum(counts) - counts
     rows, tfs = np.empty(counts.sum(), np.int32), np.zeros(counts.sum(), np.int32)
     last[:] = -1
     start = 0
-    for doc in range(len(ends)):
-        for i in range(start, ends[doc]):
-            term = tokens[i]
-            if term != _DROPPED:
+    for doc in range(len(text_ends)):
+        for piece in range(start, text_ends[doc]):
+            surface = which[piece]
+            for i in range(ends[surface - 1] if surface else 0, ends[surface]):
+                term = terms[i]
                 if last[term] != doc:
                     last[term] = doc
                     rows[places[term]] = first_row + doc
                     places[term] += 1
                 tfs[places[term] - 1] += 1
-        start = ends[doc]
+        start = text_ends[doc]
     return lengths, counts, rows, tfs

@@ -80,6 +80,11 @@ class Analyzer:
     def __repr__(self) -> str:
         return f"Analyzer.parse({str(self)!r})"
 
+    @property
+    def classes(self) -> bytes:
+        """Whether a text may be cut at each byte of UTF-8 (:class:`~telerank.text.tokenizers.Tokenizer`)."""
+        return self._tokenizer.classes
+
     def tokens(self, text: str) -> list[str]:
         """The surface tokens: what ``term`` is to be asked about, once for each distinct one."""
         for apply in self._on_text:

@@ -34,16 +34,24 @@ _LETTERS_GO_ON = rf"(?<![\d_][{APOSTROPHES}])(?<=[{APOSTROPHES}])(?={_LETTER})"
 _JOINED = rf"[.,{APOSTROPHES}](?:{_LETTERS_GO_ON}|{_DIGITS_GO_ON}|{_ACRONYM_GOES_ON})"
 _WORDS = rf"[{_WORD}]{{1,{LONGEST}}}+(?:{_JOINED}[{_WORD}]{{1,63}}+){{0,15}}+"
 
+SEPARATES, BELONGS, JOINS = 0, 1, 2
+
 _TIDY = str.maketrans(dict.fromkeys(APOSTROPHES + _MODIFIER, "'") | dict.fromkeys(_INVISIBLE, None))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """``findall``: the surface tokens of a text; ``clean``: the token that one stands for ("" for none)."""
+    """``findall``: the surface tokens of a text; ``clean``: the token that one stands for ("" for none).
+
+    ``classes`` says of each byte of UTF-8 whether texts may be cut there and analysed apart
+    (:data:`SEPARATES`), or never (:data:`BELONGS`), or unless it stands between two that belong
+    (:data:`JOINS`).
+    """
 
     findall: Callable[[str], list[str]]
     clean: Callable[[str], str]
+    classes: bytes
 
 
 def _clean_word(token: str) -> str:
@@ -57,9 +65,24 @@ def _clean_run(token: str) -> str:
     return _SURROGATE.sub("\ufffd", token)
 
 
+def _class_of(byte: int) -> int:
+    """Of ``words``: whatever is not ASCII is left to the pattern."""
+    character = chr(byte)
+    if byte >= 0x80 or character.isalnum() or character == "_":
+        return BELONGS
+    return JOINS if character in ".,'" else SEPARATES
+
+
 TOKENIZERS: Mapping[str, Tokenizer] = {
-    "words": Tokenizer(re.compile(_WORDS).findall, _clean_word),
-    "whitespace": Tokenizer(re.compile(rf"[^\s\0]{{1,{LONGEST}}}").findall, _clean_run),
+    "words": Tokenizer(re.compile(_WORDS).findall, _clean_word, bytes(map(_class_of, range(256)))),
+    "whitespace": Tokenizer(
+        re.compile(rf"[^\s\0]{{1,{LONGEST}}}").findall,
+        _clean_run,
+        bytes(
+            SEPARATES if byte == 0 or (byte < 0x80 and chr(byte).isspace()) else BELONGS
+            for byte in range(256)
+        ),
+    ),
 }
 """``words``
     runs of letters, digits, combining marks and underscores; an apostrophe between two letters belongs to

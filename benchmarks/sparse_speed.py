@@ -1,0 +1,182 @@
+"""Sparse search and indexing beside Lucene, bm25s and tantivy, in one run.
+
+On the passages of ``msdocs``, one core each, the engines taking turns; a query's time is its median over the
+rounds. Rankings are compared with an exhaustive float64 reference before any time is believed. The peers are
+given analysed queries, telerank their texts: analysis is in its times alone, and so are docnos, where the
+peers answer with row numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from peers import check, corpus
+from peers.engine import Built, Found, Peer, open_peer
+from peers.interleave import Times, interleaved
+
+from telerank.evaluate.tables import Cell, Table, markdown
+from telerank.sparse.similarities import parse_model
+from telerank.text import Analyzer
+
+BM25 = "bm25(k1=0.9, b=0.4)"
+OTHERS = (
+    "lm_dirichlet(mu=1000)",
+    "lm_jelinek_mercer(lambda=0.1)",
+    "dfr(basic_model=in, after_effect=l, normalization=h2(c=1))",
+    "dfi(independence=chisquared)",
+)
+TANTIVY = "bm25(k1=1.2, b=0.75)"  # it has no other
+TARGETS = {("lucene", BM25, 10): 1.8, ("lucene", BM25, 1000): 2.5, ("bm25s", BM25, 1000): 2.0} | {
+    ("lucene", model, 1000): 4.0 for model in OTHERS
+}
+LOSSY = {"lucene": 1e-5, "tantivy": 1e-5}  # relative errors that float32 sums leave, lengths being rounded
+EXACT = {"telerank": 1e-4, "bm25s": 1e-5}  # telerank: steps of 2^-20, of scores from 0.01 up
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the engines are given."""
+
+    documents: Path
+    texts: Path
+    queries: tuple[str, ...]
+    analysed: tuple[list[str], ...]
+    checked: int
+    rounds: int
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+
+def main() -> None:
+    options = _options()
+    analyze = Analyzer.parse("english")
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch, ExitStack() as stack:
+        folder = Path(scratch)
+        count = corpus.write(corpus.passages(options.passages, options.documents), folder / "texts")
+        corpus.write_analysed(corpus.lines(folder / "texts"), analyze, folder / "documents")
+        texts = corpus.queries(corpus.lines(folder / "texts"), analyze, count, options.queries)
+        analysed = tuple(analyze(text) for text in texts)
+        setting = Setting(
+            folder / "documents", folder / "texts", tuple(texts), analysed, options.checked, options.rounds
+        )
+        print(f"{count:,} passages, {len(texts)} queries of {sum(map(len, analysed)) / len(texts):.1f} terms")
+        print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}\n")
+        peers = {name: stack.enter_context(open_peer(name, options.core)) for name in options.engines}
+        print(markdown(_builds(peers, setting, folder)), flush=True)
+        for model, names in [(BM25, options.engines), *((model, ["telerank", "lucene"]) for model in OTHERS)]:
+            _measure({name: peers[name] for name in names if name in peers}, model, setting)
+        print(markdown(_table(setting)))
+        print(_threads(folder / "telerank", setting, len(os.sched_getaffinity(0))))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = Path(os.environ.get("TELERANK_DATA", ".")) / "msdocs" / "passages.tsv.xz"
+    parser.add_argument("--passages", type=Path, default=default, help="number, source, text; xz-packed")
+    parser.add_argument("--documents", type=int, help="only the first so many")
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--checked", type=int, default=60, help="queries whose rankings are compared")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--core", type=int, default=0)
+    parser.add_argument("--scratch", type=Path, help="where to put indexes, instead of the system's place")
+    parser.add_argument("--engines", nargs="*", default=["telerank", "lucene", "bm25s", "tantivy"])
+    return parser.parse_args()
+
+
+def _builds(peers: dict[str, Peer], setting: Setting, folder: Path) -> Table:
+    """From texts on one core: reading, analysing, and for telerank storing the texts, are in the time."""
+    rows = []
+    built: dict[str, Built] = {}
+    for name, peer in peers.items():
+        if name == "telerank":
+            built[name] = peer.build(setting.texts, folder / name)
+        else:
+            peer.build(setting.documents, folder / name)
+            with open_peer(f"{name}-text", 0) as from_text:
+                built[name] = from_text.build(setting.texts, folder / f"{name}-text")
+        peer.open(folder / name)
+    for name, one in built.items():
+        texts = sum(path.stat().st_size for path in (folder / name).rglob("docs.*"))
+        ratio = one.documents_per_second / built["bm25s"].documents_per_second if "bm25s" in built else 0
+        numbers = [
+            f"{one.documents_per_second:,.0f}",
+            f"{ratio:.2f}",
+            f"{(one.disk_bytes - texts) / 1e6:.0f}",
+        ]
+        rows.append([f"{name} {peers[name].version}", *numbers, f"{one.peak_bytes / 1e6:,.0f}"])
+    columns = ["build from texts", "documents a second and core", "to bm25s", "MB without texts", "peak MB"]
+    return Table.of(columns, rows)
+
+
+def _measure(peers: dict[str, Peer], model: str, setting: Setting) -> None:
+    for k in (10, 1000):
+        searches = {name: partial(_search, peer, model, k, setting) for name, peer in peers.items()}
+        for name, search in searches.items():
+            _compare(name, model, k, search(), setting)
+        times = interleaved(searches, rounds=setting.rounds)
+        ours = times["telerank"]
+        for name, taken in times.items():
+            setting.rows.append((model, f"top-{k}", name, *_row(taken, ours, TARGETS.get((name, model, k)))))
+
+
+def _search(peer: Peer, model: str, k: int, setting: Setting) -> Found:
+    if peer.name == "telerank":
+        return peer.search([[text] for text in setting.queries], k, model)
+    return peer.search(setting.analysed, k, TANTIVY if peer.name == "tantivy" else model)
+
+
+def _compare(name: str, model: str, k: int, found: Found, setting: Setting) -> None:
+    """Hold the first rankings to the reference; a wrong one ends the run."""
+    asked = TANTIVY if name == "tantivy" else model
+    some = setting.analysed[: setting.checked]
+    truth = check.reference(
+        corpus.lines(setting.documents),
+        some,
+        parse_model(asked),
+        check.one_byte if name in LOSSY else check.exact,
+        count_empty=name in ("bm25s", "tantivy"),
+    )
+    first = Found(found.times[: len(some)], found.rows[: len(some)], found.scores[: len(some)])
+    agreed = check.agreement(first, truth, k, 2.2 if name == "tantivy" else 1.0)  # tantivy keeps k1 + 1
+    allowed = (EXACT | LOSSY)[name]
+    print(f"{asked} top-{k} {name}: {agreed}", flush=True)
+    if max(agreed.by_rank, agreed.by_document) > allowed:
+        raise SystemExit(f"{name} does not rank by {asked}: no time of it is believed")
+
+
+def _row(taken: Times, ours: Times, target: float | None) -> Iterable[str]:
+    ratio = taken.mean / ours.mean
+    wanted = "" if target is None else f"{target:.1f}: {'reached' if ratio >= target else 'missed'}"
+    return f"{taken.median:.3f}", f"{taken.p99:.3f}", f"{taken.mean:.3f}", f"{ratio:.2f}", wanted
+
+
+def _table(setting: Setting) -> Table:
+    columns = ["model", "depth", "engine", "p50 ms", "p99 ms", "mean ms", "mean to telerank's", "target"]
+    rows = [[Cell(text) for text in row] for row in setting.rows]
+    return Table.of(columns, rows, left=3)
+
+
+def _threads(folder: Path, setting: Setting, cores: int) -> str:
+    if cores < 2:
+        return "two threads: this process may use one core only"
+    with open_peer("telerank", "0,1") as one, open_peer("telerank-2", "0,1") as two:
+        for peer in (one, two):
+            peer.open(folder)
+        asked = [[text] for text in setting.queries]
+        lines = []
+        for k in (10, 1000):
+            times = interleaved({peer.name: partial(peer.search, asked, k, BM25) for peer in (one, two)})
+            ratio = times["telerank"].mean / times["telerank-2"].mean
+            lines.append(f"two threads answer {ratio:.2f} times the queries of one (top-{k})")
+        return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
