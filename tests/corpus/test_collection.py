@@ -272,3 +272,53 @@ def test_the_fields_topics_and_qrels_hold_what_their_readme_states(data):
     }
     assert {split: counts[split] for split in stated} == stated
     assert counts["dl19-doc"] == 16_258
+
+
+# --- whatever bytes
+
+
+LAYOUTS = {
+    "jsonl": ("x.jsonl", b'{"id": "1", "text": "x"}\n'),
+    "beir": ("corpus.jsonl", b'{"_id": "1", "text": "x"}\n'),
+    "csv": ("x.csv", b"id,text\n1,x\n"),
+    "passages": ("passages.tsv", b"1\ts\tx\n"),
+    "msmarco": ("collection.tsv", b"1\tx\n"),
+    "trec": ("docs.trec", b"<DOC><DOCNO>1</DOCNO>x</DOC>\n"),
+    "folder": ("a.txt", b"x\n"),
+}
+SCRAPS = [
+    b'{"id": "',
+    b'"',
+    b"}",
+    b"\\ud8",
+    b"<DOC>",
+    b"</DOC>",
+    b"<DOCNO>",
+    b"&",
+    b"\t",
+    b",",
+    b"\n",
+    b"\r",
+    b"\0",
+    b"\xff",
+]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(sorted(LAYOUTS)),
+    st.lists(st.sampled_from(SCRAPS) | st.binary(max_size=4), max_size=8).map(b"".join),
+    st.sampled_from(["utf-8", "latin-1"]),
+)
+def test_any_bytes_are_documents_or_an_error_that_names_the_file(format_, scraps, encoding):
+    name, good = LAYOUTS[format_]
+    with tempfile.TemporaryDirectory() as folder:
+        place = write(Path(folder) / name, good + scraps)
+        try:
+            docs = list(open_collection(folder, format=format_, encoding=encoding).docs())
+        except FormatError as error:
+            assert str(place) in str(error)  # noqa: PT017 — an error is one of two good ends
+        else:
+            assert docs
+            for doc in docs:
+                doc.full_text.encode()
