@@ -57,9 +57,11 @@ def build_index(
         where there is no document, or one cannot be stored.
     """
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
+    if not overwrite and Path(folder, manifests.NAME).is_file():
+        raise IndexFault(
+            f"{folder}: holds an index already: overwrite it (--overwrite), or add to it (index add)"
+        )
     with IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer:
-        if writer.manifest.segments and not overwrite:
-            raise IndexFault(f"{folder}: holds an index already; say so to overwrite it, or add to it")
         writer.add(docs, progress=progress)
     return Index(folder)
 
