@@ -38,8 +38,8 @@ def shown(table: Table) -> str:
 
 def test_on_a_terminal_digits_stand_under_each_other():
     assert shown(TABLE) == (
-        "50% of $x\n\n system      nDCG@10\n ───────────────────\n bm25_a|b       0.5†\n"
-        " [x] & <y>    -0.25\n\n† p < 0.05"
+        "50% of $x\n\n system     nDCG@10\n ──────────────────\n bm25_a|b      0.5†\n"
+        " [x] & <y>   -0.25\n\n† p < 0.05"
     )  # fmt: skip
 
 

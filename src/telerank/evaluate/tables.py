@@ -64,7 +64,13 @@ def terminal(table: Table) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(title=table.caption or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = RichTable(
+        title=table.caption or None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     columns = [_aligned(table, i) for i in range(len(table.columns))]
     for head, *_ in columns:
         shown.add_column(Text(head), overflow="fold")
