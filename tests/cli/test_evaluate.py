@@ -56,7 +56,7 @@ def test_a_run_is_a_row_and_a_measure_a_column(folder):
     assert rows(result.stdout) == [
         ["Means", "over", "3", "queries"],
         ["system", "RR@10", "P@1", "R@1"],
-        ["─" * 33],
+        ["─" * 30],
         ["bm25", "0.5000", "0.3333", "0.1667"],
         ["dfi", "0.8333", "0.6667", "0.5000"],
     ]

@@ -13,6 +13,7 @@ from telerank.cli import data as data_commands
 from telerank.cli import index as index_commands
 from telerank.cli.analyze_text import analyze_text
 from telerank.cli.compare import compare
+from telerank.cli.demo import demo
 from telerank.cli.evaluate import evaluate
 from telerank.cli.search import search
 from telerank.cli.tune import tune
@@ -48,6 +49,7 @@ def _root(
 
 app.command()(analyze_text)
 app.command()(compare)
+app.command()(demo)
 app.command()(evaluate)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(index_commands.app, name="index")

@@ -76,6 +76,36 @@ def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", tit
     return figure
 
 
+def bar_plot(
+    panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = COLOURS, title: str = ""
+) -> Figure:
+    """One panel below the other: a group of bars for each of ``groups``, one bar for each name.
+
+    Raises
+    ------
+    ValueError
+        where there is no panel, or a name has not as many values as there are groups.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as NewFigure
+
+    if not panels:
+        raise ValueError("a plot needs a panel")
+    names = list(dict.fromkeys(name for bars in panels.values() for name in bars))
+    with rc_context(_STYLE):
+        height = 0.75 * _PANEL[1] * len(panels) + 0.3 * bool(title) + 0.25 * _legend_rows(names, 2)
+        figure = NewFigure(figsize=(2 * _PANEL[0], height), layout="constrained")
+        axes = figure.subplots(len(panels), 1, squeeze=False).ravel()
+        for panel, (label, bars) in zip(axes, panels.items(), strict=True):
+            _draw_bars(panel, {name: bars.get(name, ()) for name in names}, groups, colours)
+            panel.set_ylabel(label)
+        if title:
+            figure.suptitle(title)
+        handles = axes[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=_legend_columns(2))
+    return figure
+
+
 def save(figure: Figure, path: str | Path) -> None:
     """Write a plot as its name says: ``.png``, ``.svg`` or ``.pdf``.
 
@@ -136,6 +166,23 @@ def _draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str]
     panel.set_xticks(_ticks(x, math.log if panel.get_xscale() == "log" else float))
     panel.xaxis.set_major_formatter("{x:g}")
     panel.minorticks_off()
+
+
+def _draw_bars(
+    panel: Any, bars: Mapping[str, Sequence[float]], groups: Sequence[str], colours: Sequence[str]
+) -> None:
+    width = 0.8 / len(bars)
+    for i, (name, values) in enumerate(bars.items()):
+        if len(values) != len(groups):
+            raise ValueError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
+        left = [group - 0.4 + (i + 0.5) * width for group in range(len(groups))]
+        colour = colours[i % len(colours)]
+        drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colour)
+        panel.bar_label(drawn, fmt="{:.2f}", fontsize=7, padding=1)
+    panel.set_xticks(range(len(groups)), groups)
+    panel.tick_params(axis="x", length=0)
+    panel.grid(visible=False, axis="x")
+    panel.margins(x=0.01, y=0.1)
 
 
 def _ticks(x: Sequence[float], place: Callable[[float], float]) -> list[float]:
