@@ -112,7 +112,7 @@ def facts(outcome: Outcome, view: View) -> dict[str, str]:
         "Questions": how,
         **analyzers,
         "Tuned by": f"{plan.objective}, {tried:,} settings tried",
-        "Versions": ", ".join(f"{name} {number}" for name, number in _versions().items()),
+        "Versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
     }
 
 
@@ -128,7 +128,7 @@ def record(outcome: Outcome, view: View) -> dict[str, Any]:
     }
     return {
         "collection": dict(view.collection),
-        "versions": _versions(),
+        "versions": versions(),
         "analyzers": {name: str(Analyzer.parse(one)) for name, one in plan.analyzers.items()},
         "objective": plan.objective,
         "held_out": {type(plan.held_out).__name__.lower(): asdict(plan.held_out)},
@@ -159,7 +159,8 @@ def _differences(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what the figures depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 

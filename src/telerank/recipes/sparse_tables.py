@@ -147,8 +147,8 @@ def _tuned(outcome: Outcome) -> str:
         folds = len(outcome.tunings[0].choices)
         return (
             f"dev: the best setting's mean over all {outcome.dev:,} questions, which chose it; folds: how "
-            f"many of {folds} chose it, too; held out: each question answered by the setting that the other folds "
-            "chose; default: the model's defaults."
+            f"many of {folds} chose it, too; held out: each question answered by the setting that the other "
+            "folds chose; default: the model's defaults."
         )
     return (
         f"dev: mean over the {outcome.dev:,} questions that chose the setting; held out: mean over the "
