@@ -135,4 +135,4 @@ def test_bad_input_is_one_line_and_status_2(folder, monkeypatch, capsys, argumen
 
 def test_help_has_an_example():
     shown = " ".join(run("--help").stdout.split())
-    assert "telerank compare ../shared/data/scifact bm25.run lmd.run --baseline bm25.run" in shown
+    assert "telerank compare scifact bm25.run lmd.run --baseline bm25.run" in shown

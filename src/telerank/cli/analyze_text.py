@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def analyze_text(
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Texts, or `-` for lines of standard input.")
+        list[str], typer.Argument(metavar="TEXT", help="Texts, or `-` for lines of standard input.")
     ],
     *,
     analyzer: Annotated[
@@ -28,10 +28,10 @@ def analyze_text(
             "--analyzer",
             "-a",
             metavar="NAME|STEPS",
-            help="`none`, `standard`, `english`, `french`, or steps: `nfkc|casefold|words|stop(french)`.",
+            help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
         ),
     ] = "standard",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
 ) -> None:
     """Show what each step of an analyzer makes of a text.
 

@@ -24,16 +24,19 @@ def compare(
     baseline: Annotated[
         list[str] | None,
         typer.Option(
-            "--baseline", "-b", help="One of the runs, by file or name; may be repeated; default: the first."
+            "--baseline",
+            "-b",
+            help="One of the runs, by file or name; repeat for several. Default: the first.",
         ),
     ] = None,
     measures: runs.Measures = runs.MEASURES,
     split: Split = None,
     level: Annotated[
-        float, typer.Option("--level", min=0.0, max=1.0, help="Below which p a difference is significant.")
+        float,
+        typer.Option("--level", min=0.0, max=1.0, help="A difference is significant where p is below it."),
     ] = 0.05,
     queries: Annotated[
-        int, typer.Option("--queries", min=0, max=10, help="How many of the queries that changed most.")
+        int, typer.Option("--queries", min=0, max=10, help="Show so many of the queries that changed most.")
     ] = 10,
     form: runs.FormOption = None,
     output: runs.Output = "-",
@@ -43,9 +46,9 @@ def compare(
 ) -> None:
     """Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap.
 
-    `telerank compare ../shared/data/scifact bm25.run lmd.run --baseline bm25.run -m "nDCG@10 AP"`
+    Example: `telerank compare scifact bm25.run lmd.run --baseline bm25.run -m "nDCG@10 AP"`
 
-    `telerank compare qrels.txt bm25.run dfi.run dfr.run -b bm25 -b dfi --as latex -o table.tex`
+    Example: `telerank compare qrels.txt bm25.run dfi.run dfr.run -b bm25 -b dfi --as latex -o table.tex`
     """
     from telerank.evaluate.compare import compare as compared
     from telerank.evaluate.measures import parse_measures

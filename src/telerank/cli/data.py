@@ -10,9 +10,17 @@ from telerank.cli.data_make_ranking_set import make_ranking_set
 from telerank.cli.data_show import show
 from telerank.cli.data_stats import stats
 
-app = typer.Typer(
-    help="List, show, convert and measure collections.", no_args_is_help=True, rich_markup_mode="markdown"
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.callback()
+def data() -> None:
+    """List, show, convert and measure collections; make ranking sets.
+
+    Example: `telerank data ls scifact`
+    """
+
+
 app.command()(convert)
 app.command()(ls)
 app.command()(make_ranking_set)

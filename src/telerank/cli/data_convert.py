@@ -24,7 +24,7 @@ class Target(StrEnum):
 
 def convert(
     collection: CollectionArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not be there.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write, which must not exist.")],
     *,
     to: Annotated[Target, typer.Option("--to", help="The format to write.")],
     format: FormatOption = None,  # noqa: A002
@@ -33,7 +33,7 @@ def convert(
 ) -> None:
     """Write a collection in another format, all splits of it.
 
-    Example: `telerank data convert ../shared/data/vaswani vaswani-beir --to beir`
+    Example: `telerank data convert vaswani vaswani-beir --to beir`
     """
     from telerank.corpus import convert as writers
     from telerank.corpus.collection import open_collection

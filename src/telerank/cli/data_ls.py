@@ -23,7 +23,7 @@ def ls(
     where: Annotated[
         str | None,
         typer.Argument(
-            metavar="[COLLECTION]", help="A collection, or a folder of them; none: the known formats."
+            metavar="COLLECTION", help="A collection, or a folder of them; none: the known formats."
         ),
     ] = None,
     *,
@@ -33,7 +33,7 @@ def ls(
 ) -> None:
     """List what a collection holds, the collections of a folder, or the known formats.
 
-    Example: `telerank data ls ../shared/data/scifact`
+    Example: `telerank data ls scifact`
     """
     from telerank.corpus.collection import open_collection
 

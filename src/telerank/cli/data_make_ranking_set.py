@@ -35,15 +35,15 @@ class SplitBy(StrEnum):
 
 def make_ranking_set(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
-    sets: Annotated[
-        list[str], typer.Argument(metavar="SET...", help="Collections with questions and qrels.")
-    ],
+    sets: Annotated[list[str], typer.Argument(metavar="SET", help="Collections with questions and qrels.")],
     *,
     negatives: Annotated[Negatives, typer.Option(help="Where negatives come from.")] = Negatives.bm25,
     depth: Annotated[int, typer.Option(min=1, help="Negatives for each question.")] = 10,
-    split_by: Annotated[SplitBy, typer.Option(help="What no two parts have in common.")] = SplitBy.question,
-    seed: Annotated[int, typer.Option(help="Of the split and of what is drawn.")] = 0,
-    analyzer: Annotated[str, typer.Option("--analyzer", "-a", help="Of the BM25 index.")] = "standard",
+    split_by: Annotated[SplitBy, typer.Option(help="What no two parts share.")] = SplitBy.question,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the draws.")] = 0,
+    analyzer: Annotated[
+        str, typer.Option("--analyzer", "-a", help="Analyzer of the first stage.")
+    ] = "standard",
     model: Annotated[str, typer.Option(help="The first stage of `--negatives bm25`.")] = "bm25",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the set that is there.")] = False,
     format: FormatOption = None,  # noqa: A002
@@ -55,7 +55,7 @@ def make_ranking_set(
     Split by question, nearly every paragraph of the test questions has been trained on with another
     question: the last column counts them. Split by paragraph, none has, and negatives stay in their part.
 
-    Example: `telerank data make-ranking-set french piaf.json fquad/ --analyzer french --split-by paragraph`
+    Example: `telerank data make-ranking-set french piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus import ranking_set
     from telerank.corpus.collection import open_collection

@@ -24,15 +24,13 @@ _SHOWN = 600  # characters of a text
 
 def show(
     collection: CollectionArgument,
-    docnos: Annotated[
-        list[str] | None, typer.Argument(metavar="[DOCNO]...", help="Documents to show.")
-    ] = None,
+    docnos: Annotated[list[str] | None, typer.Argument(metavar="DOCNO", help="Documents to show.")] = None,
     *,
     query: Annotated[
         str | None, typer.Option("--query", "-q", metavar="QID", help="A query and its judgments.")
     ] = None,
     head: Annotated[
-        int | None, typer.Option("--head", "-n", min=1, help="So many documents and queries.")
+        int | None, typer.Option("--head", "-n", min=1, help="The first so many documents and queries.")
     ] = None,
     split: Split = None,
     format: FormatOption = None,  # noqa: A002
@@ -41,7 +39,7 @@ def show(
 ) -> None:
     """Show documents, a query with its judgments, or the first of both (3 unless said otherwise).
 
-    Example: `telerank data show ../shared/data/scifact 4983 --query 1`
+    Example: `telerank data show scifact 4983 --query 1`
     """
     from telerank.corpus.collection import open_collection
 

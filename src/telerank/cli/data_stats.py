@@ -39,31 +39,31 @@ class Language(StrEnum):
 
 
 def stats(
-    collections: Annotated[list[str], typer.Argument(metavar="COLLECTION...", help="Folders, files or ids.")],
+    collections: Annotated[
+        list[str], typer.Argument(metavar="COLLECTION", help="Folders, files, or ir_datasets ids.")
+    ],
     *,
     split: Annotated[
-        list[str] | None, typer.Option("--split", help="Only these splits; default: all.")
+        list[str] | None, typer.Option("--split", help="Only this split; repeat for several. Default: all.")
     ] = None,
     analyzer: Annotated[
-        str, typer.Option("--analyzer", "-a", help="Whose terms are the tokens.")
+        str, typer.Option("--analyzer", "-a", help="The analyzer whose terms are the tokens.")
     ] = "standard",
     tokenizer: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Count the tokens of a tokenizer.json instead.")
+        Path | None, typer.Option(metavar="FILE", help="A tokenizer.json, whose tokens are counted instead.")
     ] = None,
     language: Annotated[
-        Language | None, typer.Option(help="Of the question words; default: what fits.")
+        Language | None, typer.Option(help="Language of the question words; default: what fits.")
     ] = None,
-    plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Draw them as plots into this folder.")
-    ] = None,
-    plot_format: Annotated[PlotFormat, typer.Option(help="Of the plots.")] = PlotFormat.png,
+    plots: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder for plots of them.")] = None,
+    plot_format: Annotated[PlotFormat, typer.Option(help="Format of the plots.")] = PlotFormat.png,
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Show what a set is like: question words, lengths in tokens, input lengths, class balance.
 
-    Example: `telerank data stats ../shared/data/piaf --plots plots`
+    Example: `telerank data stats piaf --plots plots`
     """
     from telerank.corpus.collection import open_collection
     from telerank.corpus.statistics import describe

@@ -28,17 +28,17 @@ def evaluate(
         typer.Option(
             "--measures",
             "-m",
-            help=f"Names as ir_measures writes them; default: `{runs.MEASURES}`, by depth `{_BY_DEPTH}`.",
+            help=f"Names as ir_measures writes them. Default: `{runs.MEASURES}`; by depth `{_BY_DEPTH}`.",
         ),
     ] = None,
     split: Split = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Every query's values, too.")] = False,
+    per_query: Annotated[bool, typer.Option("--per-query", help="The values of every query, too.")] = False,
     depths: Annotated[
         str | None,
-        typer.Option("--depths", help="Measures (named without cutoff) at depths such as `1,3,…,15`."),
+        typer.Option("--depths", help="Measures, named without cutoff, at depths such as `1,3,…,15`."),
     ] = None,
     plot: Annotated[
-        str | None, typer.Option("--plot", help="With --depths: draw them (.png, .svg, .pdf).")
+        str | None, typer.Option("--plot", help="With --depths: a file for their plot (.png, .svg, .pdf).")
     ] = None,
     form: runs.FormOption = None,
     output: runs.Output = "-",
@@ -48,9 +48,9 @@ def evaluate(
 ) -> None:
     """Measure runs: means over all queries of the qrels, where a query without results counts 0.
 
-    `telerank evaluate ../shared/data/scifact bm25.run --split test -m "nDCG@10 RR@10 R@100" --json`
+    Example: `telerank evaluate scifact bm25.run --split test -m "nDCG@10 RR@10 R@100" --json`
 
-    `telerank evaluate qrels.txt bm25.run dfi.run -m "R AP" --depths 1,3,…,15 --plot depth.png`
+    Example: `telerank evaluate qrels.txt bm25.run dfi.run -m "R AP" --depths 1,3,…,15 --plot depth.png`
     """
     from telerank.evaluate.measures import parse_measures
 

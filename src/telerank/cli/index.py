@@ -31,15 +31,18 @@ class _BuildByDefault(TyperGroup):
 app = typer.Typer(cls=_BuildByDefault, no_args_is_help=True, rich_markup_mode="markdown")
 
 Workers = Annotated[
-    int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: every core.")
+    int | None, typer.Option("--workers", "-j", min=1, help="Processes that build; default: one a core.")
 ]
 
 
 @app.callback()
 def index() -> None:
-    """Build an index (`build` may be left out), add to it, delete, merge, verify.
+    """Build an index, add to it, delete, merge, verify, describe.
 
-    Example: `telerank index ../shared/data/scifact idx --analyzer english`
+    `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
+    those of `build`.
+
+    Example: `telerank index scifact idx --analyzer english`
     """
 
 
@@ -51,7 +54,9 @@ def build(
     analyzer: Annotated[
         str,
         typer.Option(
-            "--analyzer", "-a", help="`none`, `standard`, `english`, `french`, or steps joined by `|`."
+            "--analyzer",
+            "-a",
+            help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
         ),
     ] = "standard",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index that is there.")] = False,
@@ -61,7 +66,7 @@ def build(
 ) -> None:
     """Index the documents of a collection.
 
-    Example: `telerank index build ../shared/data/dila idx-fr --analyzer french`
+    Example: `telerank index build dila idx-fr --analyzer french`
     """
     from telerank.corpus.collection import open_collection
     from telerank.sparse.writer import build_index
@@ -104,10 +109,10 @@ def add(
 def delete(
     index: IndexArgument,
     docnos: Annotated[
-        list[str], typer.Argument(metavar="DOCNO...", help="Docnos, or `-` for standard input.")
+        list[str], typer.Argument(metavar="DOCNO", help="Docnos, or `-` for those on standard input.")
     ],
 ) -> None:
-    """Mark documents as deleted.
+    """Delete documents: they are found no more, and go for good with `merge`.
 
     Example: `telerank index delete idx 4983 5836`
     """
@@ -121,7 +126,7 @@ def delete(
 
 @app.command()
 def merge(index: IndexArgument) -> None:
-    """Fold all segments into one and drop what is deleted.
+    """Fold all segments into one, without what is deleted.
 
     Example: `telerank index merge idx`
     """

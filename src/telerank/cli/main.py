@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import traceback
+from typing import Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from telerank.cli import console
 from telerank.cli import data as data_commands
@@ -18,9 +20,19 @@ from telerank.cli.evaluate import evaluate
 from telerank.cli.search import search
 from telerank.cli.tune import tune
 
+_IN_ORDER = ("index", "search", "evaluate", "compare", "tune", "data", "analyze-text", "demo")
+
+
+class _InOrder(TyperGroup):
+    """Lists the commands in the order in which they are used."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=_IN_ORDER.index)
+
+
 app = typer.Typer(
+    cls=_InOrder,
     name="telerank",
-    help="Rank text in stages, and measure every stage.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -44,7 +56,10 @@ def main() -> None:
 def _root(
     debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
 ) -> None:
-    """Rank text in stages, and measure every stage."""
+    """Rank text in stages, and measure every stage.
+
+    To begin: `telerank demo`
+    """
 
 
 app.command()(analyze_text)

@@ -11,10 +11,13 @@ CollectionArgument = Annotated[
 ]
 IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
 FormatOption = Annotated[
-    str | None, typer.Option("--format", help="The collection's format, where it is not recognised.")
+    str | None,
+    typer.Option(
+        "--format", help="The collection's format, if it is not recognised; `telerank data ls` lists them."
+    ),
 ]
-Encoding = Annotated[str, typer.Option("--encoding", help="Of the collection's texts.")]
+Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of the collection's texts.")]
 Split = Annotated[
-    str | None, typer.Option("--split", help="Which queries and qrels; default: the only split.")
+    str | None, typer.Option("--split", help="Whose queries and qrels; default: the only split.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]

@@ -41,11 +41,11 @@ MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 QrelsArgument = Annotated[
     str, typer.Argument(metavar="QRELS", help="A qrels file (`-`: standard input), or a collection.")
 ]
-RunArguments = Annotated[list[str], typer.Argument(metavar="RUN…", help="Run files; `-`: standard input.")]
+RunArguments = Annotated[list[str], typer.Argument(metavar="RUN", help="Run files; `-`: standard input.")]
 Measures = Annotated[str, typer.Option("--measures", "-m", help="Names as ir_measures writes them.")]
 FormOption = Annotated[
     Form | None,
-    typer.Option("--as", help="What the tables are written as; default: as the output's name says."),
+    typer.Option("--as", help="Form of the tables; default: what the output's name says."),
 ]
 Output = Annotated[str, typer.Option("--output", "-o", help="A file for the tables; `-`: standard output.")]
 

@@ -30,12 +30,14 @@ def search(
     index: IndexArgument,
     collection: Annotated[
         str | None,
-        typer.Argument(metavar="[COLLECTION]", help="Whose queries: a folder, a file, an ir_datasets id."),
+        typer.Argument(metavar="COLLECTION", help="Whose queries: a folder, a file, or an ir_datasets id."),
     ] = None,
     *,
     query: Annotated[
         str | None,
-        typer.Option("--query", "-q", help="One query, answered for reading; `-`: standard input's lines."),
+        typer.Option(
+            "--query", "-q", help="One query, answered for reading; `-`: the lines of standard input."
+        ),
     ] = None,
     topics: Annotated[
         str | None,
@@ -48,10 +50,12 @@ def search(
     ] = "bm25",
     depth: Annotated[
         int | None,
-        typer.Option("--depth", "-k", min=1, help="Documents a query; default: 1000, 10 with --query."),
+        typer.Option(
+            "--depth", "-k", min=1, help="Documents retrieved for a query. Default: 1000; with --query 10."
+        ),
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="The run's file (.gz packs it); `-`: standard output.")
+        str, typer.Option("--output", "-o", help="A file for the run (.gz packs it); `-`: standard output.")
     ] = "-",
     analyzer: Annotated[
         str | None, typer.Option("--analyzer", "-a", help="Refuse an index that was built with another.")
@@ -64,11 +68,11 @@ def search(
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Search an index.
+    """Search an index: write a run over the queries of a collection, or answer one query.
 
-    A run: `telerank search idx ../shared/data/scifact --split test --model "bm25(k1=0.9, b=0.4)" -o bm25.run`
+    Example: `telerank search idx scifact --split test --model "bm25(k1=0.9, b=0.4)" -o bm25.run`
 
-    One query: `telerank search idx --query "does aspirin prevent cancer" -k 5`
+    Example: `telerank search idx --query "does aspirin prevent cancer" -k 5`
     """
     from dataclasses import replace
 

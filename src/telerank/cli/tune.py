@@ -32,31 +32,31 @@ def tune(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            "--model", "-m", help="A model whose usual grid is searched; repeat for several. Default: `bm25`."
+            "--model", "-m", help="A model whose grid is searched; repeat for several. Default: `bm25`."
         ),
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            "--setting", help="One setting to try, `bm25(k1=0.7, b=0.3)`; repeat for a grid of one's own."
+            "--setting", help="One setting to try, `bm25(k1=0.7, b=0.3)`; repeat for a grid of your own."
         ),
     ] = None,
     analyzers: Annotated[
         str | None,
         typer.Option(
             "--analyzers",
-            help="Analyzers to try, joined by commas; others than the index's own are indexed anew.",
+            help="Analyzers to try, with commas between; others than the index's own index anew.",
         ),
     ] = None,
     measure: Annotated[
-        str, typer.Option("--measure", help="The objective, as ir_measures writes it.")
+        str, typer.Option("--measure", help="What is tuned for, as ir_measures writes it.")
     ] = "nDCG@10",
     split: Split = None,
     test: Annotated[
-        str | None, typer.Option("--test", help="A split held out for the honest value, instead of folds.")
+        str | None, typer.Option("--test", help="A split that measures what --split chose, instead of folds.")
     ] = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Of the folds.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0,
     depth: Annotated[
         int, typer.Option("--depth", "-k", min=1, help="Documents retrieved for a query.")
     ] = 1000,
@@ -66,7 +66,7 @@ def tune(
 ) -> None:
     """Tune a model's parameters, and analyzers, by cross-validation or on one split for another.
 
-    Example: `telerank tune idx-fr ../shared/data/dila --model dfi --measure "R@5" --folds 5`
+    Example: `telerank tune idx-fr dila --model dfi --measure "R@5" --folds 5`
     """
     import telerank
     from telerank.corpus.collection import open_collection
