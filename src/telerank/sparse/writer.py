@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from errno import ENOSPC
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +33,7 @@ from telerank.types import Doc, Progress, silent
 
 _LOCK = "write.lock"
 _SEGMENTS = "segments"
+_NO_SPACE = 1 << 20  # bytes
 _BESIDE = f"{manifests.NAME}.new"
 
 
@@ -217,10 +220,11 @@ class IndexWriter:
         try:
             yield
         except BaseException as error:
-            free = shutil.disk_usage(self.folder).free >> 20
+            full = shutil.disk_usage(self.folder).free < _NO_SPACE
             self._recover()
-            if isinstance(error, OSError):
-                raise IndexFault(f"{self.folder}: the change failed: {error} ({free} MiB free)") from error
+            if isinstance(error, OSError):  # numpy names no reason
+                why = "no space is left on the disk" if full or error.errno == ENOSPC else str(error)
+                raise IndexFault(f"{self.folder}: the change failed: {why}") from error
             raise
 
     def _new_segment(self) -> Path:
@@ -311,5 +315,6 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
+@cache
 def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("telerank", "numpy", "numba", "PyStemmer")}

@@ -1,0 +1,246 @@
+"""Writers that are killed, that meet, or that find the disk full: what is read is the old index or the new one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from dying import CHANGES, prepare
+from small import build, docs
+
+from telerank.errors import IndexFault, IndexLocked
+from telerank.sparse.index import Index
+from telerank.sparse.manifest import Manifest
+from telerank.sparse.writer import IndexWriter, build_index
+
+HERE = Path(__file__).parent
+MOMENTS = 20
+SMALL = [change for change in CHANGES if change != "grow"]
+
+
+class Death(NamedTuple):
+    said: str  # by the child, "" where it was killed
+    status: int
+    took: float
+
+
+class Dying:
+    """The process of :mod:`dying`."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, HERE / "dying.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def change(
+        self, name: str, folder: Path, *, accident: str = "kill", at: int = 0, after: float | None = None
+    ) -> Death:
+        """Have a change made, with an accident at a step of it, or killed after some seconds."""
+        request = {"change": name, "folder": str(folder), "accident": accident, "at": at, "after": after}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        said = ""
+        for line in self._process.stdout:
+            if line.startswith("ended "):
+                status, took = line.split()[1:]
+                return Death(said, int(status), float(took))
+            said = line.strip()
+        raise AssertionError("the process has ended")
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def dying():
+    process = Dying()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("old") / "index"
+    prepare(folder)
+    return folder
+
+
+def state(folder: Path) -> object:
+    """What an index says, every checksum of it compared; nothing where there is none."""
+    if not (folder / "manifest.json").exists():
+        with pytest.raises(IndexFault, match="no index here"):
+            Index(folder)
+        return None
+    index = Index(folder)
+    index.verify()
+    return list(index.docs), list(index.bm25().search("a b c w7 v7"))
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def swept(folder: Path) -> None:
+    """Open the next writer; then there is nothing but what the manifest names."""
+    if (folder / "manifest.json").exists():
+        IndexWriter(folder).close()
+    else:
+        with pytest.raises(Exception, match="there is no document"):
+            build_index([], folder, workers=1)
+        assert files(folder) == {"write.lock"}
+        return
+    named = {
+        f"segments/{entry.name}/{name}" for entry in Manifest.read(folder).segments for name in entry.files
+    }
+    assert files(folder) == named | {"manifest.json", "write.lock"}
+
+
+def copied(old: Path, folder: Path, change: str) -> Path:
+    """A folder for a change: a copy of the old index, or for the first build nothing."""
+    if change != "first":
+        shutil.copytree(old, folder)
+    return folder
+
+
+def outcomes(old: Path, folder: Path, change: str) -> tuple[object, object]:
+    """What the index says before a change and after it."""
+    at = copied(old, folder, change)
+    before = state(at)
+    CHANGES[change](at)
+    return before, state(at)
+
+
+@pytest.mark.parametrize("change", ["rebuild", "add", "merge"])
+def test_a_change_killed_at_any_of_twenty_random_moments_leaves_the_old_index_or_the_new(
+    dying, old, tmp_path, change
+):
+    before, after = outcomes(old, tmp_path / "whole", change)
+    assert before != after
+    took = min(dying.change(change, copied(old, tmp_path / f"t{n}", change)).took for n in range(3))
+    random, killed = Random(change), 0
+    for moment in range(MOMENTS):
+        folder = copied(old, tmp_path / f"m{moment}", change)
+        death = dying.change(change, folder, after=random.random() * took)
+        killed += death.status == -signal.SIGKILL
+        found = state(folder)
+        assert found in ((after,) if death.said else (before, after))
+        swept(folder)
+        assert state(folder) == found
+    assert killed >= MOMENTS // 2
+
+
+@pytest.mark.parametrize("change", SMALL)
+def test_a_change_killed_at_each_of_its_steps_leaves_the_old_index_or_the_new(dying, old, tmp_path, change):
+    before, after = outcomes(old, tmp_path / "whole", change)
+    death = dying.change(change, copied(old, tmp_path / "counted", change))
+    steps = int(re.fullmatch(r"done after (\d+)", death.said)[1])
+    met = []
+    for step in range(1, steps + 1, -(-steps // 16)):
+        folder = copied(old, tmp_path / f"s{step}", change)
+        assert dying.change(change, folder, at=step).status == -signal.SIGKILL
+        met.append(state(folder))
+        assert met[-1] in (before, after)
+        swept(folder)
+        assert state(folder) == met[-1]
+    assert met[0] == before
+    turn = met.index(after) if after in met else len(met)
+    assert all(each == after for each in met[turn:])  # never back again
+
+
+@pytest.mark.parametrize("change", SMALL)
+def test_a_full_disk_at_any_step_is_one_clear_error_and_leaves_the_index_as_it_was(
+    dying, old, tmp_path, change
+):
+    before, after = outcomes(old, tmp_path / "whole", change)
+    counted = dying.change(change, copied(old, tmp_path / "counted", change), accident="full")
+    steps = int(re.fullmatch(r"done after (\d+)", counted.said)[1])
+    faults = 0
+    for step in range(1, steps + 1, -(-steps // 10)):
+        folder = copied(old, tmp_path / f"s{step}", change)
+        death = dying.change(change, folder, accident="full", at=step)
+        if death.said.startswith("fault"):
+            faults += 1
+            assert re.search(r": (the change failed|cannot be written to): .*[Nn]o space", death.said)
+            assert state(folder) == before
+        else:  # it was tidying up, which can wait
+            assert state(folder) == after
+        swept(folder)
+    assert faults > 2
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system in memory whose size can be set; only some may make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system may be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_disk_that_is_really_full_is_one_clear_error(dying, old, small_disk):
+    """Also where the room runs out under mapped files, which kills a process that has not seen to it."""
+    folder = copied(old, small_disk / "index", "grow")
+    before, faults = state(folder), 0
+    used = shutil.disk_usage(small_disk).used
+    for more in range(0, 3_000_000, 64 << 10):
+        size = f"remount,size={used + more}"
+        subprocess.run(["mount", "-o", size, str(small_disk)], check=True)
+        death = dying.change("grow", folder, accident="none")
+        assert death.status == 0
+        if death.said.startswith("done"):
+            break
+        faults += 1
+        assert death.said == f"fault {folder}: the change failed: no space is left on the disk"
+        assert state(folder) == before
+        swept(folder)
+    assert faults > 3
+    assert len(Index(folder)) == 3059
+
+
+@pytest.mark.parametrize("most", [0, 100, 1000, 10_000, 100_000, 200_000])
+def test_a_file_that_may_not_grow_is_one_clear_error(dying, old, tmp_path, most):
+    folder = copied(old, tmp_path / "index", "grow")
+    before = state(folder)
+    death = dying.change("grow", folder, accident="large file", at=most)
+    assert death.status == 0
+    assert death.said.startswith(f"fault {folder}: the change failed: ")
+    assert state(folder) == before
+    swept(folder)
+
+
+HOLDING = """
+import sys, time
+from telerank.sparse.writer import IndexWriter
+
+with IndexWriter(sys.argv[1]) as writer:
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_another_process_is_refused_while_one_writes_and_not_when_it_is_killed(tmp_path):
+    build(tmp_path / "index", ["a"])
+    command = [sys.executable, "-c", HOLDING, tmp_path / "index"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(IndexLocked, match="another writer is at work on this index"):
+            IndexWriter(tmp_path / "index")
+        with pytest.raises(IndexLocked):
+            build_index(docs(["b"]), tmp_path / "index", overwrite=True)
+        assert len(Index(tmp_path / "index")) == 1  # readers are not kept waiting
+        holder.kill()
+        holder.wait()
+        IndexWriter(tmp_path / "index").close()
