@@ -51,6 +51,7 @@ def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more
     sums, flags, bound, first, keys = work
     _bounds(terms, weights, postings, tables, bound, first)
     words = flags.view(np.uint64)
+    slot_of, weight_of = slots[terms], weights.astype(np.int32)
     threshold, count = _at_least(known), 0
     floor = np.int64(_floor_of_best(bound, threshold, k + 64))
     for best in (True, False):
@@ -58,16 +59,17 @@ def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more
             if bound[block] < (floor if best else threshold):
                 continue
             for t in range(len(terms)):
-                slot, weight = slots[terms[t]], np.int32(weights[t])
+                slot, weight = slot_of[t], weight_of[t]
                 if slot >= 0:
-                    start, end = pointers[slot, block], pointers[slot, block + 1]
+                    row = pointers[slot]
+                    start, end = row[block], row[block + 1]
                 elif first[t, block] >= 0:
                     start = end = first[t, block]
                     while end < offsets[terms[t] + 1] and rows[end] >> BLOCK_BITS == block:
                         end += 1
                 else:
                     continue
-                for i in range(start, end):
+                for i in range(np.uint64(start), np.uint64(end)):  # unsigned: no test for indices below 0
                     sums[places[i]] += values[i] * weight
             count, threshold = _collect(block, ranks, k, count, threshold, sums, flags, words, keys)
             if best:
