@@ -24,6 +24,7 @@ _RELEVANT = (
     "Here one paragraph answers each question, so that R@k is the share of questions answered in the first k."
 )
 _DEV, _TEST = 500, 2000
+_QUESTION = "Qui a inventé l'imprimerie ?"
 
 
 def demo(
@@ -103,7 +104,7 @@ def _write(outcome: Outcome, view: View, output: Path) -> None:
 def _next(output: Path) -> None:
     console.out.print("Next, in the index that is there now, and on files of your own:")
     for line in (
-        f'telerank search {output / "indexes" / "french"} --query "Qui a fondé la ville de Québec ?" -k 3',
+        f'telerank search {output / "indexes" / "french"} --query "{_QUESTION}" -k 3',
         "telerank index MY_FILES my-index --analyzer french",
         'telerank search my-index --query "…" --explain',
         'telerank tune my-index MY_COLLECTION --model dfr --measure "AP@15"',

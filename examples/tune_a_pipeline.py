@@ -1,0 +1,34 @@
+"""Tune the weights of a sum of two retrievers, and report it on questions that had no part in the choice.
+
+A pipeline is a value: what is tuned may be any stage, made from others with ``+``, ``*``, ``%`` and ``>>``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import islice
+
+from telerank.evaluate.tune import Folds, Objective, tune
+from telerank.recipes.bundled import piaf
+from telerank.sparse.writer import build_index
+from telerank.trec import load_qrels
+
+
+def main(questions: int = 300) -> None:
+    collection = piaf()
+    queries = list(islice(collection.split_queries(), questions))
+    qrels = load_qrels(collection.split_qrels())
+    with tempfile.TemporaryDirectory() as folder:
+        index = build_index(collection.docs(), folder, analyzer="french")
+        bm25, dfi = index.bm25() % 100, index.dfi("saturated") % 100
+        weights = [step / 10 for step in range(11)]
+        pipelines = [weight * bm25 + (1 - weight) * dfi for weight in weights]
+        objective = Objective(queries, qrels, "RR@10")
+        result = tune(pipelines, lambda pipeline, asked: pipeline.run(asked), objective, held_out=Folds(5))
+    for weight, value in zip(weights, result.dev, strict=True):
+        print(f"{weight:.1f} * bm25 + {1 - weight:.1f} * dfi: RR@10 {value:.4f}")
+    print(f"best where it was chosen {result.best_dev:.4f}, on held-out questions {result.held_out:.4f}")
+
+
+if __name__ == "__main__":
+    main()
