@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from telerank.errors import FormatError
-from telerank.inspect.plots import COLOURS, check_name, line_plot, rendered, save
+from telerank.inspect.plots import COLOURS, bar_plot, check_name, line_plot, rendered, save
 
 DEPTHS = [1, 3, 5, 15]
 PANELS = {
@@ -66,3 +66,23 @@ def test_lines_of_another_length_and_no_panels_are_errors():
         line_plot({"R": {"bm25": [0.1]}}, [1, 2])
     with pytest.raises(ValueError, match="a plot needs a panel"):
         line_plot({}, [1])
+
+
+def test_bars_stand_in_groups_with_their_values():
+    figure = bar_plot(
+        {"R@1": PANELS["R"], "AP": PANELS["R"]}, ["a", "b", "c", "d"], colours=("#111111", "#eeeeee")
+    )
+    assert [panel.get_ylabel() for panel in figure.axes] == ["R@1", "AP"]
+    panel = figure.axes[0]
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["a", "b", "c", "d"]
+    heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in panel.containers}
+    assert heights == {name: pytest.approx(values) for name, values in PANELS["R"].items()}
+    assert [text.get_text() for text in panel.texts[:4]] == ["0.10", "0.20", "0.30", "0.40"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bm25", "dfi"]
+
+
+def test_bars_that_lack_a_value_are_an_error():
+    with pytest.raises(ValueError, match="the bars 'bm25' have 0 values for 4 groups"):
+        bar_plot(PANELS, ["a", "b", "c", "d"])
+    with pytest.raises(ValueError, match="a plot needs a panel"):
+        bar_plot({}, ["a"])
