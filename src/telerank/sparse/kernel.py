@@ -26,6 +26,7 @@ BLOCK = 1 << BLOCK_BITS
 LARGEST_SUM = 2**31 - 2**8  # sums are int32; float32 rounds up by at most 2^7 there
 MOST_TERMS = 64  # of a query that is pruned
 _BUCKETS = 256
+_PLACES = np.uint64(sum(p << (61 - 8 * p) for p in range(8)))  # times 2^(8 p): p in the three highest bits
 _HALF = np.uint64(32)
 _ROW = np.uint64(2**32 - 1)
 
@@ -181,11 +182,13 @@ def _collect(
     for place in range(BLOCK):
         flags[place] = sums[place] >= least
     for word in range(BLOCK >> 3):
-        if words[word] == 0:  # eight documents at a time: most blocks have a handful above the threshold
-            continue
-        for place in range(word << 3, (word << 3) + 8):
-            row = (block << BLOCK_BITS) + place
-            if not flags[place] or (len(ranks[1]) and ranks[1][row]):
+        left = words[word]  # eight documents at a time: most blocks have a handful above the threshold
+        while left != 0:
+            lowest = left & (~left + np.uint64(1))
+            left ^= lowest
+            place = np.uint64(word << 3) + ((lowest * _PLACES) >> np.uint64(61))
+            row = (block << BLOCK_BITS) + np.int64(place)
+            if len(ranks[1]) and ranks[1][row]:
                 continue
             keys[count] = _key(np.int64(sums[place]), row)
             count += 1
