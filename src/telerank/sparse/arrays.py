@@ -17,12 +17,9 @@ def mapped(path: Path, kind: str) -> npt.NDArray[Any]:
     Raises
     ------
     IndexDamaged
-        where the file is missing or is something else.
+        where it is of another.
     """
-    try:
-        found = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError, OSError) as error:
-        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    found = np.load(path, mmap_mode="r")
     if found.dtype != kind:
         raise IndexDamaged(f"{path}: damaged (numbers of type {found.dtype}, not {np.dtype(kind)})")
     return np.asarray(found)

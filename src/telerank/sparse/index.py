@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from telerank.errors import AnalyzerError, IndexDamaged
+from telerank.errors import AnalyzerError
 from telerank.sparse import manifest as manifests
 from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import Manifest
@@ -197,6 +197,9 @@ def _opened(folder: Path) -> tuple[Manifest, tuple[Segment, ...]]:
             return manifest, tuple(
                 Segment(folder / "segments" / entry.name, entry.deleted) for entry in manifest.segments
             )
-        except (IndexDamaged, OSError):
-            if Manifest.read(folder) == manifest:
-                raise
+        except Exception:  # damaged bytes lead anywhere
+            if Manifest.read(folder) != manifest:
+                continue
+            for entry in manifest.segments:
+                manifests.verify(folder, entry)  # names the file
+            raise

@@ -1,0 +1,312 @@
+"""Opening an index: what is damaged is named, what is something else is left alone, what changes is followed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import threading
+import zlib
+from pathlib import Path
+from random import Random
+
+import pytest
+from small import build, docs
+
+from telerank.errors import IndexDamaged, IndexFault
+from telerank.sparse import index as opening
+from telerank.sparse import manifest as manifests
+from telerank.sparse.index import Index
+from telerank.sparse.manifest import Manifest
+from telerank.sparse.segment import Segment
+from telerank.sparse.writer import IndexWriter, build_index
+from telerank.types import Doc
+
+TEXTS = ["a b c", "b " * 300, "", "c d e", "a"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """An index that has each kind of file."""
+    folder = tmp_path_factory.mktemp("whole") / "index"
+    build(folder, TEXTS)
+    with IndexWriter(folder) as writer:
+        writer.delete(["d4"])
+    return folder
+
+
+@pytest.fixture
+def copy(whole, tmp_path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "index"))
+
+
+def parts(folder: Path) -> list[Path]:
+    [segment] = (folder / "segments").iterdir()
+    return sorted(segment.iterdir())
+
+
+def flipped(good: bytes, place: int, bit: int = 0) -> bytes:
+    return good[:place] + bytes([good[place] ^ 1 << bit]) + good[place + 1 :]
+
+
+def test_every_kind_of_file_is_there(whole):
+    names = (
+        "deleted.2.npy docnos.bin docnos.offsets.npy docnos.order.npy docnos.rank.npy docs.arrow lengths.npy"
+    )
+    more = "occurrences.npy offsets.npy rows.npy terms.bin terms.starts.npy tfs.large.npy tfs.npy"
+    assert [path.name for path in parts(whole)] == [*names.split(), *more.split()]
+    Index(whole).verify()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda good: flipped(good, 0), "damaged (its checksum differs)"),
+        (lambda good: flipped(good, len(good) // 2, 7), "damaged (its checksum differs)"),
+        (lambda good: flipped(good, len(good) - 1, 3), "damaged (its checksum differs)"),
+        (lambda good: good[:-1], "were written)"),
+        (lambda good: good[: len(good) // 2], "were written)"),
+        (lambda good: good[:0], "were written)"),
+        (lambda good: good + b"\0", "were written)"),
+        (None, "missing"),
+    ],
+    ids=["first byte", "middle byte", "last byte", "a byte less", "half", "empty", "a byte more", "missing"],
+)
+def test_a_damaged_file_is_named_on_opening(copy, damage, said):
+    for path in parts(copy):
+        good = path.read_bytes()
+        path.unlink()
+        if damage:
+            path.write_bytes(damage(good))
+        with pytest.raises(IndexDamaged) as caught:
+            Index(copy)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert said in str(caught.value)
+        path.write_bytes(good)
+    Index(copy)
+
+
+def test_damage_in_large_files_is_named_at_the_latest_by_verify(copy, monkeypatch):
+    """Headers of arrays and the end of the Arrow file, which opening reads, among the places."""
+    monkeypatch.setattr(manifests, "_SMALL", 0)
+    random = Random(1)
+    for path in parts(copy):
+        good = path.read_bytes()
+        ends = (*range(min(len(good), 128)), *range(max(len(good) - 400, 0), len(good)))
+        for place in random.sample(ends, min(60, len(ends))):
+            path.write_bytes(flipped(good, place, random.randrange(8)))
+            with pytest.raises(IndexDamaged, match="damaged") as caught:
+                Index(copy).verify()
+            assert str(path) in str(caught.value)
+        path.write_bytes(good)
+    Index(copy).verify()
+
+
+def test_verify_tells_how_far_it_is(whole):
+    told = []
+    Index(whole).verify(lambda *how_far: told.append(how_far))
+    assert told[-1][1] == told[-1][2] == sum(path.stat().st_size for path in parts(whole))
+
+
+def test_a_manifest_with_any_byte_changed_is_damaged(copy):
+    good = (copy / "manifest.json").read_bytes()
+    for place in range(len(good)):
+        (copy / "manifest.json").write_bytes(flipped(good, place, place % 8))
+        with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
+            Manifest.read(copy)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", b"[]", b"null", b"3", b'{"crc32": 1}', b"\xff\xfe", b'{"format": 1', b'"\xff"']
+)
+def test_a_manifest_that_is_none_is_damaged(copy, text):
+    (copy / "manifest.json").write_bytes(text)
+    for opened in (Index, IndexWriter):
+        with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
+            opened(copy)
+
+
+def test_a_manifest_of_a_later_format_says_so(copy):
+    raw = json.loads((copy / "manifest.json").read_text())
+    del raw["crc32"]
+    raw |= {"format": 2, "something": "new"}
+    raw["crc32"] = zlib.crc32(json.dumps(raw, sort_keys=True).encode())
+    (copy / "manifest.json").write_text(json.dumps(raw))
+    with pytest.raises(IndexFault, match=r"manifest\.json: format 2, this version reads format 1"):
+        Index(copy)
+
+
+def test_what_is_damaged_or_of_a_later_format_can_be_overwritten(copy):
+    (copy / "manifest.json").write_bytes(b"{}")
+    before = parts(copy)
+    with pytest.raises(Exception, match="there is no document"):
+        build_index([], copy, overwrite=True)
+    assert set(before) < set((copy / "segments").rglob("*"))  # not swept before something takes its place
+    assert len(build_index(docs(["new"]), copy, overwrite=True, workers=1)) == 1
+    assert len(list((copy / "segments").iterdir())) == 1
+
+
+def test_where_there_is_no_index_it_says_so(tmp_path):
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "folder").mkdir()
+    for place in ("nowhere", "file", "folder"):
+        for opened in (Index, IndexWriter):
+            with pytest.raises(IndexFault, match=rf"{place}: (no index here|is a file, not a folder)"):
+                opened(tmp_path / place)
+    assert not (tmp_path / "nowhere").exists()
+    with pytest.raises(IndexFault, match="file: is a file, not a folder"):
+        build(tmp_path / "file", ["a"])
+
+
+@pytest.mark.parametrize("other", ["notes.txt", "segments/mine.txt", "segments/0123456789ab/rows.npy"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_that_holds_other_things_is_left_alone(tmp_path, other, overwrite):
+    kept = tmp_path / "folder" / other
+    kept.parent.mkdir(parents=True)
+    kept.write_text("dear")
+    with pytest.raises(IndexFault, match=r"folder: holds other things \((notes.txt|segments)\)"):
+        build_index(docs(["a"]), tmp_path / "folder", overwrite=overwrite)
+    assert kept.read_text() == "dear"
+    assert [path for path in (tmp_path / "folder").rglob("*") if path.is_file()] == [kept]
+
+
+def test_a_manifest_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "an extension of a browser"}')
+    for overwrite in (False, True):
+        with pytest.raises(IndexFault):
+            build_index(docs(["a"]), tmp_path, overwrite=overwrite)
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_an_index_may_be_copied_without_its_lock_and_without_its_name(copy, tmp_path):
+    (copy / "write.lock").unlink()
+    moved = copy.rename(tmp_path / "moved")
+    with IndexWriter(moved) as writer:
+        writer.add([Doc("x", "a")])
+    assert len(Index(moved)) == 5
+
+
+def test_stray_files_among_the_segments_are_swept(copy):
+    (copy / "segments/.DS_Store").write_text("")
+    (copy / "segments/0123456789ab").mkdir()
+    [segment] = Manifest.read(copy).segments
+    (copy / "segments" / segment.name / "runs").mkdir()
+    (copy / "segments" / segment.name / "deleted.1.npy").write_text("")
+    IndexWriter(copy).close()
+    assert sorted(path.name for path in (copy / "segments").rglob("*")) == sorted(
+        [segment.name, *segment.files]
+    )
+
+
+@pytest.fixture
+def read_only(copy, tmp_path):
+    """An index that even an administrator cannot write to."""
+    if os.geteuid():
+        copy.chmod(0o555)
+        yield copy
+        copy.chmod(0o755)
+        return
+    folder = tmp_path / "read only"
+    folder.mkdir()
+    if subprocess.run(["mount", "--bind", copy, folder], capture_output=True, check=False).returncode:
+        pytest.skip("no folder may be made read-only here")
+    subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_folder_that_cannot_be_written_to_can_be_read_and_is_a_clear_error_to_writers(read_only):
+    index = Index(read_only)
+    assert index.bm25().search("a").docnos == ("d0",)
+    with pytest.raises(IndexFault, match=f"{read_only}: cannot be written to: .*(Read-only|Permission)"):
+        IndexWriter(read_only)
+    with pytest.raises(IndexFault, match="cannot be written to"):
+        build_index(docs(["a"]), read_only / "new")
+
+
+def test_readers_keep_what_they_have_opened_whatever_writers_do(copy):
+    index = Index(copy)
+    before = list(index.bm25().search("a b c d"))
+    with IndexWriter(copy, workers=1) as writer:
+        writer.merge()
+        writer.add([Doc("d9", "a")])
+    build_index([Doc("other", "a")], copy, overwrite=True, workers=1)
+    assert list(index.bm25().search("a b c d")) == before
+    assert index.docs["d0"] == Doc("d0", "a b c")
+    assert len(list(index.docs)) == len(index) == 4
+    assert [doc.docno for doc in Index(copy).docs] == ["other"]
+
+
+@pytest.mark.parametrize("seam", ["check", "Segment"])
+def test_an_index_that_is_replaced_while_it_is_opened_is_opened_as_it_then_is(copy, monkeypatch, seam):
+    """The files that the manifest named are swept away between its reading and theirs."""
+    of = manifests if seam == "check" else opening
+    real, calls = getattr(of, seam), []
+
+    def replaced_meanwhile(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) <= 2:
+            monkeypatch.setattr(of, seam, real)
+            build_index([Doc(f"new{len(calls)}", "a")], copy, overwrite=True, workers=1)
+            monkeypatch.setattr(of, seam, replaced_meanwhile)
+        return real(*arguments)
+
+    monkeypatch.setattr(of, seam, replaced_meanwhile)
+    assert [doc.docno for doc in Index(copy).docs] == ["new2"]
+    assert len(calls) == 3
+
+
+def test_readers_see_each_change_whole_while_a_writer_is_at_work(copy):
+    """Every change gives all documents another text."""
+    done = threading.Event()
+
+    def change() -> None:
+        with IndexWriter(copy, workers=1) as writer:
+            for number in range(25):
+                writer.add((Doc(f"d{n}", f"v{number}") for n in range(5)), update=True)
+                if number % 5 == 4:
+                    writer.merge()
+        done.set()
+
+    with IndexWriter(copy, workers=1) as writer:
+        writer.add((Doc(f"d{n}", "first") for n in range(5)), update=True)
+    writing = threading.Thread(target=change)
+    writing.start()
+    seen = set()
+    while not done.is_set():
+        index = Index(copy)
+        [text] = {doc.text for doc in index.docs}
+        assert set(index.bm25().search(text).docnos) == {f"d{n}" for n in range(5)}
+        seen.add(text)
+    writing.join()
+    assert len(seen) > 1
+
+
+def test_an_index_is_equal_to_the_same_generation_of_the_same_folder(copy, whole):
+    index = Index(copy)
+    assert index == Index(str(copy))
+    assert hash(index) == hash(Index(copy))
+    assert index != Index(whole)
+    assert index != copy
+    assert repr(index) == f"Index({str(copy)!r})"
+    with IndexWriter(copy) as writer:
+        writer.delete(["d0"])
+    assert index != Index(copy)
+    assert pickle.loads(pickle.dumps(index)) == Index(copy)
+
+
+def test_sizes_that_do_not_agree_are_not_searched(copy, monkeypatch):
+    """Where damage is not looked for, and no header shows it."""
+    [segment] = Manifest.read(copy).segments
+    folder = copy / "segments" / segment.name
+    for name in ("rows.npy", "tfs.npy", "lengths.npy", "offsets.npy", "occurrences.npy", "deleted.2.npy"):
+        good = (folder / name).read_bytes()
+        shape = good[good.index(b"(") : good.index(b")") + 1]
+        short = good.replace(shape, b"(1,)".ljust(len(shape)))
+        (folder / name).write_bytes(short)
+        with pytest.raises(IndexDamaged, match=f"{segment.name}: its files do not belong together"):
+            Segment(folder, "deleted.2.npy")
+        (folder / name).write_bytes(good)
+    Segment(folder, "deleted.2.npy")
