@@ -1,0 +1,214 @@
+"""Whatever documents and queries hold: a clear error, or the right answer."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import MODELS, build, docs, reference, terms_of
+
+from telerank.errors import AnalyzerError, DocumentError
+from telerank.sparse import build as building
+from telerank.sparse.index import Index
+from telerank.sparse.similarities import BM25
+from telerank.sparse.writer import IndexWriter, build_index
+from telerank.text.analyzer import PRESETS
+from telerank.types import Doc, Query
+
+FEW = MODELS[::9]
+
+
+@pytest.fixture
+def there(tmp_path) -> Index:
+    return build(tmp_path / "index", ["a b", "b"])
+
+
+def unchanged(index: Index) -> bool:
+    """The index is what it was, and nothing lies beside it."""
+    entries = Index(index.folder).manifest.segments
+    return Index(index.folder) == index and len(list((index.folder / "segments").iterdir())) == len(entries)
+
+
+def test_an_empty_corpus_is_an_error_that_leaves_the_index_as_it_was(there, tmp_path):
+    with pytest.raises(DocumentError, match="there is no document to index"):
+        build_index([], tmp_path / "new")
+    with pytest.raises(DocumentError, match="there is no document to index"):
+        build_index(iter(()), there.folder, overwrite=True)
+    with IndexWriter(there.folder) as writer, pytest.raises(DocumentError, match="there is no document"):
+        writer.add([])
+    assert unchanged(there)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("apart", [1, 100, 900])
+def test_a_docno_that_comes_twice_is_named_with_both_places(there, apart, workers, monkeypatch):
+    monkeypatch.setattr(building, "_STRETCH", 2000)
+    documents = docs(["a b c " * 5] * 1000)
+    documents[50 + apart] = Doc("d50", "again")
+    with pytest.raises(DocumentError, match=f"'d50' comes twice: documents 51 and {51 + apart}"):
+        build_index(documents, there.folder, overwrite=True, workers=workers)
+    assert unchanged(there)
+
+
+@pytest.mark.parametrize(
+    "docno", ["", " ", "a b", "a\tb", "a\nb", "a\r", "\0", "a\u00a0b", "a\u2028", "\x85", "\ud800", "\x7f"]
+)
+def test_a_docno_that_no_run_file_could_hold_is_refused(there, docno):
+    with IndexWriter(there.folder, workers=1) as writer:
+        with pytest.raises(
+            DocumentError, match=r"document 2: its docno (is empty|'.*' holds '.*': a docno has)"
+        ):
+            writer.add([Doc("x", "a"), Doc(docno, "a")])
+        with pytest.raises(DocumentError, match="no document"):
+            writer.delete([docno])
+    assert unchanged(there)
+
+
+def test_docnos_may_hold_all_other_characters_and_break_ties_in_the_order_of_strings(tmp_path):
+    docnos = [
+        "d1",
+        "d10",
+        "d1-",
+        "D1",
+        "é",
+        "e\u0301",
+        "文書",
+        "\uffff",
+        "😀",
+        "a" * 100_000,
+        "%s",
+        "'",
+        '"',
+        "\\",
+    ]
+    index = build_index([Doc(docno, "same") for docno in docnos], tmp_path / "index", workers=1)
+    assert list(index.bm25().search("same").docnos) == sorted(docnos, reverse=True)
+    assert list((index.bm25() % 1).search("same").docnos) == [max(docnos)]
+    assert all(index.docs[docno].docno == docno for docno in docnos)
+
+
+def test_documents_without_terms_count_for_nothing_and_are_found_by_nothing(tmp_path):
+    index = build_index(
+        docs(["", " \n\t", "... !?", "the of", "cat", "\0\0"]), tmp_path / "i", analyzer="english", workers=1
+    )
+    assert (index.statistics.documents, index.statistics.tokens, len(index)) == (1, 1, 6)
+    for model in MODELS:
+        assert set(index.retriever(model).search("cat the ...").docnos) == {"d4"}
+        assert index.retriever(model).explain(Query("q", "cat"), "d0").value == 0
+
+
+def test_an_index_of_nothing_but_empty_documents_answers_nothing(tmp_path):
+    index = build(tmp_path / "index", ["", " "])
+    assert [index.retriever(model).search("a b").docnos for model in MODELS] == [()] * len(MODELS)
+    with IndexWriter(tmp_path / "index", workers=1) as writer:
+        writer.delete(["d0"])
+        writer.merge()
+        writer.add([Doc("d2", "a")])
+    assert Index(tmp_path / "index").bm25().search("a").docnos == ("d2",)
+
+
+@pytest.mark.parametrize("query", ["", " ", "\n\t\0", "?!...", "the of and", "\ud800", "\ufeff"])
+def test_a_query_without_terms_is_answered_with_nothing(tmp_path, query):
+    index = build_index(docs(["the cat", "of mice"]), tmp_path / "index", analyzer="english", workers=1)
+    for model in FEW:
+        assert len(index.retriever(model).search(query)) == 0
+        assert index.retriever(model).explain(Query("q", query), "d0").value == 0
+
+
+@pytest.mark.parametrize("analyzer", PRESETS)
+def test_documents_of_a_million_characters_are_indexed_whole(tmp_path, analyzer):
+    words = [f"{a}{b}{c}x" for a in string.ascii_lowercase for b in string.ascii_lowercase for c in "aeiou"]
+    long = " ".join(words * 60) + " zzlast"
+    assert len(long) > 1_000_000
+    index = build_index(docs([long, "short", long[:1000]]), tmp_path / "index", analyzer=analyzer, workers=1)
+    assert index.docs["d0"].text == long
+    assert index.segments[0].lengths[0] == 60 * len(words) + 1
+    assert index.bm25().search("zzlast").docnos == ("d0",)
+    expected = reference(terms_of(index), index.analyzer("aaax zzex short"), BM25())[0]
+    assert list(index.bm25().search("aaax zzex short")) == expected
+
+
+@pytest.mark.parametrize("analyzer", PRESETS)
+def test_a_million_characters_without_a_blank_are_found_again(tmp_path, analyzer):
+    long = "abcdefghij" * 100_000
+    index = build_index(docs([long, "b"]), tmp_path / "index", analyzer=analyzer, workers=1)
+    assert index.docs["d0"].text == long
+    assert index.bm25().search(long).docnos == ("d0",)
+    assert index.bm25().search("b").docnos == ("d1",)
+
+
+def test_queries_of_a_million_characters_are_answered(tmp_path):
+    words = [f"w{number}" for number in range(5000)]
+    index = build(tmp_path / "index", [" ".join(words), "w1 w2 w3", "w3"])
+    query = " ".join(words * 40)
+    assert len(query) > 1_000_000
+    for model in FEW[:3]:
+        assert (
+            list(index.retriever(model).search(query)) == reference(terms_of(index), query.split(), model)[0]
+        )
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("analyzer", ["none", "french"])
+def test_a_lone_surrogate_in_a_document_is_an_error_that_names_the_document(
+    there, analyzer, workers, monkeypatch
+):
+    monkeypatch.setattr(building, "_STRETCH", 100)
+    documents = [*docs(["a b c " * 5] * 50), Doc("spoilt", "half of \ud83d an emoji"), Doc("x", "a")]
+    with pytest.raises(
+        DocumentError, match=r"'spoilt': its text holds a lone surrogate \(U\+D83D at character 9"
+    ):
+        build_index(documents, there.folder, analyzer=analyzer, overwrite=True, workers=workers)
+    assert unchanged(there)
+
+
+def test_a_lone_surrogate_or_a_nul_in_a_query_matches_what_stands_beside_it(tmp_path):
+    index = build_index(docs(["cat", "dog \0 mouse\0rat", "\ufffd"]), tmp_path / "index", workers=1)
+    assert index.bm25().search("\udc00cat\ud800").docnos == ("d0",)
+    assert index.bm25().search("mouse\0").docnos == ("d1",)
+    assert index.docs["d1"].text == "dog \0 mouse\0rat"
+    assert build_index(docs(["x \ufffd"]), tmp_path / "n", analyzer="none").bm25().search(
+        "\ud800"
+    ).docnos == ("d0",)
+
+
+def test_titles_are_searched_as_text_and_addresses_are_not(tmp_path):
+    index = build_index([Doc("d", "text", "Title", "http://address")], tmp_path / "index", workers=1)
+    assert [len(index.bm25().search(word)) for word in ("text", "title", "address")] == [1, 1, 0]
+
+
+def test_an_analyzer_that_is_none_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(AnalyzerError, match="klingon"):
+        build_index(docs(["a"]), tmp_path / "index", analyzer="klingon")
+    assert not (tmp_path / "index").exists()
+
+
+def test_an_error_of_the_documents_source_leaves_the_index_as_it_was(there):
+    def failing():
+        yield Doc("x", "a")
+        raise OSError("the network is gone")
+
+    with IndexWriter(there.folder, workers=1) as writer:
+        with pytest.raises(Exception, match="the network is gone"):
+            writer.add(failing())
+        assert unchanged(there)
+        writer.add([Doc("x", "a")])  # and the writer goes on
+    assert len(Index(there.folder)) == 3
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), min_size=1, max_size=6),
+    st.text(st.characters(), max_size=20),
+    st.sampled_from(list(PRESETS)),
+)
+def test_any_text_is_kept_as_it_is_and_found_by_its_terms(tmp_path_factory, texts, query, analyzer):
+    folder: Path = tmp_path_factory.mktemp("any")
+    index = build_index(docs(texts), folder / "index", analyzer=analyzer, workers=1)
+    assert [doc.text for doc in index.docs] == texts
+    documents = terms_of(index)
+    for asked in (query, texts[0]):
+        assert list(index.bm25().search(asked)) == reference(documents, index.analyzer(asked), BM25())[0]
