@@ -142,9 +142,11 @@ PEERS: dict[str, Callable[[], list[str]]] = {
     "bm25s-text": _python("bm25s_child", "--text"),
     "tantivy-text": _python("tantivy_child", "--text"),
     "telerank": _python("telerank_child", "1"),
+    "telerank-rows": _python("telerank_child", "1", "--rows"),
     "telerank-2": _python("telerank_child", "2"),
 }
-"""What starts each. ``telerank`` is given texts, to build from and as queries; ``telerank-2`` has two threads.
+"""What starts each. ``telerank`` is given texts, to build from and as queries; ``telerank-2`` has 2 threads.
+``telerank-rows`` answers with row numbers, as the peers do, and not yet with docnos.
 ``bm25s-batch`` is asked all queries in one call, so that its times are all the mean.
 
 The ``-text`` ones build from texts as they are, by their own English analysis: for build times only.

@@ -18,8 +18,8 @@ from telerank.sparse.writer import build_index
 class Telerank(Engine):
     version = telerank.__version__
 
-    def __init__(self, *, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, *, threads: int, rows: bool) -> None:
+        self.threads, self.rows = threads, rows
         self.index: Index | None = None
 
     def build(self, documents: Path, folder: Path) -> None:
@@ -31,7 +31,7 @@ class Telerank(Engine):
         self.index = telerank.open(folder)
 
     def search(self, queries: list[str], k: int, model: str) -> tuple[list[int], list[Hits]]:
-        """From the text of a query to its ranking of docnos; with threads, every query's time is the mean."""
+        """From a query's text to its docnos, or to rows as the peers; with threads, its time is the mean."""
         stage = self.index.retriever(model) % k
         asked = [Query(str(number), text) for number, text in enumerate(queries)]
         if self.threads > 1:
@@ -39,9 +39,9 @@ class Telerank(Engine):
         times, hits = [], []
         for query in asked:
             start = time.perf_counter_ns()
-            ranking = stage.search(query)
+            ranking = stage.found([query]) if self.rows else stage.search(query)
             times.append(time.perf_counter_ns() - start)
-            hits.append((np.array(ranking.docnos, np.int64), ranking.scores))
+            hits.append(ranking[0][0] if self.rows else (np.array(ranking.docnos, np.int64), ranking.scores))
         return times, hits
 
     def _threaded(self, stage, asked: list[Query]) -> tuple[list[int], list[Hits]]:
@@ -54,4 +54,4 @@ class Telerank(Engine):
 
 
 if __name__ == "__main__":
-    serve(Telerank(threads=int(sys.argv[1])))
+    serve(Telerank(threads=int(sys.argv[1]), rows="--rows" in sys.argv))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +15,8 @@ from telerank.sparse.similarities import Similarity, Statistics
 
 Found: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 """Rows and scores, best first."""
-IntegerQuery: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]
-"""Terms (T,), each once; how often the query holds them (T,); a score in steps that ``k`` documents reach."""
+Weights: TypeAlias = Mapping[int, int]
+"""How often a query holds each of its terms, by their numbers."""
 _POWERS = 12  # of ten, whose documents' scores are known for each term
 _ROW = np.uint64(2**32 - 1)
 
@@ -64,28 +64,27 @@ class Impacts:
             self._known[term] = self._reached(self.values[start:end], segment.rows[start:end])
         self._made[term] = (largest, smallest)
 
-    def best(self, terms: Sequence[int], weights: Sequence[int], k: int) -> Found:
-        """The ``k`` best documents of a query, best first; every term must be prepared."""
-        made = [self._made[term] for term in terms]
-        if (
-            sum(largest * weight for (largest, _), weight in zip(made, weights, strict=True))
-            > kernel.LARGEST_SUM
-        ):
-            return self._best_of_large(terms, weights, k)
-        known = max(
-            self._known[term][len(str(k - 1))] * weight for term, weight in zip(terms, weights, strict=True)
-        )
-        query = (np.array(terms, np.int64), np.array(weights, np.int64), known)
-        if len(terms) > kernel.MOST_TERMS or k > len(self.segment) // 8:
-            return self.best_of_all(query, k)
-        work = self._work(k)
-        count = kernel.pruned(query, self._postings, self._block_tables, self._ranks, k, work)
-        if count < k and any(smallest == 0 for _, smallest in made):
-            return self.best_of_all(query, k)  # documents that hold a term, yet score 0, come last
-        return self._found(work[4][:count])
+    def best(self, queries: Sequence[Weights], k: int) -> list[Found]:
+        """The ``k`` best documents of each query, best first; every term must be prepared.
 
-    def best_of_all(self, query: IntegerQuery, k: int) -> Found:
+        All of them go through the kernel in one call, during which other threads of Python may run.
+        """
+        answers: dict[int, Found] = {}
+        asked = [number for number, weights in enumerate(queries) if self._may_prune(weights, k)]
+        for number, keys in zip(asked, self._pruned([queries[i] for i in asked], k), strict=True):
+            # documents that hold a term, yet score 0, come last: pruning cannot see them
+            if len(keys) == k or all(self._made[term][1] > 0 for term in queries[number]):
+                answers[number] = self._found(keys)
+        return [
+            answers[number] if number in answers else self.best_of_all(weights, k)
+            for number, weights in enumerate(queries)
+        ]
+
+    def best_of_all(self, weights: Weights, k: int) -> Found:
         """The same by adding every posting: the slow path, which the fast one equals to the bit."""
+        if self._most(weights) > kernel.LARGEST_SUM:
+            return self._best_of_large(weights, k)
+        query = (np.array(list(weights), np.int64), np.array(list(weights.values()), np.int64))
         return self._found(kernel.exhaustive(query, self._postings, self._ranks, k))
 
     def contribution(self, term: int, posting: int) -> float:
@@ -108,10 +107,35 @@ class Impacts:
         ordered = np.partition(values, there) if there else values
         return tuple(int(ordered[place]) if place >= 0 else 0 for place in places)
 
-    def _best_of_large(self, terms: Sequence[int], weights: Sequence[int], k: int) -> Found:
+    def _may_prune(self, weights: Weights, k: int) -> bool:
+        few = len(weights) <= kernel.MOST_TERMS and k <= len(self.segment) // 8
+        return few and self._most(weights) <= kernel.LARGEST_SUM
+
+    def _most(self, weights: Weights) -> int:
+        """What no document's sum can exceed, in steps."""
+        return sum(self._made[term][0] * weight for term, weight in weights.items())
+
+    def _pruned(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
+        """The keys of each query's best documents, unordered."""
+        power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
+        known = [
+            max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
+            for weights in queries
+        ]
+        terms = np.array([term for weights in queries for term in weights], np.int64)
+        times = np.array([weight for weights in queries for weight in weights.values()], np.int64)
+        ends = np.cumsum([len(weights) for weights in queries], dtype=np.int64)
+        batch = (terms, times, ends, np.array(known, np.int64))
+        keys = np.empty((len(queries), k), np.uint64)
+        counts = kernel.pruned_all(
+            batch, self._postings, self._block_tables, self._ranks, keys, self._work(k)
+        )
+        return [row[:count] for row, count in zip(keys, counts, strict=True)]
+
+    def _best_of_large(self, weights: Weights, k: int) -> Found:
         """Sums beyond 2^31 steps (a score of 2,048): every posting, in float64, term after term."""
         sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
-        for term, weight in zip(terms, weights, strict=True):
+        for term, weight in weights.items():
             start, end = self.segment.offsets[term], self.segment.offsets[term + 1]
             rows = self.segment.rows[start:end]
             sums[rows] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight

@@ -34,6 +34,25 @@ Array = Any  # numba takes arrays of any of its types
 
 
 @nb.njit(nogil=True, cache=True)
+def pruned_all(batch: Array, postings: Array, tables: Array, ranks: Array, best: Array, work: Array) -> Array:
+    """Put the keys of the best documents of each query into its row of ``best`` (Q, k); how many there are.
+
+    batch: all queries' terms, their weights, and for each query (Q,) the end of its terms and a score in
+    steps that ``k`` documents are known to reach; the rest is as :func:`pruned` has it.
+    """
+    terms, weights, ends, known = batch
+    counts = np.empty(len(ends), np.int64)
+    start = 0
+    for number in range(len(ends)):
+        end = ends[number]
+        query = (terms[start:end], weights[start:end], known[number])
+        counts[number] = pruned(query, postings, tables, ranks, best.shape[1], work)
+        best[number, : counts[number]] = work[4][: counts[number]]
+        start = end
+    return counts
+
+
+@nb.njit(nogil=True, cache=True)
 def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more time
     query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array
 ) -> Any:
@@ -87,7 +106,7 @@ def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more
 @nb.njit(nogil=True, cache=True)
 def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
     """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
-    terms, weights, _ = query
+    terms, weights = query
     offsets, rows, values = postings
     rank, deleted = ranks
     sums = np.full(len(rank), -1, np.int64)

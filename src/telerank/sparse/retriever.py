@@ -16,6 +16,7 @@ from telerank.stage import Stage, check_depth
 from telerank.types import Explanation, Query, Ranking
 
 if TYPE_CHECKING:
+    from telerank.sparse.impacts import Found
     from telerank.sparse.index import Index
 
 _BATCH = 16  # queries given to a thread at a time
@@ -47,7 +48,7 @@ class SparseRetriever(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         queries = (ranking.query for ranking in stream)
         if self.threads == 1:
-            return map(self._rank, queries)
+            return (self._rank([query])[0] for query in queries)
         return self._threaded(queries)
 
     def limit(self, k: int) -> SparseRetriever:
@@ -78,31 +79,36 @@ class SparseRetriever(Stage):
         what = f"{self.similarity!r} of a document of {segment.lengths[row]} terms"
         return Explanation(score, what, tuple(parts))
 
-    def _rank(self, query: Query) -> Ranking:
-        weights = _counted(self.index.analyzer(query.text))
-        terms = [self.index.term(text) for text in weights]
-        lists = []
+    def found(self, queries: Sequence[Query]) -> list[list[Found]]:
+        """For each segment, rows and scores of each query: the answers before rows become docnos."""
+        counted = [_counted(self.index.analyzer(query.text)) for query in queries]
+        asked = [{self.index.term(text): weight for text, weight in one.items()} for one in counted]
+        answers = []
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
-            there = [(t, w) for t, w in zip(terms, weights.values(), strict=True) if t.numbers[number] >= 0]
-            if not there:
-                continue
-            for term, _ in there:
+            there = [{t: weight for t, weight in one.items() if t.numbers[number] >= 0} for one in asked]
+            for term in {term for one in there for term in one}:
                 impacts.prepare(term.numbers[number], term.df, term.cf)
-            numbers = [term.numbers[number] for term, _ in there]
+            weights = [{term.numbers[number]: weight for term, weight in one.items()} for one in there]
             depth = len(impacts.segment) if self.depth is None else min(self.depth, len(impacts.segment))
-            rows, scores = impacts.best(numbers, [weight for _, weight in there], depth)
-            lists.append(Ranking.presorted(query, tuple(impacts.segment.docnos.take(rows)), scores))
-        return _merged(query, lists, self.depth)
+            answers.append(impacts.best(weights, depth))
+        return answers
+
+    def _rank(self, queries: Sequence[Query]) -> list[Ranking]:
+        lists: list[list[Ranking]] = [[] for _ in queries]
+        for segment, answers in zip(self.index.segments, self.found(queries), strict=True):
+            docnos = segment.docnos.take(np.concatenate([rows for rows, _ in answers]))
+            end = 0
+            for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
+                start, end = end, end + len(rows)
+                ranked.append(Ranking.presorted(query, tuple(docnos[start:end]), scores))
+        return [_merged(query, ranked, self.depth) for query, ranked in zip(queries, lists, strict=True)]
 
     def _threaded(self, queries: Iterator[Query]) -> Iterator[Ranking]:
-        def rank_all(batch: Sequence[Query]) -> list[Ranking]:
-            return [self._rank(query) for query in batch]
-
         batches = iter(lambda: list(islice(queries, _BATCH)), [])
         running: deque[Future[list[Ranking]]] = deque()
         with ThreadPoolExecutor(self.threads) as pool:
             for batch in batches:
-                running.append(pool.submit(rank_all, batch))
+                running.append(pool.submit(self._rank, batch))
                 if len(running) > self.threads:
                     yield from running.popleft().result()
             while running:
