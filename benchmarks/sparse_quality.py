@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 from telerank.evaluate.tables import Cell, Table, markdown
 from telerank.evaluate.tune import Folds
 from telerank.recipes.sparse import DEFAULT, FAMILIES, GIVEN, TUNED, Outcome, Plan, System, Task, run_plan

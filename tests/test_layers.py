@@ -51,8 +51,9 @@ def imported_parts(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("command", [["-c", "import telerank"], ["-m", "telerank", "--help"]])
 def test_what_starts_often_loads_nothing_heavy(command):
-    code = "-X importtime".split()
-    ran = subprocess.run([sys.executable, *code, *command], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True
+    )
     loaded = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in ran.stderr.splitlines() if "|" in line}
     assert not loaded & {"torch", "numba", "scipy", "matplotlib", "pyarrow", "ir_measures", "pandas"}
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telerank.cli.main import app, main
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 
 
 @pytest.fixture

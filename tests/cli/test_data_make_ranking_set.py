@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telerank.cli.main import app
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 
 PARAGRAPHS = 24
 

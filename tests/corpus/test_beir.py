@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telerank.corpus.collection import Collection, open_collection
+from telerank.corpus.collection import Collection
 from telerank.corpus.convert import convert
+from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telerank.corpus import docstore as module
-from telerank.corpus.collection import open_collection
 from telerank.corpus.docstore import FILES, TEXTS, Docstore, DocstoreWriter
+from telerank.corpus.formats import open_collection
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.types import Doc
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 from telerank.corpus.jsonl import read_docs
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 from telerank.corpus.msmarco import Triple, read_documents, read_passages, read_pool, read_triples
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import write_run

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from memory_sets import qa_set
 
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 from telerank.corpus.qa import normal_form
 from telerank.corpus.ranking_set import Recipe, make_ranking_set, write_ranking_set
 from telerank.errors import CollectionError

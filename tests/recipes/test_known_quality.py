@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 from telerank.evaluate.measures import measure
 from telerank.recipes.sparse import Task
 from telerank.sparse.writer import build_index

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import MODELS, STEP, build, docs, reference, terms_of
 
-from telerank.corpus.collection import open_collection
+from telerank.corpus.formats import open_collection
 from telerank.sparse import kernel
 from telerank.sparse.index import Index
 from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet, NoNormalization, Similarity, Statistics

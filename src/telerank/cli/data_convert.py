@@ -36,7 +36,7 @@ def convert(
     Example: `telerank data convert vaswani vaswani-beir --to beir`
     """
     from telerank.corpus import convert as writers
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
 
     with console.progress() as progress:
         opened = open_collection(collection, format=format, encoding=encoding)

@@ -35,7 +35,7 @@ def ls(
 
     Example: `telerank data ls scifact`
     """
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
 
     if where is None:
         _show_formats(as_json=as_json)
@@ -53,8 +53,8 @@ def ls(
 
 
 def _show_formats(*, as_json: bool) -> None:
-    from telerank.corpus.collection import IR_DATASETS
     from telerank.corpus.formats import FORMATS
+    from telerank.corpus.ir_datasets_ids import IR_DATASETS
 
     known = {one.name: one.description for one in FORMATS}
     known[IR_DATASETS] = "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"

@@ -58,7 +58,7 @@ def make_ranking_set(
     Example: `telerank data make-ranking-set french piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus import ranking_set
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
     from telerank.sparse.similarities import parse_model
     from telerank.text import Analyzer
 

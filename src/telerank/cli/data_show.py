@@ -41,7 +41,7 @@ def show(
 
     Example: `telerank data show scifact 4983 --query 1`
     """
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
 
     opened = open_collection(collection, format=format, encoding=encoding)
     records: Iterable[dict[str, Any]] = ()

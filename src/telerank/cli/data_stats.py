@@ -65,7 +65,7 @@ def stats(
 
     Example: `telerank data stats piaf --plots plots`
     """
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
     from telerank.corpus.statistics import describe
 
     count = _counting(analyzer, tokenizer)

@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -68,7 +67,7 @@ def build(
 
     Example: `telerank index build dila idx-fr --analyzer french`
     """
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
     from telerank.sparse.writer import build_index
 
     opened = open_collection(collection, format=format, encoding=encoding)
@@ -96,7 +95,7 @@ def add(
 
     Example: `telerank index add new.jsonl idx --update`
     """
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
     from telerank.sparse.writer import IndexWriter
 
     opened = open_collection(collection, format=format, encoding=encoding)
@@ -161,11 +160,13 @@ def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
     import telerank
 
     opened = telerank.open(index)
-    facts = _facts(opened)
+    facts = {"folder": index, **_facts(opened)}
     if as_json:
         print(json.dumps(facts | {"segments": [asdict(s) for s in opened.manifest.segments]}))  # noqa: T201
         return
     table = Table(show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
     console.out.print(table)
@@ -175,7 +176,6 @@ def _facts(opened: Any) -> dict[str, object]:
     entries = opened.manifest.segments
     files = [(name, part.bytes) for entry in entries for name, part in entry.files.items()]
     return {
-        "folder": str(Path(opened.folder)),
         "analyzer": opened.manifest.analyzer,
         "documents": len(opened),
         "deleted, not yet merged": sum(entry.deletions for entry in entries),

@@ -212,7 +212,7 @@ def _is_qrels(source: Source) -> bool:
 
 
 def _of_collection(source: Source, runs: Sequence[str]) -> Iterator[Qrel]:
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
 
     try:
         collection = open_collection(source.where, format=source.format, encoding=source.encoding)

@@ -97,7 +97,7 @@ def search(
 def _queries(
     collection: str | None, topics: str | None, split: str | None, format_: str | None, encoding: str
 ) -> tuple[list[Query], str]:
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
     from telerank.trec import read_topics
 
     if topics is not None:

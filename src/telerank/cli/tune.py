@@ -69,7 +69,7 @@ def tune(
     Example: `telerank tune idx-fr dila --model dfi --measure "R@5" --folds 5`
     """
     import telerank
-    from telerank.corpus.collection import open_collection
+    from telerank.corpus.formats import open_collection
     from telerank.evaluate.tune import Folds, Objective, tune
     from telerank.trec import load_qrels
 

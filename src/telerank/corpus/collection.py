@@ -95,50 +95,6 @@ class Format:
     description: str
 
 
-def open_collection(where: str | Path, *, format: str | None = None, encoding: str = "utf-8") -> Collection:  # noqa: A002
-    """The collection in a folder or a file, or of an ``ir_datasets`` id (``beir/scifact/test``).
-
-    Its format is recognised by layout and content, or forced with ``format``.
-
-    Raises
-    ------
-    CollectionError
-        where nothing is there, or no format, or more than one, is recognised.
-    FormatError
-        where a file turns out not to follow its format (often later, while it is read).
-    MissingExtra
-        where an id is given and ``ir_datasets`` is not installed.
-    """
-    from telerank.corpus.formats import FORMATS  # the readers import this module
-
-    path = Path(where)
-    known = {one.name: one for one in FORMATS}
-    if format is not None and format not in (*known, IR_DATASETS):
-        raise CollectionError(f"unknown format {format!r}; known: {', '.join((*known, IR_DATASETS))}")
-    if format == IR_DATASETS or (format is None and not path.exists()):
-        from telerank.corpus.ir_datasets_ids import open_id
-
-        return open_id(str(where))
-    if not path.exists():
-        raise CollectionError(f"{where}: no such file or folder")
-    return (known[format] if format else _recognised(path, FORMATS)).open(path, encoding)
-
-
-IR_DATASETS = "ir_datasets"
-"""The name of the format of a collection that stands in no folder but is named by an id."""
-
-
-def _recognised(path: Path, formats: tuple[Format, ...]) -> Format:
-    found = [one for one in formats if one.recognises(path)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(one.name for one in found)
-        raise CollectionError(f"{path}: may be {names}: force one with format= (--format)")
-    looked = "; ".join(f"{one.name} ({one.description})" for one in formats)
-    raise CollectionError(f"{path}: no known collection format; looked for: {looked}")
-
-
 def _member(
     collection: Collection, what: str, members: Mapping[str, Callable[[], Iterator[Record]]], split: str
 ) -> Callable[[], Iterator[Record]]:

@@ -17,9 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from telerank.corpus.collection import IR_DATASETS, Collection
+from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, MissingExtra
 from telerank.types import Doc, Qrel, Query, Ranking
+
+IR_DATASETS = "ir_datasets"
+"""The name of the format of a collection that stands in no folder but is named by an id."""
 
 
 def open_id(name: str, package: ModuleType | None = None) -> Collection:

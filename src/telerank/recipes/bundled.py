@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, open_collection
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
 
 PIAF = Path(__file__).parent.parent / "data" / "piaf" / "piaf-v1.1.json.gz"
 
