@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: default demo test lint types clean
+.PHONY: default demo test lint types docs clean
 default: test lint types
 
 $(BIN)/python:
@@ -29,6 +29,9 @@ lint: $(VENV)/.test
 
 types: $(VENV)/.test
 	$(BIN)/mypy
+
+docs: $(VENV)/.test  # writes what the documents' code prints now into the documents
+	$(BIN)/python tests/documents.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

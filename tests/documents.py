@@ -1,0 +1,234 @@
+"""The documents' code, run as a reader runs it; ``python tests/documents.py`` renews the output that they show.
+
+A ``console`` block holds commands after ``$`` and what they print on a terminal of 80 columns; a ``python``
+block may be followed by a ``text`` block, which is what it prints. All blocks of a document run in one folder, in
+their order. ``console scifact dila`` is a block that needs these collections, which stand in its folder: such blocks
+have a folder to themselves. ``console demo`` takes a minute: only renewing runs it. A line ``…`` stands for any
+lines, and what :data:`MASKS` finds may differ.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from rich.console import Console
+
+from telerank.cli import console
+from telerank.cli.main import main as telerank
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DEMO = "demo"
+ELISION = "…"
+WIDTH = 80
+MASKS = (
+    (re.compile(r"\d+(\.\d)? s\b"), "# s"),  # how long it took
+    (re.compile(r"[\d,]+ a second"), "# a second"),
+)
+_FENCE = re.compile(r"```(\w*) *(.*)")
+_OF_A_SHELL = set("|<>;&\n")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines ``start`` to ``end`` (not included) of a document, between its fences."""
+
+    language: str
+    needs: tuple[str, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command or a program, and the lines of the document that show what it prints."""
+
+    code: str
+    is_python: bool
+    line: int
+    shown: slice
+
+
+def blocks(lines: Sequence[str]) -> Iterator[Block]:
+    opened: tuple[str, tuple[str, ...], int] | None = None
+    for number, line in enumerate(lines):
+        if opened is None and (fence := _FENCE.fullmatch(line)):
+            opened = (fence[1], tuple(fence[2].split()), number + 1)
+        elif opened is not None and line == "```":
+            yield Block(*opened, number)
+            opened = None
+
+
+def steps(lines: Sequence[str], needing: bool | str) -> list[Step]:
+    """The code of the blocks that need collections, or of those that need nothing, or of the demo's."""
+    found: list[Step] = []
+    all_blocks = list(blocks(lines))
+    for block, after in zip(all_blocks, [*all_blocks[1:], None], strict=True):
+        kind = DEMO if DEMO in block.needs else bool(block.needs)
+        if kind != needing:
+            continue
+        if block.language == "console":
+            found += _commands(lines, block)
+        elif block.language == "python":
+            code = "\n" * block.start + "\n".join(lines[block.start : block.end])
+            follows = (
+                after and after.language == "text" and not "".join(lines[block.end + 1 : after.start - 1])
+            )
+            shown = slice(after.start, after.end) if after and follows else slice(block.end, block.end)
+            found.append(Step(code, is_python=True, line=block.start, shown=shown))
+    return found
+
+
+def _commands(lines: Sequence[str], block: Block) -> Iterator[Step]:
+    number = block.start
+    while number < block.end:
+        first = number
+        if not lines[first].startswith("$ "):
+            raise ValueError(f"line {first + 1}: expected a command after $, got {lines[first]!r}")
+        code = [lines[first][2:]]
+        last = re.search(r"<<'(\w+)'", code[0])
+        while code[-1].endswith("\\") or (last and code[-1] != last[1]):
+            number += 1
+            code.append(lines[number])
+        number += 1
+        shown = number
+        while number < block.end and not lines[number].startswith("$ "):
+            number += 1
+        yield Step(
+            "\n".join(code).replace("\\\n", ""), is_python=False, line=first, shown=slice(shown, number)
+        )
+
+
+@dataclass(frozen=True)
+class Session:
+    """A folder in which the code of a document runs."""
+
+    folder: Path
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+
+    def run(self, step: Step) -> list[str]:
+        """What the step prints, without the blanks at the ends of lines."""
+        with contextlib.chdir(self.folder):
+            printed = self._python(step.code) if step.is_python else _command(step.code)
+        return [line.rstrip() for line in printed.rstrip().splitlines()]
+
+    def _python(self, code: str) -> str:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "<document>", "exec"), self.names)  # noqa: S102 — our own documents
+        return printed.getvalue()
+
+
+def _command(code: str) -> str:
+    words = list(shlex.shlex(code, posix=True, punctuation_chars=True)) if "<<" not in code else ["<<"]
+    if words[0] == "telerank" and not any(set(word) <= _OF_A_SHELL for word in words):
+        return _in_process(shlex.split(code))
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path, "COLUMNS": str(WIDTH)}
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(["bash", "-c", code], **both, env=environment, check=False, encoding="utf-8")
+    return _expected(code, done.stdout, done.returncode)
+
+
+def _in_process(words: list[str]) -> str:
+    """What the command prints on a terminal: starting Python anew would take most of the time."""
+    printed = io.StringIO()
+    out = Console(width=WIDTH, force_terminal=True, color_system=None, highlight=False)
+    err = Console(width=WIDTH, stderr=True, highlight=False)
+    status: Any = 0
+    with (
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        patch.multiple(console, out=out, err=err),
+        patch.object(sys, "argv", words),
+    ):
+        try:
+            telerank()
+        except SystemExit as stopped:
+            status = stopped.code or 0
+    return _expected(shlex.join(words), printed.getvalue(), status)
+
+
+def _expected(code: str, printed: str, status: int) -> str:
+    """What was printed; only bad input, told in telerank's one line, may fail."""
+    if status and not (status == 2 and printed.startswith("telerank: ")):
+        raise AssertionError(f"{code}\nexit status {status}\n{printed}")
+    return printed
+
+
+def is_shown(shown: Sequence[str], printed: Sequence[str]) -> bool:
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == ELISION else re.escape(_masked(line)) + r"\n" for line in shown
+    )
+    return re.fullmatch(pattern, "".join(f"{_masked(line)}\n" for line in printed)) is not None
+
+
+def _masked(line: str) -> str:
+    for pattern, instead in MASKS:
+        line = pattern.sub(instead, line)
+    return line
+
+
+def renewed(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
+    """What is printed now, with as many lines as before at the elisions' sides."""
+    if ELISION not in shown:
+        return list(printed)
+    bounds = [-1, *(number for number, line in enumerate(shown) if line == ELISION), len(shown)]
+    first, *between, last = [list(shown[a + 1 : b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    found = list(printed[: len(first)])
+    for part in between:
+        windows = [list(printed[i : i + len(part)]) for i in range(len(printed) - len(part) + 1)]
+        likest = max(
+            windows,
+            key=lambda window: difflib.SequenceMatcher(None, "\n".join(part), "\n".join(window)).ratio(),
+        )
+        found += [ELISION, *likest]
+    return [*found, ELISION, *printed[len(printed) - len(last) :]]
+
+
+def collections(lines: Sequence[str]) -> set[str]:
+    return {name for block in blocks(lines) for name in block.needs} - {DEMO}
+
+
+def link(names: set[str], data: Path, folder: Path) -> None:
+    for name in names:
+        (folder / name).symlink_to(data / name)
+
+
+def renew(path: Path, data: Path | None) -> None:
+    """Run all code of a document, and write what it prints in place of what the document shows."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    changes: list[tuple[slice, list[str]]] = []
+    for needing in (False, True, DEMO):
+        if needing is True and data is None:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            session = Session(Path(folder))
+            link(collections(lines) if data and needing else set(), data or ROOT, session.folder)
+            for step in steps(lines, needing):
+                printed, shown = session.run(step), lines[step.shown]
+                if not is_shown(shown, printed):
+                    changes.append((step.shown, renewed(shown, printed)))
+                    print(f"{path.relative_to(ROOT)}:{step.line + 1}: shows what it prints now")
+    for place, new in sorted(changes, key=lambda change: -change[0].start):
+        lines[place] = new
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    where = os.environ.get("TELERANK_DATA")
+    for one in map(Path.absolute, map(Path, sys.argv[1:] or DOCUMENTS)):
+        renew(one, Path(where).absolute() if where else None)
