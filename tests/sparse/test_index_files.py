@@ -15,13 +15,14 @@ from random import Random
 import pytest
 from small import build, docs
 
-from telerank.errors import IndexDamaged, IndexFault
+from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse import index as opening
 from telerank.sparse import manifest as manifests
 from telerank.sparse.index import Index
 from telerank.sparse.manifest import Manifest
 from telerank.sparse.segment import Segment
 from telerank.sparse.writer import IndexWriter, build_index
+from telerank.text import Analyzer
 from telerank.types import Doc
 
 TEXTS = ["a b c", "b " * 300, "", "c d e", "a"]
@@ -310,3 +311,26 @@ def test_sizes_that_do_not_agree_are_not_searched(copy, monkeypatch):
             Segment(folder, "deleted.2.npy")
         (folder / name).write_bytes(good)
     Segment(folder, "deleted.2.npy")
+
+
+def test_an_index_whose_analyzer_now_makes_other_terms_is_refused(copy, monkeypatch):
+    """Another release of PyStemmer has the same name and is not the same."""
+    monkeypatch.setattr(Analyzer, "fingerprint", lambda _: "0123456789abcdef")
+    for opened in (Index, IndexWriter):
+        with pytest.raises(
+            AnalyzerError, match=r"was built where whitespace made other terms \(.*PyStemmer \d"
+        ):
+            opened(copy)
+    assert len(build_index(docs(["new"]), copy, analyzer="none", overwrite=True, workers=1)) == 1
+
+
+def test_a_writer_that_overwrites_has_nothing_to_change_before_it_has_added(copy):
+    with IndexWriter(copy, overwrite=True, workers=1) as writer:
+        for change in (lambda: writer.delete(["d0"]), writer.merge):
+            with pytest.raises(IndexFault, match="there are no documents yet"):
+                change()
+        writer.add([Doc("d0", "a"), Doc("d1", "a")])
+        writer.delete(["d0"])
+        writer.merge()
+    assert [doc.docno for doc in Index(copy).docs] == ["d1"]
+    assert Index(copy).analyzer == Analyzer.parse("none")

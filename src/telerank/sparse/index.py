@@ -50,12 +50,15 @@ class Index:
         where there is no index.
     IndexDamaged
         naming the file that is missing or is not what was written.
+    AnalyzerError
+        where the index's analyzer makes other terms here than where the index was built.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
         self.manifest, self.segments = _opened(self.folder)
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
+        self._require_same_terms()
         self.docs = IndexDocs(self.segments)
         self._terms: dict[str, Term] = {}
         self._impacts: OrderedDict[Similarity, tuple[Impacts, ...]] = OrderedDict()
@@ -96,6 +99,14 @@ class Index:
         """
         if analyzer != self.analyzer:
             raise AnalyzerError(f"{self.folder}: was built with the analyzer {self.analyzer}, not {analyzer}")
+
+    def _require_same_terms(self) -> None:
+        """Refuse an index whose analyzer, by the same name, now makes other terms."""
+        if self.manifest.fingerprint != self.analyzer.fingerprint():
+            there = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
+            raise AnalyzerError(
+                f"{self.folder}: was built where {self.analyzer} made other terms ({there}); build it again"
+            )
 
     def verify(self, progress: Progress = silent) -> None:
         """Read every file and compare its checksum; raises IndexDamaged, naming the file."""

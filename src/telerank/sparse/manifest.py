@@ -10,7 +10,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,16 @@ class SegmentEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """An index at one moment; ``generation`` grows with every commit."""
+    """An index at one moment; ``generation`` grows with every commit.
+
+    ``fingerprint`` is the analyzer's: by the same name another release of a stemmer may make other terms.
+    """
 
     analyzer: str
+    fingerprint: str
     segments: tuple[SegmentEntry, ...] = ()
     generation: int = 0
-    built_with: Mapping[str, str] | None = None
+    built_with: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     @classmethod

@@ -15,6 +15,7 @@ from errno import ENOSPC
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from types import TracebackType
 from typing import Self
 
@@ -34,6 +35,7 @@ from telerank.types import Doc, Progress, silent
 _LOCK = "write.lock"
 _SEGMENTS = "segments"
 _NO_SPACE = 1 << 20  # bytes
+_NONE = Manifest("", "")
 _BESIDE = f"{manifests.NAME}.new"
 
 
@@ -95,13 +97,12 @@ class IndexWriter:
     ) -> None:
         self.folder = Path(folder)
         self._workers = workers
-        self._overwrite = overwrite
         self._lock = filelock.FileLock(self.folder / _LOCK, timeout=0, thread_local=False)
         try:
             self._refuse_others(analyzer)
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-            self.manifest = self._opened(analyzer)
+            self.manifest = self._opened(analyzer, overwrite)
             (self.folder / _SEGMENTS).mkdir(exist_ok=True)
             self._sweep()
         except BaseException as error:
@@ -124,13 +125,12 @@ class IndexWriter:
         with self._change():
             new = self._new_segment()
             counts = build_segment(new, docs, analyzer, workers=self._workers, progress=progress)
-            there = [] if self._overwrite else self._doubles(new)
+            there = self._doubles(new)
             if there and not update:
                 raise DocumentError(
                     f"document {there[0]!r} is in the index already ({len(there)} of the new ones are)"
                 )
-            old = () if self._overwrite else self._marked(there)
-            self._commit((*old, _entry(new, counts)))
+            self._commit((*self._marked(there), _entry(new, counts)))
         return counts.documents
 
     def delete(self, docnos: Iterable[str]) -> int:
@@ -142,6 +142,7 @@ class IndexWriter:
             where a docno is not in the index; then none is marked.
         """
         wanted = list(dict.fromkeys(docnos))
+        self._require_documents()
         with self._change():
             docs = Index(self.folder).docs
             missing = [docno for docno in wanted if docno not in docs]
@@ -160,6 +161,7 @@ class IndexWriter:
         DocumentError
             where every document is deleted.
         """
+        self._require_documents()
         with self._change():
             index = Index(self.folder)
             if len(index.segments) == 1 and not index.manifest.segments[0].deletions:
@@ -195,22 +197,20 @@ class IndexWriter:
                 f"{self.folder}: holds other things ({others[0]}); an index needs a folder of its own"
             )
 
-    def _opened(self, analyzer: Analyzer | None) -> Manifest:
-        fresh = Manifest(str(analyzer), built_with=_versions())
-        if not (self.folder / manifests.NAME).is_file():
-            return fresh
-        replacing = analyzer is not None and self._overwrite
+    def _opened(self, analyzer: Analyzer | None, overwrite: bool) -> Manifest:
+        """What changes begin from: the index, or one without documents."""
+        if not overwrite and (self.folder / manifests.NAME).is_file():
+            index = Index(self.folder)
+            index.require(analyzer or index.analyzer)
+            return index.manifest
         try:
-            manifest = Manifest.read(self.folder)
-        except IndexFault:
-            if replacing:  # what cannot be read can be overwritten
-                return fresh
-            raise
-        if replacing:
-            return replace(manifest, analyzer=fresh.analyzer, built_with=fresh.built_with)
-        if analyzer is not None:
-            Index(self.folder).require(analyzer)
-        return manifest
+            there = self._on_disk()
+        except IndexFault:  # what cannot be read can be overwritten
+            if analyzer is None:
+                raise
+            there = _NONE
+        chain = analyzer or Analyzer.parse(there.analyzer)
+        return Manifest(str(chain), chain.fingerprint(), (), there.generation, _versions())
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -227,6 +227,10 @@ class IndexWriter:
                 raise IndexFault(f"{self.folder}: the change failed: {why}") from error
             raise
 
+    def _require_documents(self) -> None:
+        if not self.manifest.segments:
+            raise IndexFault(f"{self.folder}: there are no documents yet")
+
     def _new_segment(self) -> Path:
         """A folder for a segment's files."""
         new = self.folder / _SEGMENTS / uuid.uuid4().hex[:12]
@@ -237,7 +241,7 @@ class IndexWriter:
         manifests.sync_folder(self.folder / _SEGMENTS)
         manifest = self.manifest.next(segments)
         manifest.write(self.folder)
-        self.manifest, self._overwrite = manifest, False
+        self.manifest = manifest
         self._sweep()
 
     def _recover(self) -> None:
@@ -245,7 +249,7 @@ class IndexWriter:
         with suppress(IndexFault, OSError):
             there = self._on_disk()
             if there.generation > self.manifest.generation:
-                self.manifest, self._overwrite = there, False
+                self.manifest = there
             self._sweep()
 
     def _sweep(self) -> None:
@@ -265,7 +269,7 @@ class IndexWriter:
                     _remove(stale)
 
     def _on_disk(self) -> Manifest:
-        return Manifest.read(self.folder) if (self.folder / manifests.NAME).is_file() else Manifest("")
+        return Manifest.read(self.folder) if (self.folder / manifests.NAME).is_file() else _NONE
 
     def _doubles(self, new: Path) -> list[str]:
         """Docnos of the new segment that the index holds already."""
@@ -317,4 +321,7 @@ def _remove(path: Path) -> None:
 
 @cache
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("telerank", "numpy", "numba", "PyStemmer")}
+    return {
+        "python": python_version(),
+        **{name: version(name) for name in ("telerank", "numpy", "numba", "PyStemmer")},
+    }
