@@ -106,7 +106,7 @@ def test_measures_by_depth_are_shown_and_drawn(folder):
     result = run(
         "qrels.txt", "bm25.run", "dfi.run.gz", "-m", "R", "--depths", "1,2,…,4", "--plot", "depth.svg"
     )
-    assert ["bm25", "R", "0.1667", "0.5000", "0.5000", "0.5000"] in rows(result.stdout)
+    assert ["bm25", "R", "0.167", "0.500", "0.500", "0.500"] in rows(result.stdout)
     assert (folder / "depth.svg").read_text().startswith("<?xml")
     found = json.loads(run("qrels.txt", "bm25.run", "--depths", "1,2", "--json").stdout)
     assert found["depths"] == [1, 2]

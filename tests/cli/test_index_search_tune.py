@@ -81,7 +81,7 @@ def test_a_run_is_written_with_its_settings_beside_it(folder):
 
 
 def test_queries_without_results_are_named(folder):
-    assert "1 queries found nothing: q3" in ok("search", "idx", "set", "-o", "a.run").stderr
+    assert "1 of 3 queries found nothing: q3" in ok("search", "idx", "set", "-o", "a.run").stderr
 
 
 def test_a_run_can_go_to_standard_output(folder):
@@ -143,7 +143,7 @@ def test_documents_can_be_added_replaced_deleted_and_merged(folder):
     )
     assert "added 2 documents" in ok("index", "add", "more.jsonl", "idx", "--update").stderr
     assert telerank.open("idx").docs["d4"].text == "Colds pass in a week"
-    assert "deleted 1 documents" in ok("index", "delete", "idx", "d2").stderr
+    assert "deleted 1 document from idx" in ok("index", "delete", "idx", "d2").stderr
     ok("index", "merge", "idx")
     facts = json.loads(ok("index", "info", "idx", "--json").stdout)
     assert (facts["documents"], len(facts["segments"]), facts["deleted, not yet merged"]) == (4, 1, 0)

@@ -170,7 +170,7 @@ def test_depths_and_queries_have_tables():
     table = depth_table({"bm25": {"R": [0.5, 0.75]}}, [1, 10])
     assert (table.columns, [cell.text for cell in table.rows[0]]) == (
         ("system", "measure", "@1", "@10"),
-        ["bm25", "R", "0.5000", "0.7500"],
+        ["bm25", "R", "0.500", "0.750"],
     )
     rows = [[cell.text for cell in row] for row in query_table(SYSTEMS).rows]
     assert rows[2:4] == [["q1", "base", "0.0000", "0.5000"], ["q1", "new", "0.1000", "0.5000"]]

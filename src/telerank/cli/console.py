@@ -35,6 +35,10 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 @contextmanager
 def progress(of: int | None = None) -> Iterator[Progress]:
     """Bars on standard error for whatever takes longer than two seconds; one bar for each name.

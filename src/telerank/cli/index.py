@@ -13,6 +13,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from telerank.cli import console
+from telerank.cli.console import counted
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, IndexArgument
 
 _BUILD = "build"
@@ -78,7 +79,7 @@ def build(
         )
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {len(built) / seconds:,.0f} a second"
-    console.err.print(f"indexed {len(built):,} documents of {opened.name} into {index} ({rate})")
+    console.err.print(f"indexed {counted(len(built), 'document')} of {opened.name} into {index} ({rate})")
 
 
 @app.command()
@@ -101,7 +102,7 @@ def add(
     opened = open_collection(collection, format=format, encoding=encoding)
     with IndexWriter(index, workers=workers) as writer, console.progress(of=opened.size) as progress:
         added = writer.add(opened.docs(), update=update, progress=progress)
-    console.err.print(f"added {added:,} documents of {opened.name} to {index}")
+    console.err.print(f"added {counted(added, 'document')} of {opened.name} to {index}")
 
 
 @app.command()
@@ -120,7 +121,7 @@ def delete(
     wanted = [docno for given in docnos for docno in (sys.stdin.read().split() if given == "-" else [given])]
     with IndexWriter(index) as writer:
         deleted = writer.delete(wanted)
-    console.err.print(f"deleted {deleted:,} documents from {index}")
+    console.err.print(f"deleted {counted(deleted, 'document')} from {index}")
 
 
 @app.command()

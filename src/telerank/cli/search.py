@@ -136,7 +136,9 @@ def _write(
         )
     if empty:
         more = " …" if len(empty) > 5 else ""
-        console.err.print(f"{len(empty)} queries found nothing: {escape(', '.join(empty[:5]))}{more}")
+        console.err.print(
+            f"{len(empty)} of {len(queries)} queries found nothing: {escape(', '.join(empty[:5]))}{more}"
+        )
 
 
 def _answer(opened: Index, stage: Stage, text: str, *, explain: bool, as_json: bool) -> None:

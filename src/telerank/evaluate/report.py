@@ -80,9 +80,12 @@ def changes_table(comparison: Comparison, baseline: str, *, queries: int = 10) -
 def depth_table(
     curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], *, caption: str = ""
 ) -> Table:
-    """``curves[system][measure]``, one mean a depth: a row for each system and measure."""
+    """``curves[system][measure]``, one mean a depth: a row for each system and measure.
+
+    Three digits: eight depths fit into 80 columns.
+    """
     rows = [
-        [system, name, *(f"{value:.4f}" for value in values)]
+        [system, name, *(f"{value:.3f}" for value in values)]
         for system, measured in curves.items()
         for name, values in measured.items()
     ]
