@@ -8,7 +8,7 @@ from sparse_task import SYSTEMS, few, plan, task
 
 import telerank
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, MeasureError
 from telerank.evaluate.measures import measure
 from telerank.evaluate.tune import Folds
 from telerank.recipes.sparse import DEFAULT, FAMILIES, GIVEN, TUNED, Parts, System, Task, run_plan
@@ -166,3 +166,13 @@ def test_qrels_of_a_question_that_is_not_there_are_an_error():
 def test_a_collection_without_qrels_is_an_error():
     with pytest.raises(CollectionError, match="three: the qrels judge nothing"):
         Task.of(collection([]))
+
+
+def test_measures_may_be_written_in_any_form():
+    written = plan(held_out=Folds(2), measures="MRR@10, R@1", objective="MAP@5")
+    assert (written.measures, written.objective) == (("RR@10", "R@1"), "AP@5")
+
+
+def test_settings_are_chosen_by_one_measure():
+    with pytest.raises(MeasureError, match="chosen by one measure, got AP@5 R@1"):
+        plan(held_out=Folds(2), objective="AP@5 R@1")

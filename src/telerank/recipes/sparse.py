@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Docs
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, MeasureError
 from telerank.evaluate.compare import Comparison, compare
 from telerank.evaluate.measures import Evaluation, measure, parse_measures
 from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
@@ -119,6 +119,11 @@ class Plan:
     ``objective`` is what settings are chosen by. ``depth`` is retrieved for measures without a cutoff,
     and no more than the deepest cutoff where all have one. ``given`` are settings measured besides, as
     they stand. ``settings`` gives the grid of a family.
+
+    Raises
+    ------
+    MeasureError
+        where a name is not a measure's, or the objective is more than one.
     """
 
     analyzers: Mapping[str, str]
@@ -128,6 +133,13 @@ class Plan:
     depth: int = 1000
     given: tuple[Similarity, ...] = ()
     settings: Callable[[Similarity], Sequence[Similarity]] = grid
+
+    def __post_init__(self) -> None:
+        objectives = parse_measures(self.objective)
+        if len(objectives) > 1:
+            raise MeasureError(f"settings are chosen by one measure, got {self.objective}")
+        object.__setattr__(self, "objective", objectives[0])  # as ir_measures writes it
+        object.__setattr__(self, "measures", parse_measures(self.measures))
 
 
 @dataclass(frozen=True)
@@ -210,11 +222,11 @@ def run_plan(
                 task.docs(), place / name, analyzer=analyzer, overwrite=True, progress=progress
             )
             for family, default in FAMILIES.items():
-                evaluations[System(family, DEFAULT, name)] = bench.measured(index, default)
-                result = bench.tuned(index, default)
-                evaluations[System(family, TUNED, name)] = bench.answered_by_choices(index, result)
-                values = [evaluations[System(family, how, name)].mean for how in (TUNED, DEFAULT)]
-                tunings.append(bench.tuning(family, name, result, values))
+                at_default, result = bench.measured(index, default), bench.tuned(index, default)
+                at_choices = bench.answered_by_choices(index, result)
+                evaluations[System(family, DEFAULT, name)] = at_default
+                evaluations[System(family, TUNED, name)] = at_choices
+                tunings.append(bench.tuning(System(family, TUNED, name), result, at_choices, at_default))
             for setting in plan.given:
                 evaluations[System(repr(setting), GIVEN, name)] = bench.measured(index, setting)
     return Outcome(plan, evaluations, tuple(tunings), len(choosing.queries), len(measuring.queries))
@@ -225,8 +237,7 @@ class _Bench:
 
     def __init__(self, plan: Plan, choosing: Task, measuring: Task, progress: Progress) -> None:
         self._plan, self._choosing, self._measuring, self._progress = plan, choosing, measuring, progress
-        self._objective = parse_measures(plan.objective)
-        self._measures = tuple(dict.fromkeys((*parse_measures(plan.measures), *self._objective)))
+        self._measures = tuple(dict.fromkeys((*plan.measures, plan.objective)))
         self._tried = 0
         self._to_try = len(plan.analyzers) * sum(len(plan.settings(one)) for one in FAMILIES.values())
 
@@ -246,7 +257,7 @@ class _Bench:
         return self._measure(answered)
 
     def tuned(self, index: Index, default: Similarity) -> TuneResult[Similarity]:
-        depth = _depth(self._objective, self._plan.depth)
+        depth = _depth([self._plan.objective], self._plan.depth)
 
         def run(setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
             self._progress("tuning", self._tried, self._to_try)
@@ -255,18 +266,25 @@ class _Bench:
 
         held_out = self._plan.held_out
         folds = held_out if isinstance(held_out, Folds) else Folds(2)  # of the dev part, and not looked at
-        objective = Objective(self._choosing.queries, self._choosing.qrels, self._objective[0])
+        objective = Objective(self._choosing.queries, self._choosing.qrels, self._plan.objective)
         result = tune(self._plan.settings(default), run, objective, held_out=folds)
         self._progress("tuning", self._tried, self._to_try)
         return result
 
     def tuning(
-        self, family: str, analyzer: str, result: TuneResult[Similarity], means: Sequence[Mapping[str, float]]
+        self, system: System, result: TuneResult[Similarity], held_out: Evaluation, default: Evaluation
     ) -> Tuning:
-        choices = result.choices if isinstance(self._plan.held_out, Folds) else (result.best,)
-        held_out, default = (mean[self._objective[0]] for mean in means)
-        tried = len(result.settings)
-        return Tuning(family, analyzer, tried, result.best, choices, result.best_dev, held_out, default)
+        name = self._plan.objective
+        return Tuning(
+            system.model,
+            system.analyzer,
+            tried=len(result.settings),
+            best=result.best,
+            choices=result.choices if isinstance(self._plan.held_out, Folds) else (result.best,),
+            dev=result.best_dev,
+            held_out=held_out.mean[name],
+            default=default.mean[name],
+        )
 
     def _run(self, index: Index, setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
         return index.retriever(setting).limit(_depth(self._measures, self._plan.depth)).run(queries)
