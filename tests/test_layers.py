@@ -16,13 +16,14 @@ SOURCE = Path(telerank.__file__).parent
 ALLOWED = {
     "types": set(),
     "errors": set(),
+    "compiled": set(),
     "stage": {"types"},
     "testing": {"types", "stage"},
     "trec": {"types", "errors"},
     "text": {"errors"},
     "evaluate": {"types", "errors"},
-    "corpus": {"types", "errors", "trec", "text", "stage"},
-    "sparse": {"types", "errors", "stage", "text", "corpus"},
+    "corpus": {"types", "errors", "compiled", "trec", "text", "stage"},
+    "sparse": {"types", "errors", "compiled", "stage", "text", "corpus"},
     "inspect": {"types", "errors", "evaluate", "corpus"},
     "recipes": {"types", "errors", "stage", "text", "trec", "corpus", "sparse", "evaluate", "inspect"},
 }

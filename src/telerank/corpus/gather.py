@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from telerank.compiled import compiled
 
-@numba.njit(cache=True, nogil=True)
+
+@compiled
 def gather(
     blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.signedinteger], rows: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint8]:

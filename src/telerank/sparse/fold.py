@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from telerank.compiled import compiled
 from telerank.sparse.arrays import created
 from telerank.sparse.runs import Run
 from telerank.sparse.segment import ESCAPE
@@ -68,7 +68,7 @@ def _write_postings(
     tfs.flush()
 
 
-@nb.njit(cache=True)
+@compiled
 def _count(ids: Any, counts: Any, tfs: Any, df: Any, occurrences: Any) -> None:
     start = 0
     for i in range(len(ids)):
@@ -78,7 +78,7 @@ def _count(ids: Any, counts: Any, tfs: Any, df: Any, occurrences: Any) -> None:
         start += counts[i]
 
 
-@nb.njit(cache=True)
+@compiled
 def _append(ids: Any, counts: Any, rows: Any, tfs: Any, into: Any) -> Any:
     """Put a run's postings behind those of earlier runs; the places and values of large frequencies."""
     places, all_rows, all_tfs = into

@@ -15,10 +15,12 @@ is the place of each docno among all, which orders documents whose scores float3
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from telerank.compiled import compiled
 
 STEP = 2.0**-20
 BLOCK_BITS = 7
@@ -33,7 +35,7 @@ _ROW = np.uint64(2**32 - 1)
 Array = Any  # numba takes arrays of any of its types
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def pruned_all(batch: Array, postings: Array, tables: Array, ranks: Array, best: Array, work: Array) -> Array:
     """Put the keys of the best documents of each query into its row of ``best`` (Q, k); how many there are.
 
@@ -52,7 +54,7 @@ def pruned_all(batch: Array, postings: Array, tables: Array, ranks: Array, best:
     return counts
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more time
     query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array
 ) -> Any:
@@ -103,7 +105,7 @@ def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more
     return count
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
     """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
     terms, weights = query
@@ -125,7 +127,7 @@ def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
     return keys[:count]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def block_table(offset: int, rows: Array, values: Array, pointers: Array, largest: Array) -> None:
     """Fill one term's row of the tables: where each block's postings begin, and the largest value there."""
     block = -1
@@ -139,7 +141,7 @@ def block_table(offset: int, rows: Array, values: Array, pointers: Array, larges
         pointers[block] = offset + len(rows)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
     """What a document of each block can reach at most; for terms without tables also where they stand."""
     offsets, rows, values = postings
@@ -164,7 +166,7 @@ def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound:
                 most = value
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _floor_of_best(bound: Array, threshold: int, wanted: int) -> Any:
     """A bound that about ``wanted`` blocks reach, at least the threshold."""
     highest = threshold
@@ -184,7 +186,7 @@ def _floor_of_best(bound: Array, threshold: int, wanted: int) -> Any:
     return threshold + (bucket << shift)
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@partial(compiled, inline="always")
 def _collect(
     block: int,
     ranks: Array,
@@ -217,7 +219,7 @@ def _collect(
     return count, threshold
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _forget(terms: Array, postings: Array, tables: Array, first: Array) -> None:
     """Undo what :func:`_bounds` wrote into ``first``."""
     offsets, rows, _ = postings
@@ -227,20 +229,20 @@ def _forget(terms: Array, postings: Array, tables: Array, first: Array) -> None:
                 first[t, rows[i] >> BLOCK_BITS] = -1
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _key(steps: int, row: int) -> Any:
     """The key of a sum: what float32 cannot tell apart has the same upper half."""
     return (np.uint64(np.int64(np.float32(steps))) << _HALF) | np.uint64(row)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _at_least(steps: int) -> Any:
     """The smallest sum from 1 that float32 may round up to the score of ``steps``: half a unit below it."""
     score = np.int64(np.float32(steps))
     return max(score - (score >> 24) - 1, np.int64(1))
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
     """Move the ``k`` best keys to the front; the smallest sum that can still be among the best.
 
@@ -267,7 +269,7 @@ def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
     return _at_least(last)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _select(keys: Array, count: int, k: int) -> Any:
     """Move the ``k`` largest of the first ``count`` keys to the front (Hoare); the smallest of them."""
     low, high, wanted = 0, count - 1, k - 1

@@ -8,10 +8,10 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from telerank.compiled import compiled
 from telerank.sparse.surfaces import surfaces
 from telerank.text import Analyzer
 
@@ -90,7 +90,7 @@ def _array(values: array[int], kind: type[np.generic]) -> npt.NDArray[Any]:
     return np.frombuffer(values, kind) if values else np.empty(0, kind)
 
 
-@nb.njit(cache=True)
+@compiled
 def _invert(
     which: Any, text_ends: Any, analysed: Any, first_row: int, size: int
 ) -> tuple[Any, Any, Any, Any]:

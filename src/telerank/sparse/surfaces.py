@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from telerank.compiled import compiled
 from telerank.text.tokenizers import BELONGS, JOINS
 
 _GAP = b"\n"  # between texts; a separator to every tokenizer
@@ -36,7 +36,7 @@ def surfaces(
     return [joined[start:end] for start, end in places], which, piece_ends
 
 
-@nb.njit(cache=True)
+@compiled
 def _cut(data: Any, text_ends: Any, classes: Any) -> tuple[Any, Any, Any, Any]:
     """Where pieces start and end, their hashes (FNV-1a), and how many there are up to each text's end."""
     most = (len(data) + 1) >> 1
@@ -63,7 +63,7 @@ def _cut(data: Any, text_ends: Any, classes: Any) -> tuple[Any, Any, Any, Any]:
     return starts[:count], ends[:count], hashes[:count], piece_ends
 
 
-@nb.njit(cache=True)
+@compiled
 def _distinct(data: Any, starts: Any, ends: Any, hashes: Any) -> tuple[Any, Any]:
     """Number equal pieces alike, in the order of their first coming (open addressing); the first of each."""
     slots = np.full(1 << 14, -1, np.int32)  # grows with the distinct: a small table stays in the cache
@@ -86,7 +86,7 @@ def _distinct(data: Any, starts: Any, ends: Any, hashes: Any) -> tuple[Any, Any]
     return which, firsts[:count]
 
 
-@nb.njit(cache=True)
+@compiled
 def _larger(known: Any, size: int) -> Any:
     slots, mask = np.full(size, -1, np.int32), np.uint64(size - 1)
     for number in range(len(known)):
@@ -97,7 +97,7 @@ def _larger(known: Any, size: int) -> Any:
     return slots
 
 
-@nb.njit(cache=True)
+@compiled
 def _equal(data: Any, starts: Any, ends: Any, one: int, other: int) -> Any:
     length = ends[one] - starts[one]
     if ends[other] - starts[other] != length:
