@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -76,7 +77,7 @@ def steps(lines: Sequence[str], needing: bool | str) -> list[Step]:
     """The code of the blocks that need collections, or of those that need nothing, or of the demo's."""
     found: list[Step] = []
     all_blocks = list(blocks(lines))
-    for block, after in zip(all_blocks, [*all_blocks[1:], None], strict=True):
+    for block, after in zip_longest(all_blocks, all_blocks[1:]):
         kind = DEMO if DEMO in block.needs else bool(block.needs)
         if kind != needing:
             continue
@@ -123,19 +124,20 @@ class Session:
         """What the step prints, without the blanks at the ends of lines."""
         with contextlib.chdir(self.folder):
             printed = self._python(step.code) if step.is_python else _command(step.code)
-        return [line.rstrip() for line in printed.rstrip().splitlines()]
+        where = f"{self.folder.resolve()}{os.sep}"
+        return [line.rstrip().replace(where, "…/") for line in printed.rstrip().splitlines()]
 
     def _python(self, code: str) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "<document>", "exec"), self.names)  # noqa: S102 — our own documents
+            exec(compile(code, "<document>", "exec"), self.names)
         return printed.getvalue()
 
 
 def _command(code: str) -> str:
     words = list(shlex.shlex(code, posix=True, punctuation_chars=True)) if "<<" not in code else ["<<"]
     if words[0] == "telerank" and not any(set(word) <= _OF_A_SHELL for word in words):
-        return _in_process(shlex.split(code))
+        return in_process(shlex.split(code))
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path, "COLUMNS": str(WIDTH)}
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -143,23 +145,26 @@ def _command(code: str) -> str:
     return _expected(code, done.stdout, done.returncode)
 
 
-def _in_process(words: list[str]) -> str:
+def in_process(words: list[str]) -> str:
     """What the command prints on a terminal: starting Python anew would take most of the time."""
-    printed = io.StringIO()
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     out = Console(width=WIDTH, force_terminal=True, color_system=None, highlight=False)
     err = Console(width=WIDTH, stderr=True, highlight=False)
     status: Any = 0
     with (
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
-        patch.multiple(console, out=out, err=err),
+        patch.multiple(
+            console, out=out, err=err, _PATIENCE=float("inf")
+        ),  # no bars, however slow the machine
         patch.object(sys, "argv", words),
     ):
         try:
             telerank()
         except SystemExit as stopped:
             status = stopped.code or 0
-    return _expected(shlex.join(words), printed.getvalue(), status)
+    printed.seek(0)
+    return _expected(shlex.join(words), printed.read(), status)
 
 
 def _expected(code: str, printed: str, status: int) -> str:
@@ -187,7 +192,7 @@ def renewed(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
     if ELISION not in shown:
         return list(printed)
     bounds = [-1, *(number for number, line in enumerate(shown) if line == ELISION), len(shown)]
-    first, *between, last = [list(shown[a + 1 : b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    first, *between, last = [list(shown[a + 1 : b]) for a, b in pairwise(bounds)]
     found = list(printed[: len(first)])
     for part in between:
         windows = [list(printed[i : i + len(part)]) for i in range(len(printed) - len(part) + 1)]
@@ -199,7 +204,7 @@ def renewed(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
     return [*found, ELISION, *printed[len(printed) - len(last) :]]
 
 
-def collections(lines: Sequence[str]) -> set[str]:
+def needed(lines: Sequence[str]) -> set[str]:
     return {name for block in blocks(lines) for name in block.needs} - {DEMO}
 
 
@@ -217,7 +222,7 @@ def renew(path: Path, data: Path | None) -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             session = Session(Path(folder))
-            link(collections(lines) if data and needing else set(), data or ROOT, session.folder)
+            link(needed(lines) if data and needing else set(), data or ROOT, session.folder)
             for step in steps(lines, needing):
                 printed, shown = session.run(step), lines[step.shown]
                 if not is_shown(shown, printed):

@@ -55,7 +55,7 @@ def make_ranking_set(
     Split by question, nearly every paragraph of the test questions has been trained on with another
     question: the last column counts them. Split by paragraph, none has, and negatives stay in their part.
 
-    Example: `telerank data make-ranking-set french piaf fquad --analyzer french --split-by paragraph`
+    Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus import ranking_set
     from telerank.corpus.formats import open_collection

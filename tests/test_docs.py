@@ -1,0 +1,160 @@
+"""What the documents and helps say is so: their code runs and prints what they show, and nothing is left out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import telerank
+from documents import DEMO, DOCUMENTS, ROOT, Session, blocks, in_process, is_shown, link, needed, steps
+from telerank.cli.main import app
+from telerank.corpus.formats import open_collection
+from telerank.trec import write_qrels
+
+ALL = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+NOT_RUN = re.compile(r"pip install telerank|make \w+|telerank demo|python benchmarks/\w+\.py( .*)?")
+"""What ``sh`` blocks hold: it installs, or takes minutes and has tests of its own."""
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HOSTS = "|".join(
+    ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.", "maven" + ".org", "ana" + "conda.org")
+)
+PLACES = "|".join(("wo" + "rk", "ro" + "ot", "ho" + "me", "t" + "mp"))
+OF_ONE_MACHINE = re.compile(rf"(?<![\w.}}/~-])/(?:{PLACES})/\w|(?:{HOSTS})")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def commands(command=None, path=("telerank",)):
+    """Every command and group, with its path."""
+    command = command or get_command(app)
+    yield path, command
+    for part, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, (*path, part))
+
+
+def examples(command) -> list[str]:
+    return re.findall(r"`(telerank [^`]+)`", command.help or "")
+
+
+COMMANDS = {" ".join(path): command for path, command in commands()}
+
+
+def check(path: Path, needing: bool, session: Session) -> None:
+    for step in steps(lines(path), needing):
+        printed, shown = session.run(step), lines(path)[step.shown]
+        said = f"{name(path)}:{step.line + 1} prints otherwise (make docs renews it):\n" + "\n".join(printed)
+        assert is_shown(shown, printed), said
+
+
+@pytest.mark.parametrize("path", [one for one in DOCUMENTS if steps(lines(one), needing=False)], ids=name)
+def test_the_code_of_a_document_prints_what_is_shown(path, tmp_path):
+    check(path, False, Session(tmp_path))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("path", [one for one in DOCUMENTS if needed(lines(one))], ids=name)
+def test_the_code_of_a_document_on_real_collections_prints_what_is_shown(path, tmp_path, data):
+    link(needed(lines(path)), data, tmp_path)
+    check(path, True, Session(tmp_path))
+
+
+def test_everything_that_looks_like_code_is_run_but_what_installs():
+    for path in DOCUMENTS:
+        for block in blocks(lines(path)):
+            assert block.language in ("console", "python", "text", "sh"), f"{name(path)}:{block.start}"
+            if block.language == "sh":
+                code = lines(path)[block.start : block.end]
+                assert all(NOT_RUN.fullmatch(line) for line in code), f"{name(path)}:{block.start}"
+
+
+def test_the_demo_is_shown_in_one_place():
+    shown = [path for path in DOCUMENTS if any(DEMO in block.needs for block in blocks(lines(path)))]
+    assert shown == [ROOT / "README.md"]
+
+
+@pytest.mark.parametrize("called", COMMANDS)
+def test_every_command_has_a_help_with_an_example_and_is_documented(called):
+    own = [one for one in examples(COMMANDS[called]) if one.startswith(called)]
+    assert own, f"{called} --help has no example"
+    group, _, command = called.removeprefix("telerank").strip().partition(" ")
+    documented = re.search(rf"\btelerank {group}\b.*`{command}`", ALL) if command else None
+    assert called in ALL or documented, f"{called} stands in no document"
+
+
+@pytest.mark.parametrize("called", COMMANDS)
+def test_every_argument_and_option_is_explained(called):
+    silent = [one.name for one in COMMANDS[called].params if not (getattr(one, "help", None) or "").strip()]
+    assert set(silent) <= {"help"}
+
+
+@pytest.mark.data
+def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    link({one.name for one in data.iterdir() if one.is_dir()}, data, tmp_path)
+    Path("new.jsonl").write_text('{"docno": "new", "text": "news of aspirin"}\n')
+    write_qrels("qrels.txt", open_collection("scifact").split_qrels("test"))
+    asked = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))
+    written = [one for one in asked if " -o bm25.run" in one]
+    indexing = [one for one in asked if one.startswith(("telerank index scifact", "telerank index build"))]
+    first = [*indexing, *written]
+    for example in [*first, *(one for one in asked if one not in first)]:
+        words = shlex.split(example)
+        if words[1] == DEMO or "COLLECTION" in words:  # tests/cli/test_demo.py; a form, not an example
+            continue
+        if f"$ {example}\n" in ALL and example not in first:  # run there
+            continue
+        in_process(words)
+        if example in written:
+            for other in ("lmd", "dfi", "dfr"):
+                shutil.copy("bm25.run", f"{other}.run")
+    assert all(Path(made).exists() for made in ("depth.png", "table.tex", "vaswani-beir", "plots"))
+
+
+def test_every_public_name_is_documented():
+    assert [one for one in telerank.__all__ if f"telerank.{one}" not in ALL] == []
+
+
+@pytest.mark.parametrize("path", [*sorted(ROOT.glob("*.md")), *DOCUMENTS[1:]], ids=name)
+def test_every_link_leads_somewhere(path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if re.match(r"https?://", target):
+            continue
+        file, _, heading = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        assert there.exists(), f"{name(path)} links {target}"
+        if heading:
+            assert heading in headings(there), f"{name(path)} links {target}"
+
+
+def headings(path: Path) -> set[str]:
+    found = [line.lstrip("#").strip().lower() for line in lines(path) if line.startswith("#")]
+    return {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in found}
+
+
+def test_no_file_speaks_of_one_machine_or_of_a_registry():
+    asked = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a checkout: no list of files")
+    found = []
+    for file in filter(None, listed.stdout.split("\0")):
+        content = (ROOT / file).read_bytes() if (ROOT / file).exists() else b"\0"
+        if b"\0" not in content[:8192]:
+            text = content.decode(errors="replace").splitlines()
+            found += [
+                f"{file}:{i}: {line.strip()}" for i, line in enumerate(text, 1) if OF_ONE_MACHINE.search(line)
+            ]
+    assert found == []
