@@ -195,7 +195,7 @@ def test_a_disk_that_is_really_full_is_one_clear_error(dying, old, small_disk):
     folder = copied(old, small_disk / "index", "grow")
     before, faults = state(folder), 0
     used = shutil.disk_usage(small_disk).used
-    for more in range(0, 3_000_000, 64 << 10):
+    for more in range(0, 3_000_000, 128 << 10):
         size = f"remount,size={used + more}"
         subprocess.run(["mount", "-o", size, str(small_disk)], check=True)
         death = dying.change("grow", folder, accident="none")

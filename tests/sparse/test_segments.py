@@ -291,5 +291,5 @@ def test_any_series_of_changes_leaves_what_its_documents_say(tmp_path):
     class Here(Changes):
         folder = tmp_path
 
-    Here.TestCase.settings = settings(max_examples=12, stateful_step_count=8, deadline=None)
+    Here.TestCase.settings = settings(max_examples=8, stateful_step_count=8, deadline=None)
     Here.TestCase().runTest()

@@ -18,6 +18,7 @@ from telerank.errors import IndexDamaged, IndexFault
 from telerank.types import Progress, silent
 
 NAME = "manifest.json"
+BESIDE = f"{NAME}.new"
 FORMAT = 1
 _SMALL = 16 << 20
 _CHUNK = 1 << 20
@@ -84,7 +85,7 @@ class Manifest:
         """Commit: after this the index is what the manifest says, before it what it was."""
         raw = asdict(self)
         raw["crc32"] = zlib.crc32(_canonical(raw))
-        beside = folder / f"{NAME}.new"
+        beside = folder / BESIDE
         with beside.open("wb") as file:
             file.write(json.dumps(raw, indent=1, sort_keys=True).encode())
             file.flush()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 from collections import deque
@@ -29,17 +28,17 @@ class Workers:
     def __init__(self, analyzer: Analyzer, count: int) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
         # -P: what lies in the working folder is no module of ours
-        command = [sys.executable, "-P", "-m", "telerank.sparse.worker"]
-        self._processes = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        command = [sys.executable, "-P", "-m", "telerank.sparse.worker", str(analyzer)]
+        pipe = subprocess.PIPE
+        self._processes = [  # in groups of their own: Ctrl-C is the parent's to answer
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, process_group=0)
             for _ in range(count)
         ]
         self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count)  # one waits for each process
         self._running: deque[Future[int]] = deque()
         self._made_by: list[int] = []
-        for number, process in enumerate(self._processes):
-            _send(_pipe(process.stdin), str(analyzer))
+        for number in range(count):
             self._idle.put(number)
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
@@ -97,13 +96,12 @@ def main() -> None:
     """Answer the requests on standard input until it ends."""
     from telerank.sparse.runs import RunMaker
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not print between the answers
-    maker = RunMaker(Analyzer.parse(pickle.load(requests)))  # noqa: S301 — our own parent's
+    maker = RunMaker(Analyzer.parse(sys.argv[1]))
     while True:
         try:
-            request = pickle.load(requests)  # noqa: S301
+            request = pickle.load(requests)  # noqa: S301 — our own parent's
         except EOFError:
             return
         _send(answers, maker.vocabulary if request is None else _made(maker, request))

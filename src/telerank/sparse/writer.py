@@ -26,17 +26,14 @@ from telerank.corpus.docnos import Docnos
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.sparse import manifest as manifests
 from telerank.sparse.build import Counts, build_segment
+from telerank.sparse.folder import LOCK, NO_INDEX, SEGMENTS, committed, refuse_others, sweep
 from telerank.sparse.index import Index
 from telerank.sparse.manifest import Manifest, SegmentEntry
 from telerank.sparse.merge import merge_segments
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
-_LOCK = "write.lock"
-_SEGMENTS = "segments"
 _NO_SPACE = 1 << 20  # bytes
-_NONE = Manifest("", "")
-_BESIDE = f"{manifests.NAME}.new"
 
 
 def build_index(
@@ -97,14 +94,16 @@ class IndexWriter:
     ) -> None:
         self.folder = Path(folder)
         self._workers = workers
-        self._lock = filelock.FileLock(self.folder / _LOCK, timeout=0, thread_local=False)
+        self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
         try:
-            self._refuse_others(analyzer)
+            refuse_others(self.folder)
+            if analyzer is None:
+                Manifest.read(self.folder)  # which must be there
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             self.manifest = self._opened(analyzer, overwrite)
-            (self.folder / _SEGMENTS).mkdir(exist_ok=True)
-            self._sweep()
+            (self.folder / SEGMENTS).mkdir(exist_ok=True)
+            sweep(self.folder)
         except BaseException as error:
             self._lock.release()
             if isinstance(error, filelock.Timeout):
@@ -181,22 +180,6 @@ class IndexWriter:
     ) -> None:
         self.close()
 
-    def _refuse_others(self, analyzer: Analyzer | None) -> None:
-        """See that the folder holds no more than an index, or what a killed writer left of one."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise IndexFault(f"{self.folder}: is a file, not a folder")
-        there = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
-        if analyzer is None and manifests.NAME not in there:
-            raise IndexFault(f"{self.folder}: no index here ({manifests.NAME} is missing)")
-        if manifests.NAME in there and _LOCK not in there:
-            Manifest.read(self.folder)  # a manifest of another kind is no sign of an index
-        # without either, a folder that is called segments may be anybody's
-        ours = {manifests.NAME, _BESIDE, _LOCK, _SEGMENTS} if {manifests.NAME, _LOCK} & there else set()
-        if others := sorted(there - ours):
-            raise IndexFault(
-                f"{self.folder}: holds other things ({others[0]}); an index needs a folder of its own"
-            )
-
     def _opened(self, analyzer: Analyzer | None, overwrite: bool) -> Manifest:
         """What changes begin from: the index, or one without documents."""
         if not overwrite and (self.folder / manifests.NAME).is_file():
@@ -204,11 +187,11 @@ class IndexWriter:
             index.require(analyzer or index.analyzer)
             return index.manifest
         try:
-            there = self._on_disk()
+            there = committed(self.folder)
         except IndexFault:  # what cannot be read can be overwritten
             if analyzer is None:
                 raise
-            there = _NONE
+            there = NO_INDEX
         chain = analyzer or Analyzer.parse(there.analyzer)
         return Manifest(str(chain), chain.fingerprint(), (), there.generation, _versions())
 
@@ -219,12 +202,14 @@ class IndexWriter:
             raise IndexFault(f"{self.folder}: this writer is closed")
         try:
             yield
-        except BaseException as error:
-            full = shutil.disk_usage(self.folder).free < _NO_SPACE
+        except OSError as error:
+            # numpy names no reason where it could not write
+            full = error.errno == ENOSPC or shutil.disk_usage(self.folder).free < _NO_SPACE
+            why = "no space is left on the disk" if full else str(error)
             self._recover()
-            if isinstance(error, OSError):  # numpy names no reason
-                why = "no space is left on the disk" if full or error.errno == ENOSPC else str(error)
-                raise IndexFault(f"{self.folder}: the change failed: {why}") from error
+            raise IndexFault(f"{self.folder}: the change failed: {why}") from error
+        except BaseException:
+            self._recover()
             raise
 
     def _require_documents(self) -> None:
@@ -233,43 +218,24 @@ class IndexWriter:
 
     def _new_segment(self) -> Path:
         """A folder for a segment's files."""
-        new = self.folder / _SEGMENTS / uuid.uuid4().hex[:12]
+        new = self.folder / SEGMENTS / uuid.uuid4().hex[:12]
         new.mkdir()
         return new
 
     def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
-        manifests.sync_folder(self.folder / _SEGMENTS)
+        manifests.sync_folder(self.folder / SEGMENTS)
         manifest = self.manifest.next(segments)
         manifest.write(self.folder)
         self.manifest = manifest
-        self._sweep()
+        sweep(self.folder)
 
     def _recover(self) -> None:
         """After a failure: the index is what is on the disk, be it before the change or after it."""
         with suppress(IndexFault, OSError):
-            there = self._on_disk()
+            there = committed(self.folder)
             if there.generation > self.manifest.generation:
                 self.manifest = there
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove what the manifest does not name: what was replaced, what a killed writer left.
-
-        What cannot be removed (its process may still be writing there) is left to the next writer.
-        """
-        try:
-            named = {entry.name: entry.files for entry in self._on_disk().segments}
-        except IndexFault:  # to be overwritten
-            return
-        _remove(self.folder / _BESIDE)
-        for path in (self.folder / _SEGMENTS).iterdir():
-            files = named.get(path.name)
-            for stale in [path] if files is None else path.iterdir():
-                if files is None or stale.name not in files:
-                    _remove(stale)
-
-    def _on_disk(self) -> Manifest:
-        return Manifest.read(self.folder) if (self.folder / manifests.NAME).is_file() else _NONE
+            sweep(self.folder)
 
     def _doubles(self, new: Path) -> list[str]:
         """Docnos of the new segment that the index holds already."""
@@ -296,7 +262,7 @@ class IndexWriter:
         marks = np.zeros(entry.documents, np.bool_)
         marks[: len(before)] = before
         marks[gone] = True
-        folder = self.folder / _SEGMENTS / entry.name
+        folder = self.folder / SEGMENTS / entry.name
         name = f"deleted.{self.manifest.generation + 1}.npy"
         np.save(folder / name, marks)
         manifests.sync_folder(folder)
@@ -309,14 +275,6 @@ def _entry(folder: Path, counts: Counts) -> SegmentEntry:
     return SegmentEntry(
         folder.name, counts.documents, counts.nonempty, counts.tokens, manifests.parts(folder)
     )
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 @cache
