@@ -154,9 +154,7 @@ def in_process(words: list[str]) -> str:
     with (
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
-        patch.multiple(
-            console, out=out, err=err, _PATIENCE=float("inf")
-        ),  # no bars, however slow the machine
+        patch.multiple(console, out=out, err=err),
         patch.object(sys, "argv", words),
     ):
         try:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import telerank
 import telerank.cli.demo as demo_command
+from documents import DEMO, ROOT, is_shown, steps
 from telerank.cli.main import app
 
 ANSWER = "Gutenberg"
@@ -114,3 +115,7 @@ def test_the_whole_of_it_takes_less_than_two_minutes(tmp_path):
     assert means["bm25 default, french"]["R@1"] == pytest.approx(0.690, abs=0.001)
     assert means["bm25 default, none"]["R@1"] == pytest.approx(0.467, abs=0.001)
     assert means["dfr tuned, french"]["AP@15"] > means["bm25 default, french"]["AP@15"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    (step,) = steps(readme, DEMO)
+    printed = [line.rstrip() for line in (done.stderr + done.stdout).splitlines()]
+    assert is_shown(readme[step.shown], printed), "the README shows another demo (make docs renews it)"

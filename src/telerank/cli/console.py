@@ -43,7 +43,7 @@ def counted(number: int, noun: str) -> str:
 def progress(of: int | None = None) -> Iterator[Progress]:
     """Bars on standard error for whatever takes longer than two seconds; one bar for each name.
 
-    ``of`` is the total of what is told without one.
+    ``of`` is the total of what is told without one. Where standard error is no terminal there are none.
     """
     shown = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
     bars = Bars(*shown, MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True)
@@ -55,7 +55,7 @@ def progress(of: int | None = None) -> Iterator[Progress]:
         if what not in tasks:
             tasks[what] = bars.add_task(what, total=whole)
         bars.update(tasks[what], completed=done, total=whole)
-        if not bars.live.is_started and time.monotonic() - began > _PATIENCE:
+        if err.is_terminal and not bars.live.is_started and time.monotonic() - began > _PATIENCE:
             bars.start()
 
     try:

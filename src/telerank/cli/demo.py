@@ -62,7 +62,7 @@ def demo(
 
 def _introduce(collection: Collection, task: Task) -> None:
     console.err.print(f"{collection.name}, {_counts(collection, task)}, from the French Wikipedia")
-    console.err.print(f"{_DEV:,} questions choose the parameters, {_TEST:,} others measure")
+    console.err.print(f"{_DEV:,} questions choose the parameters, {_TEST:,} others measure\n")
 
 
 def _view(collection: Collection, task: Task) -> View:
@@ -111,6 +111,6 @@ def _next(output: Path) -> None:
     ):
         console.out.print(f"  {line}", markup=False, soft_wrap=True)
     console.out.print(
-        "MY_FILES: a folder of texts, or JSONL, CSV, TREC, BEIR, MS MARCO or SQuAD files; MY_COLLECTION:\n"
-        "the same with questions and qrels. `telerank data show` looks into either."
+        "MY_FILES: a folder of texts, or JSONL, CSV, TREC, BEIR, MS MARCO or SQuAD files. "
+        "MY_COLLECTION: the same with questions and qrels. `telerank data show` looks into either."
     )
