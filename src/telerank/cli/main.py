@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
+from types import FrameType
 from typing import Any
 
 import typer
@@ -41,15 +43,25 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line: exit status 0, 2 for bad input (one line on standard error), 130 for Ctrl-C."""
+    """Run the command line: exit status 0, 2 for bad input (one line on standard error), 130 for Ctrl-C.
+
+    A request to end (SIGTERM) is answered as Ctrl-C is, what was begun is cleared away, with exit status 143.
+    """
     debug = "--debug" in sys.argv
+    signal.signal(signal.SIGTERM, _end)
     try:
         app()
+    except KeyboardInterrupt:  # before a command has begun: from there on typer answers
+        sys.exit(130)
     except console.USER_ERRORS as error:
         if debug:
             traceback.print_exc()
         console.err.print(f"[bold red]telerank:[/] {escape(console.one_line(error))}", soft_wrap=True)
         sys.exit(2)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 @app.callback()

@@ -93,17 +93,21 @@ class Workers:
 
 
 def main() -> None:
-    """Answer the requests on standard input until it ends."""
+    """Answer the requests on standard input until it ends, be it in the middle of a request."""
+    try:
+        _answer_all()
+    except (EOFError, pickle.UnpicklingError, BrokenPipeError):
+        os._exit(0)  # the parent has done, or is gone: nobody reads what may still be in a buffer
+
+
+def _answer_all() -> None:
     from telerank.sparse.runs import RunMaker
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not print between the answers
     maker = RunMaker(Analyzer.parse(sys.argv[1]))
     while True:
-        try:
-            request = pickle.load(requests)  # noqa: S301 — our own parent's
-        except EOFError:
-            return
+        request = pickle.load(requests)  # noqa: S301 — our own parent's
         _send(answers, maker.vocabulary if request is None else _made(maker, request))
 
 
