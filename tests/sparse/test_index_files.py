@@ -334,3 +334,13 @@ def test_a_writer_that_overwrites_has_nothing_to_change_before_it_has_added(copy
         writer.merge()
     assert [doc.docno for doc in Index(copy).docs] == ["d1"]
     assert Index(copy).analyzer == Analyzer.parse("none")
+
+
+def test_an_index_that_was_replaced_after_it_was_opened_is_verified_as_it_now_is(copy):
+    index = Index(copy)
+    build_index([Doc("other", "a")], copy, overwrite=True, workers=1)
+    index.verify()
+    rows = next(path for path in parts(copy) if path.name == "rows.npy")
+    rows.write_bytes(rows.read_bytes()[:-1])
+    with pytest.raises(IndexDamaged, match=r"rows\.npy: damaged"):
+        index.verify()

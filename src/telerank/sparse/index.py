@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from telerank.errors import AnalyzerError
+from telerank.errors import AnalyzerError, IndexDamaged
 from telerank.sparse import manifest as manifests
 from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import Manifest
@@ -109,9 +109,19 @@ class Index:
             )
 
     def verify(self, progress: Progress = silent) -> None:
-        """Read every file and compare its checksum; raises IndexDamaged, naming the file."""
-        for entry in self.manifest.segments:
-            manifests.verify(self.folder, entry, progress)
+        """Read every file and compare its checksum; where a writer replaces them meanwhile, the new ones'.
+
+        Raises
+        ------
+        IndexDamaged
+            naming the file.
+        """
+        manifest = self.manifest
+        while damage := _damage(self.folder, manifest, progress):
+            there = Manifest.read(self.folder)
+            if there == manifest:
+                raise damage
+            manifest = there
 
     def term(self, term: str) -> Term:
         found = self._terms.get(term)
@@ -208,9 +218,22 @@ def _opened(folder: Path) -> tuple[Manifest, tuple[Segment, ...]]:
             return manifest, tuple(
                 Segment(folder / "segments" / entry.name, entry.deleted) for entry in manifest.segments
             )
-        except Exception:  # damaged bytes lead anywhere
+        except Exception as error:  # damaged bytes lead anywhere
+            damage = _damage(folder, manifest)
             if Manifest.read(folder) != manifest:
                 continue
-            for entry in manifest.segments:
-                manifests.verify(folder, entry)  # names the file
+            if damage:
+                raise damage from error
             raise
+
+
+def _damage(folder: Path, manifest: Manifest, progress: Progress = silent) -> IndexDamaged | None:
+    """What names the first file that is not as it was written."""
+    try:
+        for entry in manifest.segments:
+            manifests.verify(folder, entry, progress)
+    except IndexDamaged as damage:
+        return damage
+    except FileNotFoundError as error:  # gone while it was looked at
+        return IndexDamaged(f"{error.filename}: missing")
+    return None
