@@ -172,3 +172,17 @@ def test_tuning_tries_analyzers(folder):
     ).stdout
     assert "bm25(k1=1.2, b=0.75), none" in shown
     assert "held-out" in shown
+
+
+def test_brackets_in_names_are_shown(folder):
+    (folder / "a [b]").mkdir()
+    _jsonl("a [b]/more [red].jsonl", [{"docno": "d1", "text": "beta"}])
+    assert "of more [red].jsonl into a [b]/idx" in ok("index", "a [b]/more [red].jsonl", "a [b]/idx").stderr
+    assert "run in a [b]/x [i].run, " in ok("search", "idx", "set", "-o", "a [b]/x [i].run").stderr
+    assert "a [b]/idx" in ok("index", "info", "a [b]/idx").stdout
+    assert "a [b]/idx: " in ok("index", "verify", "a [b]/idx").stderr
+
+
+def test_a_message_is_one_line_however_long_a_name_is(folder):
+    name = f"{'long' * 40}.run"
+    assert f"run in {name}, its settings in {name}.json" in ok("search", "idx", "set", "-o", name).stderr

@@ -35,6 +35,11 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+def say(text: str) -> None:
+    """A line on standard error as it is: brackets in it are no markup, and only the terminal breaks it."""
+    err.print(text, markup=False, soft_wrap=True)
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -47,4 +47,4 @@ def convert(
         counts = f"{done.docs:,} documents, {done.queries:,} queries, {done.qrels:,} qrels"
         console.out.print(f"{escape(str(out))}: {counts}", soft_wrap=True)
     for note in done.notes:
-        console.err.print(f"note: {escape(note)}", soft_wrap=True)
+        console.say(f"note: {note}")

@@ -87,7 +87,7 @@ def _draw(one: Description, folder: Path, plot_format: PlotFormat) -> None:
     from telerank.inspect.set_plots import save_plots
 
     for file in save_plots(one, folder, format=plot_format.value):
-        console.err.print(f"wrote {escape(str(file))}", soft_wrap=True)
+        console.say(f"wrote {file}")
 
 
 def _counting(analyzer: str, tokenizer: Path | None) -> Callable[[str], int]:

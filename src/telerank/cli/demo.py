@@ -61,8 +61,8 @@ def demo(
 
 
 def _introduce(collection: Collection, task: Task) -> None:
-    console.err.print(f"{collection.name}, {_counts(collection, task)}, from the French Wikipedia")
-    console.err.print(f"{_DEV:,} questions choose the parameters, {_TEST:,} others measure\n")
+    console.say(f"{collection.name}, {_counts(collection, task)}, from the French Wikipedia")
+    console.say(f"{_DEV:,} questions choose the parameters, {_TEST:,} others measure\n")
 
 
 def _view(collection: Collection, task: Task) -> View:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -102,7 +101,7 @@ def _draw(curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[
         ),
         path,
     )
-    console.err.print(f"plot in {Path(path)}", markup=False)
+    console.say(f"plot in {path}")
 
 
 def _record(

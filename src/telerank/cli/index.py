@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
@@ -79,7 +80,7 @@ def build(
         )
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {len(built) / seconds:,.0f} a second"
-    console.err.print(f"indexed {counted(len(built), 'document')} of {opened.name} into {index} ({rate})")
+    console.say(f"indexed {counted(len(built), 'document')} of {opened.name} into {index} ({rate})")
 
 
 @app.command()
@@ -102,7 +103,7 @@ def add(
     opened = open_collection(collection, format=format, encoding=encoding)
     with IndexWriter(index, workers=workers) as writer, console.progress(of=opened.size) as progress:
         added = writer.add(opened.docs(), update=update, progress=progress)
-    console.err.print(f"added {counted(added, 'document')} of {opened.name} to {index}")
+    console.say(f"added {counted(added, 'document')} of {opened.name} to {index}")
 
 
 @app.command()
@@ -121,7 +122,7 @@ def delete(
     wanted = [docno for given in docnos for docno in (sys.stdin.read().split() if given == "-" else [given])]
     with IndexWriter(index) as writer:
         deleted = writer.delete(wanted)
-    console.err.print(f"deleted {counted(deleted, 'document')} from {index}")
+    console.say(f"deleted {counted(deleted, 'document')} from {index}")
 
 
 @app.command()
@@ -134,7 +135,7 @@ def merge(index: IndexArgument) -> None:
 
     with IndexWriter(index) as writer, console.progress() as progress:
         writer.merge(progress)
-    console.err.print(f"merged {index}")
+    console.say(f"merged {index}")
 
 
 @app.command()
@@ -149,7 +150,7 @@ def verify(index: IndexArgument) -> None:
     with console.progress() as progress:
         opened.verify(progress)
     files = sum(len(entry.files) for entry in opened.manifest.segments)
-    console.err.print(f"{index}: {files} files are as they were written")
+    console.say(f"{index}: {files} files are as they were written")
 
 
 @app.command()
@@ -169,7 +170,7 @@ def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else escape(str(value)))
     console.out.print(table)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from telerank.cli import console
 from telerank.errors import CollectionError, FormatError, MeasureError
@@ -227,7 +226,7 @@ def _of_collection(source: Source, runs: Sequence[str]) -> Iterator[Qrel]:
         told = (
             f"relevant in {collection.name} are grades from {grade} on: AP(rel={grade}), R(rel={grade})@100 …"
         )
-        console.err.print(escape(told))
+        console.say(told)
     return collection.split_qrels(source.split or _judging(collection, runs))
 
 
@@ -242,7 +241,7 @@ def _judging(collection: Collection, runs: Sequence[str]) -> str | None:
     found = [name for name, qrels in collection.qrels.items() if any(qrel.qid in asked for qrel in qrels())]
     if len(found) != 1:
         return None
-    console.err.print(escape(f"split {found[0]}: the only one of {collection.name} that judges these runs"))
+    console.say(f"split {found[0]}: the only one of {collection.name} that judges these runs")
     return found[0]
 
 
@@ -250,15 +249,13 @@ def _tell(evaluations: Mapping[str, Evaluation], queries: int) -> None:
     unanswerable = next(iter(evaluations.values())).unanswerable
     if unanswerable:
         told = "queries of the qrels have no relevant document: they count 0"
-        console.err.print(f"{len(unanswerable)} of {queries} {told}")
+        console.say(f"{len(unanswerable)} of {queries} {told}")
     for name, one in evaluations.items():
         if one.missing:
             told = f"{len(one.missing)} of {queries} queries of the qrels have no document: they count 0"
-            console.err.print(escape(f"{name}: {told}"))
+            console.say(f"{name}: {told}")
         if one.unjudged:
-            console.err.print(
-                escape(f"{name}: {len(one.unjudged)} queries are not in the qrels: they do not count")
-            )
+            console.say(f"{name}: {len(one.unjudged)} queries are not in the qrels: they do not count")
 
 
 def _short(run: str) -> str:

@@ -131,14 +131,10 @@ def _write(
     if output != "-" and not as_json:
         record = json.dumps({**settings, "versions": _versions()}, indent=1, ensure_ascii=False)
         Path(f"{output}.json").write_text(record + "\n", encoding="utf-8")
-        console.err.print(
-            f"{len(queries):,} queries searched; run in {output}, its settings in {output}.json"
-        )
+        console.say(f"{len(queries):,} queries searched; run in {output}, its settings in {output}.json")
     if empty:
         more = " …" if len(empty) > 5 else ""
-        console.err.print(
-            f"{len(empty)} of {len(queries)} queries found nothing: {escape(', '.join(empty[:5]))}{more}"
-        )
+        console.say(f"{len(empty)} of {len(queries)} queries found nothing: {', '.join(empty[:5])}{more}")
 
 
 def _answer(opened: Index, stage: Stage, text: str, *, explain: bool, as_json: bool) -> None:

@@ -164,4 +164,4 @@ def _show(result: Result, measure: str, how: str) -> None:
         for name in dict.fromkeys(chosen):
             console.out.print(f"  chosen in {chosen.count(name)} of {len(chosen)} folds: {escape(name)}")
     if result.unjudged:
-        console.err.print(f"{len(result.unjudged)} queries have no judgment and were left out")
+        console.say(f"{len(result.unjudged)} queries have no judgment and were left out")
