@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Mapping
 from itertools import pairwise
@@ -220,6 +221,39 @@ def test_documents_may_come_from_the_index_that_they_replace(tmp_path):
     index = build(tmp_path / "index", ["running", "cats"])
     again = build_index(index.docs, tmp_path / "index", analyzer="english", overwrite=True)
     assert again.bm25().search("run cat").docnos == ("d1", "d0")
+
+
+def test_any_number_of_additions_keeps_the_segments_few(tmp_path, monkeypatch):
+    """A large segment is not written again with every few small ones."""
+    monkeypatch.setattr("telerank.sparse.writer._MOST_SEGMENTS", 4)
+    with IndexWriter(tmp_path / "index", Analyzer.parse("none"), workers=1) as writer:
+        writer.add(docs(["a b"] * 20))
+        large, most = writer.manifest.segments[0], 0
+        for number in range(20, 36):
+            writer.add(docs([f"a w{number}"], number))
+            most = max(most, len(writer.manifest.segments))
+            assert writer.manifest.segments[0] == large
+        assert most == 4
+    index = Index(tmp_path / "index")
+    assert [doc.docno for doc in index.docs] == [f"d{number}" for number in range(36)]
+    assert list(index.bm25().search("a w30")) == reference(terms_of(index), ["a", "w30"], BM25())[0]
+
+
+def test_an_index_of_as_many_segments_as_there_can_be_is_opened_and_merged_with_few_open_files(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    try:
+        with IndexWriter(tmp_path / "index", Analyzer.parse("none"), workers=1) as writer:
+            for number in range(32):
+                writer.add(docs(["a b" * (32 - number)] * 2 ** max(4 - number, 0), 20 * number))
+            index = Index(tmp_path / "index")
+            assert len(index.segments) == 32
+            writer.add([Doc("last", "a")])
+            assert len(writer.manifest.segments) < 32
+            writer.merge()
+            assert len(Index(tmp_path / "index")) == len(index) + 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Changes(RuleBasedStateMachine):

@@ -11,7 +11,10 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from typing import Any
 
 from telerank.errors import IndexDamaged, IndexFault
@@ -95,6 +98,13 @@ class Manifest:
 
     def next(self, segments: tuple[SegmentEntry, ...]) -> Manifest:
         return replace(self, segments=segments, generation=self.generation + 1)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of what an index is made with."""
+    made_with = ("telerank", "numpy", "numba", "PyStemmer")
+    return {"python": python_version(), **{name: version(name) for name in made_with}}
 
 
 def parts(folder: Path) -> dict[str, Part]:

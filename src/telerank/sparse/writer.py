@@ -12,10 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 from types import TracebackType
 from typing import Self
 
@@ -33,6 +30,7 @@ from telerank.sparse.merge import merge_segments
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
+_MOST_SEGMENTS = 32  # each keeps a dozen files open
 _NO_SPACE = 1 << 20  # bytes
 
 
@@ -92,7 +90,7 @@ class IndexWriter:
         overwrite: bool = False,
         workers: int | None = None,
     ) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).resolve()
         self._workers = workers
         self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
         try:
@@ -115,6 +113,8 @@ class IndexWriter:
     def add(self, docs: Iterable[Doc], *, update: bool = False, progress: Progress = silent) -> int:
         """Index documents as a new segment; how many. With ``update`` they replace those of the same docno.
 
+        Beyond 32 segments the smaller ones are merged.
+
         Raises
         ------
         DocumentError
@@ -130,6 +130,8 @@ class IndexWriter:
                     f"document {there[0]!r} is in the index already ({len(there)} of the new ones are)"
                 )
             self._commit((*self._marked(there), _entry(new, counts)))
+        if len(self.manifest.segments) > _MOST_SEGMENTS:
+            self._fold(_first_small(self.manifest.segments), progress)
         return counts.documents
 
     def delete(self, docnos: Iterable[str]) -> int:
@@ -161,13 +163,7 @@ class IndexWriter:
             where every document is deleted.
         """
         self._require_documents()
-        with self._change():
-            index = Index(self.folder)
-            if len(index.segments) == 1 and not index.manifest.segments[0].deletions:
-                return
-            new = self._new_segment()
-            counts = merge_segments(new, index.segments, progress)
-            self._commit((_entry(new, counts),))
+        self._fold(0, progress)
 
     def close(self) -> None:
         self._lock.release()
@@ -193,7 +189,7 @@ class IndexWriter:
                 raise
             there = NO_INDEX
         chain = analyzer or Analyzer.parse(there.analyzer)
-        return Manifest(str(chain), chain.fingerprint(), (), there.generation, _versions())
+        return Manifest(str(chain), chain.fingerprint(), (), there.generation, manifests.versions())
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -237,6 +233,16 @@ class IndexWriter:
                 self.manifest = there
             sweep(self.folder)
 
+    def _fold(self, first: int, progress: Progress) -> None:
+        """Merge the segments from the ``first`` on."""
+        kept, old = self.manifest.segments[:first], self.manifest.segments[first:]
+        with self._change():
+            if len(old) == 1 and not old[0].deletions:
+                return
+            new = self._new_segment()
+            counts = merge_segments(new, Index(self.folder).segments[first:], progress)
+            self._commit((*kept, _entry(new, counts)))
+
     def _doubles(self, new: Path) -> list[str]:
         """Docnos of the new segment that the index holds already."""
         if not self.manifest.segments:
@@ -271,15 +277,17 @@ class IndexWriter:
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 
+def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
+    """The first segment that is no larger than all after it: what is larger is written again more rarely."""
+    after = sum(entry.documents for entry in entries)
+    for number, entry in enumerate(entries):
+        after -= entry.documents
+        if entry.documents <= after:
+            return number
+    return 0
+
+
 def _entry(folder: Path, counts: Counts) -> SegmentEntry:
     return SegmentEntry(
         folder.name, counts.documents, counts.nonempty, counts.tokens, manifests.parts(folder)
     )
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {
-        "python": python_version(),
-        **{name: version(name) for name in ("telerank", "numpy", "numba", "PyStemmer")},
-    }
