@@ -24,8 +24,12 @@ ALLOWED = {
     "evaluate": {"types", "errors"},
     "corpus": {"types", "errors", "compiled", "trec", "text", "stage"},
     "sparse": {"types", "errors", "compiled", "stage", "text", "corpus"},
+    "fuse": {"types", "errors", "stage", "evaluate"},
     "inspect": {"types", "errors", "evaluate", "corpus"},
-    "recipes": {"types", "errors", "stage", "text", "trec", "corpus", "sparse", "evaluate", "inspect"},
+    "recipes": {
+        *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),
+        *("evaluate", "inspect"),
+    },
 }
 """What a part may import; ``cli`` may import everything, and nothing imports it."""
 

@@ -1,0 +1,253 @@
+"""Fusions of rankings and of stages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from letters import ByLength, Letters
+from telerank.fuse import (
+    Interleave,
+    ReciprocalRank,
+    interleave,
+    interleaved,
+    linear,
+    minmax,
+    reciprocal,
+    rrf,
+    scaled,
+    weighted,
+)
+from telerank.stage import Sum
+from telerank.testing import LAWS, Trial, explains_its_scores, knows_what_it_cannot_explain
+from telerank.types import Query, Ranking
+
+QUERY = Query("q", "bear attacks")
+letters = Letters()
+STAGES = {
+    "interleave": interleave(letters, letters % 2, -1 * letters),
+    "interleave uncut": interleave(letters % 3, -1 * letters, depth=None),
+    "interleave of one": interleave(letters),
+    "minmax": minmax(letters),
+    "minmax of few": minmax(letters % 3),
+    "linear": 0.4 * minmax(letters % 3) + 0.6 * minmax(-1 * letters),
+    "rrf": rrf(letters, letters % 2, -1 * letters),
+    "rrf with k 0": rrf(letters, -1 * letters, k=0),
+    "minmax of a pipeline": minmax(letters % 4 >> ByLength()),
+    "fusions of fusions": interleave(minmax(letters), rrf(letters, letters % 1)) % 4 >> ByLength(),
+}
+QUERIES = [Query("1", "bear attacks"), Query("2", ""), Query("3", "a bad cab"), Query("4", "zzz")]
+OF_RERANKERS = {
+    "minmax": letters % 4 >> minmax(ByLength()),
+    "rrf": letters % 4 >> rrf(ByLength(), -1 * ByLength()),
+    "interleave": letters % 4 >> interleave(ByLength(batch=3), -1 * ByLength()),
+}
+ABOUT_EXPLAINING = (explains_its_scores, knows_what_it_cannot_explain)
+
+docnos = st.lists(st.sampled_from("abcdefghijkl"), unique=True, max_size=8)
+numbers = st.floats(-1e6, 1e6, width=32)
+
+
+def listed(*names: str) -> Ranking:
+    """The documents in this order."""
+    return Ranking(QUERY, names, np.arange(len(names), 0, -1))
+
+
+@st.composite
+def rankings(draw):
+    names = draw(docnos)
+    return Ranking.ranked(QUERY, names, draw(st.lists(numbers, min_size=len(names), max_size=len(names))))
+
+
+some = st.lists(rankings(), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("name", STAGES)
+def test_fusions_obey_the_laws_of_stages(name, law):
+    law(Trial(STAGES[name], tuple(map(Ranking, QUERIES))))
+
+
+@pytest.mark.parametrize(
+    "law", [one for one in LAWS if one not in ABOUT_EXPLAINING], ids=lambda l: l.__name__
+)
+@pytest.mark.parametrize("name", OF_RERANKERS)
+def test_fusions_of_rerankers_obey_the_laws_of_stages(name, law):
+    law(Trial(OF_RERANKERS[name], tuple(map(Ranking, QUERIES))))
+
+
+def test_a_fusion_of_rerankers_says_what_to_explain_instead():
+    with pytest.raises(ValueError, match=r"as in minmax\(first >> reranker\)"):
+        minmax(ByLength()).explain(QUERY, "ace")
+    with pytest.raises(ValueError, match="together with what feeds it"):
+        rrf(ByLength(), letters).explain(QUERY, "ace")
+
+
+def test_the_example_of_the_paper_is_interleaved_as_there():
+    assert interleaved([listed("a", "c", "d"), listed("b", "a", "c")], 1000).docnos == ("a", "b", "c", "d")
+
+
+def test_interleaving_is_truncated():
+    assert interleaved([listed("a", "c", "d"), listed("b", "a", "c")], 3).docnos == ("a", "b", "c")
+
+
+def test_which_list_begins_matters():
+    a, b = listed("a", "c"), listed("b", "d")
+    assert interleaved([a, b]).docnos == ("a", "b", "c", "d")
+    assert interleaved([b, a]).docnos == ("b", "a", "d", "c")
+
+
+def test_a_list_that_has_ended_is_passed_over():
+    assert interleaved([listed("a"), listed(), listed("b", "c", "d")]).docnos == ("a", "b", "c", "d")
+
+
+def equation_6(lists: list[Ranking], depth: int) -> list[str]:
+    """As the paper writes it: alternate, filter what came before, truncate."""
+    merged = [
+        one.docnos[place] for place in range(depth) for one in lists if place < min(depth, len(one.docnos))
+    ]
+    filtered = [docno for place, docno in enumerate(merged) if docno not in merged[:place]]
+    return filtered[:depth]
+
+
+@given(some, st.integers(1, 12))
+def test_interleaving_is_equation_6(lists, depth):
+    fused = interleaved(lists, depth)
+    assert list(fused.docnos) == equation_6(lists, depth)
+    assert Ranking(fused.query, fused.docnos, fused.scores) == fused  # in order, each once
+
+
+@given(some, st.integers(1, 12))
+def test_what_is_interleaved_deeper_begins_alike(lists, depth):
+    assert interleaved(lists, None).cut(depth) == interleaved(lists, depth)
+
+
+@given(rankings())
+def test_a_list_interleaved_with_itself_is_itself(one):
+    assert interleaved([one, one]).docnos == one.docnos == interleaved([one]).docnos
+
+
+@given(rankings())
+def test_scaled_scores_go_from_0_to_1_and_keep_the_order_of_scores(one):
+    new = dict(scaled(one))
+    if len(one) and one.scores[0] > one.scores[-1]:
+        assert max(new.values()) == 1
+        assert min(new.values()) == 0
+    elif len(one):
+        assert set(new.values()) == {1.0}
+    old = dict(one)
+    assert all(new[a] >= new[b] for a in old for b in old if old[a] > old[b])
+
+
+@given(rankings(), st.sampled_from([0.25, 0.5, 2, 8]), st.integers(-100, 100))
+def test_scaling_forgets_scale_and_shift(one, factor, shift):
+    moved = Ranking.ranked(QUERY, one.docnos, one.scores.astype(np.float64) * factor)
+    assert scaled(moved) == scaled(one)
+    whole = Ranking.ranked(QUERY, one.docnos, np.round(one.scores) % 1000)
+    shifted = Ranking.ranked(QUERY, whole.docnos, whole.scores + shift)
+    assert scaled(shifted) == scaled(whole)
+
+
+def test_equation_20_by_hand():
+    ranking = Ranking(QUERY, ("a", "b", "c"), [30.0, 15.0, 10.0])
+    assert dict(scaled(ranking)) == {"a": 1.0, "b": 0.25, "c": 0.0}
+
+
+def test_a_constant_list_and_a_document_alone_have_1():
+    assert dict(scaled(Ranking(QUERY, ("b", "a"), [-3.0, -3.0]))) == {"a": 1.0, "b": 1.0}
+    assert dict(scaled(Ranking(QUERY, ("a",), [0.0]))) == {"a": 1.0}
+    assert len(scaled(Ranking(QUERY))) == 0
+
+
+def test_the_widest_scores_are_scaled():
+    widest = float(np.finfo(np.float32).max)
+    ranking = Ranking(QUERY, ("a", "b", "c"), [widest, 0.0, -widest])
+    assert dict(scaled(ranking)) == {"a": 1.0, "b": 0.5, "c": 0.0}
+
+
+def test_a_document_that_a_list_lacks_counts_0_there():
+    a, b = Ranking(QUERY, ("x", "y"), [5, 1]), Ranking(QUERY, ("z", "x"), [8, 2])
+    assert dict(weighted([a, b], [0.4, 0.6])) == pytest.approx({"z": 0.6, "x": 0.4, "y": 0.0})
+
+
+@given(some, st.lists(st.sampled_from([-1.0, 0.0, 0.1, 0.3, 0.7, 1.0, 3.0]), min_size=4, max_size=4))
+def test_weighted_lists_are_the_algebra_of_stages_to_the_bit(lists, weights):
+    weights = weights[: len(lists)]
+    stages = [Fixed(one) for one in lists]
+    found = linear(*stages, weights=weights).search(QUERY)
+    assert weighted(lists, weights) == found
+    assert Ranking(found.query, found.docnos, found.scores) == found
+
+
+def test_linear_is_the_sum_that_one_would_write():
+    assert linear(letters % 5, letters, weights=(0.4, 0.6)) == 0.4 * minmax(letters % 5) + 0.6 * minmax(
+        letters
+    )
+    assert isinstance(linear(letters, weights=[1]), Sum)
+
+
+@given(some, st.sampled_from([0, 1, 60, 1000.5]))
+def test_reciprocal_rank_fusion_is_its_formula(lists, k):
+    fused = dict(reciprocal(lists, k))
+    assert set(fused) == {docno for one in lists for docno in one.docnos}
+    for docno, score in fused.items():
+        exact = sum(1 / (k + one.docnos.index(docno) + 1) for one in lists if docno in one.docnos)
+        assert score == np.float32(exact)
+
+
+@given(some)
+def test_reciprocal_rank_fusion_does_not_ask_for_the_order_of_lists(lists):
+    assert reciprocal(lists[::-1]).scores == pytest.approx(reciprocal(lists).scores, rel=1e-6)
+
+
+def test_reciprocal_rank_fusion_by_hand():
+    fused = reciprocal([listed("a", "b"), listed("b", "c")])
+    assert fused.docnos == ("b", "a", "c")
+    assert list(fused.scores) == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
+
+
+def test_a_limit_goes_to_the_stages_that_are_interleaved():
+    assert interleave(letters, letters % 20) % 5 == Interleave((letters % 5, letters % 5), 5)
+
+
+def test_stages_are_values_that_read_back():
+    assert rrf(letters, letters) == ReciprocalRank((letters, letters), 60.0)
+    assert repr(interleave(letters)) == f"Interleave(stages=({letters!r},), depth=1000)"
+
+
+@pytest.mark.parametrize("fuse", [interleaved, reciprocal, lambda lists: weighted(lists, [1.0] * len(lists))])
+def test_lists_of_different_queries_are_refused(fuse):
+    other = Ranking(Query("other", ""))
+    with pytest.raises(ValueError, match="query 'other' beside 'q'"):
+        fuse([listed("a"), other])
+    with pytest.raises(ValueError, match="there is no list to fuse"):
+        fuse([])
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(ValueError, match="2 weights for 1 lists"):
+        weighted([listed("a")], [1, 2])
+    with pytest.raises(ValueError, match="1 weights for 2 lists"):
+        linear(letters, letters, weights=[1])
+    with pytest.raises(ValueError, match="k must be a number of at least 0, got -1"):
+        rrf(letters, k=-1)
+    with pytest.raises(ValueError, match="a cut must be"):
+        interleave(letters, depth=0)
+    with pytest.raises(ValueError, match="there is no stage"):
+        interleave()
+    with pytest.raises(ValueError, match="make scores too large"):
+        weighted([listed("a", "b"), listed("a", "b")], [3e38, 3e38])
+    with pytest.raises(ValueError, match="make scores too large"):
+        weighted([listed("a", "b")], [float("inf")])
+
+
+class Fixed(Letters):
+    """Answers every query with one list."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        object.__setattr__(self, "ranking", ranking)
+
+    def __call__(self, stream):
+        return (Ranking(one.query, self.ranking.docnos, self.ranking.scores) for one in stream)
