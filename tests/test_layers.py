@@ -26,6 +26,8 @@ ALLOWED = {
     "sparse": {"types", "errors", "compiled", "stage", "text", "corpus"},
     "fuse": {"types", "errors", "stage", "evaluate"},
     "inspect": {"types", "errors", "evaluate", "corpus"},
+    "models": {"errors"},
+    "train": {"types", "errors", "stage", "trec", "corpus", "evaluate", "dense", "models"},
     "recipes": {
         *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),
         *("evaluate", "inspect"),

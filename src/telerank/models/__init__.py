@@ -1,0 +1,1 @@
+"""Neural models: torch and texts alone. Nothing here knows a query, a document or an index."""

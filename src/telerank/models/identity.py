@@ -1,0 +1,71 @@
+"""Which model made a vector: a hash of everything that decides it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from telerank.models.bi_encoder import BiEncoder, token_types
+from telerank.models.loading import load_bi_encoder
+from telerank.models.tokens import SideTokenizer, Tokenizers
+
+_PASSING = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "use_cache")
+"""Entries of a configuration that change when a model is saved, and that no vector depends on."""
+
+
+def fingerprint(model: BiEncoder, tokenizers: Tokenizers) -> str:
+    """64 hexadecimal digits, of configuration, weights, vocabulary and settings.
+
+    They are the same before a model is saved and after it is loaded, wherever it lies. The pooler that some
+    encoders carry has no part in it: no vector comes from it.
+    """
+    settings = model.settings.record()
+    for name, encoder in (("query", model.query_encoder), ("document", model.document_encoder)):
+        if token_types(encoder or model.query_encoder) < 2:
+            settings[name]["segment"] = 0
+    digest = hashlib.sha256(_text({"shared": model.shared, **settings}))
+    for encoder in (model.query_encoder, model.document_encoder):
+        if encoder is not None:
+            _add_encoder(digest, encoder)
+    for side in (tokenizers.queries, tokenizers.documents):
+        digest.update(_text(_tokenizer(side)))
+    return digest.hexdigest()
+
+
+def fingerprint_of(name: str | Path) -> str:
+    """The fingerprint of the model of that name, see :func:`telerank.models.loading.load_bi_encoder`."""
+    return fingerprint(*load_bi_encoder(name))
+
+
+def _add_encoder(digest: Any, encoder: nn.Module) -> None:
+    config = encoder.config.to_dict()  # type: ignore[union-attr, operator]
+    digest.update(_text({name: value for name, value in config.items() if name not in _PASSING}))
+    weights = encoder.state_dict()
+    for name in sorted(weights):
+        if not name.startswith("pooler."):
+            digest.update(_text([name, str(weights[name].dtype), list(weights[name].shape)]))
+            digest.update(_bytes(weights[name]))
+
+
+def _bytes(weight: Tensor) -> npt.NDArray[np.uint8]:
+    flat = weight.detach().cpu().contiguous().reshape(-1)
+    return np.asarray(flat.view(torch.uint8).numpy(), dtype=np.uint8)
+
+
+def _tokenizer(side: SideTokenizer) -> dict[str, Any]:
+    """Its rules and vocabulary; how it frames a text by what it does, for token types are ours to give."""
+    rules = json.loads(side.tokenizer.backend_tokenizer.to_str())
+    for passing in ("truncation", "padding", "post_processor"):
+        rules.pop(passing, None)
+    return {"rules": rules, "framed": side.tokenizer("a b")["input_ids"]}
+
+
+def _text(record: object) -> bytes:
+    return json.dumps(record, sort_keys=True, default=str).encode()

