@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from telerank.types import Query, Ranking
 
 _FIRST, _ALL = 10, 1000  # default depths: of what a person reads, of a run
+_BATCH = 64  # queries answered at a time
 _SNIPPET = 200  # characters of a document that are shown
 
 
@@ -84,7 +85,9 @@ def search(
     opened = telerank.open(index)
     if analyzer is not None:
         opened.require(Analyzer.parse(analyzer))
-    stage = replace(opened.retriever(model), threads=threads) % (depth or (_ALL if query is None else _FIRST))
+    stage = replace(opened.retriever(model), threads=threads, batch=1 if query else _BATCH) % (
+        depth or (_ALL if query is None else _FIRST)
+    )
     if query is not None:
         for text in sys.stdin if query == "-" else [query]:
             _answer(opened, stage, text.strip(), explain=explain, as_json=as_json)

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from telerank.types import Query, Ranking
 
     Result = TuneResult[SparseRetriever]
+
+_BATCH = 256  # queries answered at a time
 
 
 def tune(
@@ -94,7 +97,7 @@ def tune(
 
 
 def _run(retriever: SparseRetriever, queries: Sequence[Query]) -> Iterator[Ranking]:
-    return retriever.run(queries)
+    return replace(retriever, batch=_BATCH).run(queries)
 
 
 @contextmanager

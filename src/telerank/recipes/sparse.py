@@ -12,7 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Docs
@@ -42,6 +42,7 @@ FAMILIES: Mapping[str, Similarity] = {
     "dfi": DFI(),
 }
 DEFAULT, TUNED, GIVEN = "default", "tuned", "given"
+_BATCH = 256  # queries answered at a time
 _CUTOFF = re.compile(r"@(\d+)$")
 
 
@@ -262,7 +263,7 @@ class _Bench:
         def run(setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
             self._progress("tuning", self._tried, self._to_try)
             self._tried += 1
-            return index.retriever(setting).limit(depth).run(queries)
+            return replace(index.retriever(setting), depth=depth, batch=_BATCH).run(queries)
 
         held_out = self._plan.held_out
         folds = held_out if isinstance(held_out, Folds) else Folds(2)  # of the dev part, and not looked at
@@ -287,7 +288,8 @@ class _Bench:
         )
 
     def _run(self, index: Index, setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
-        return index.retriever(setting).limit(_depth(self._measures, self._plan.depth)).run(queries)
+        depth = _depth(self._measures, self._plan.depth)
+        return replace(index.retriever(setting), depth=depth, batch=_BATCH).run(queries)
 
     def _measure(self, rankings: Iterable[Ranking]) -> Evaluation:
         return measure(rankings, self._measuring.qrels, self._measures)

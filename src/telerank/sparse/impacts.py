@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ Found: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 """Rows and scores, best first."""
 Weights: TypeAlias = Mapping[int, int]
 """How often a query holds each of its terms, by their numbers."""
+_TOGETHER = 1 << 20  # postings whose contributions are made in one go
 _POWERS = 12  # of ten, whose documents' scores are known for each term
 _ROW = np.uint64(2**32 - 1)
 
@@ -35,7 +36,7 @@ class Impacts:
         self._largest = np.zeros((len(self._tables.pointers), segment.blocks), np.int32)
         self._made: dict[int, tuple[int, int]] = {}  # term -> its largest and smallest contribution
         self._large: dict[int, npt.NDArray[np.int64]] = {}  # of terms whose contributions int32 cannot hold
-        self._known: dict[int, tuple[int, ...]] = {}  # term -> what 1, 10, 100, … of its documents reach
+        self._known: dict[int, list[int]] = {}  # term -> what 1, 10, 100, … of its documents reach
         self._memory = threading.local()
         self._ranks = (segment.docnos.rank, segment.deleted)
         self._postings = (segment.offsets, segment.rows, self.values)
@@ -46,23 +47,41 @@ class Impacts:
             self._tables.places,
         )
 
-    def prepare(self, term: int, df: int, cf: int) -> None:
-        """Compute the contributions of a term, whose frequencies in the whole index are ``df`` and ``cf``."""
-        if term in self._made:
-            return
-        segment = self.segment
-        start, end = int(segment.offsets[term]), int(segment.offsets[term + 1])
-        lengths = segment.lengths[segment.rows[start:end]]
-        exact = self.similarity.contributions(segment.frequencies(term), lengths, df, cf, self.collection)
+    def prepare(self, terms: Iterable[tuple[int, int, int]]) -> None:
+        """Compute the contributions of terms: their numbers, and df and cf in the whole index."""
+        new = sorted({term for term in terms if term[0] not in self._made})
+        while new:
+            sizes = np.array([self.segment.df(number) for number, _, _ in new], np.int64)
+            end = max(int(np.searchsorted(np.cumsum(sizes), _TOGETHER, "right")), 1)
+            self._make(np.array(new[:end], np.int64), sizes[:end])
+            new = new[end:]
+
+    def _make(self, terms: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> None:
+        """Compute the contributions of terms (T, 3) with so many postings each, in one call of the model."""
+        segment, numbers = self.segment, terms[:, 0]
+        parts = [
+            slice(*pair) for pair in zip(segment.offsets[numbers], segment.offsets[numbers + 1], strict=True)
+        ]
+        rows = np.concatenate([segment.rows[part] for part in parts])
+        tf = np.concatenate([segment.frequencies_between(part.start, part.stop) for part in parts])
+        df, cf = np.repeat(terms[:, 1], sizes), np.repeat(terms[:, 2], sizes)
+        exact = self.similarity.contributions(tf, segment.lengths[rows], df, cf, self.collection)
         steps = np.rint(exact / kernel.STEP).astype(np.int64)
-        largest, smallest = int(steps.max()), int(steps.min())
-        if largest > kernel.LARGEST_SUM:
-            self._large[term] = steps
-        else:
-            self.values[start:end] = steps
-            self._tables.fill(segment, term, self.values[start:end], self._largest)
-            self._known[term] = self._reached(self.values[start:end], segment.rows[start:end])
-        self._made[term] = (largest, smallest)
+        ends = np.cumsum(sizes)
+        largest, smallest = (extreme.reduceat(steps, ends - sizes) for extreme in (np.maximum, np.minimum))
+        fits = largest <= kernel.LARGEST_SUM
+        for number, made, part, fit in zip(
+            numbers.tolist(), np.split(steps, ends[:-1]), parts, fits, strict=True
+        ):
+            if fit:
+                self.values[part] = made
+            else:
+                self._large[number] = made
+        known = np.zeros((int(fits.sum()), _POWERS), np.int64)
+        kernel.settle(numbers[fits], self._postings, self._block_tables, segment.deleted, known)
+        self._known.update(zip(numbers[fits].tolist(), known.tolist(), strict=True))
+        extremes = zip(largest.tolist(), smallest.tolist(), strict=True)
+        self._made.update(zip(numbers.tolist(), extremes, strict=True))
 
     def best(self, queries: Sequence[Weights], k: int) -> list[Found]:
         """The ``k`` best documents of each query, best first; every term must be prepared.
@@ -97,15 +116,6 @@ class Impacts:
         rows, half = (keys & _ROW).astype(np.uint32), np.uint64(32)
         order = np.argsort((keys & ~_ROW) | self.segment.docnos.rank[rows])[::-1]
         return rows[order], (keys[order] >> half).astype(np.float32) * np.float32(kernel.STEP)
-
-    def _reached(self, values: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> tuple[int, ...]:
-        """The contribution that 1, 10, 100, … of the documents reach at least; 0 where there are fewer."""
-        if len(self.segment.deleted):
-            values = values[~self.segment.deleted[rows]]
-        places = [len(values) - 10**power for power in range(_POWERS)]
-        there = [place for place in places if place >= 0]
-        ordered = np.partition(values, there) if there else values
-        return tuple(int(ordered[place]) if place >= 0 else 0 for place in places)
 
     def _may_prune(self, weights: Weights, k: int) -> bool:
         few = len(weights) <= kernel.MOST_TERMS and k <= len(self.segment) // 8

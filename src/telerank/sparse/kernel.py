@@ -128,7 +128,33 @@ def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
 
 
 @compiled
-def block_table(offset: int, rows: Array, values: Array, pointers: Array, largest: Array) -> None:
+def settle(terms: Array, postings: Array, tables: Array, deleted: Array, known: Array) -> None:
+    """Make of terms whose values are there what the walk needs: places, block tables, and ``known``.
+
+    ``known`` (terms, powers) becomes the value that 1, 10, 100, … of a term's documents reach, 0 where there
+    are fewer; deleted documents do not count.
+    """
+    offsets, rows, values = postings
+    slots, pointers, largest, places = tables
+    for number in range(len(terms)):
+        start, end, slot = offsets[terms[number]], offsets[terms[number] + 1], slots[terms[number]]
+        reached = np.empty(end - start, values.dtype)
+        count = 0
+        for i in range(start, end):
+            places[i] = rows[i] & (BLOCK - 1)
+            if not (len(deleted) and deleted[rows[i]]):
+                reached[count] = values[i]
+                count += 1
+        if slot >= 0:
+            _block_table(start, rows[start:end], values[start:end], pointers[slot], largest[slot])
+        for power in range(known.shape[1] - 1, -1, -1):
+            if count >= 10**power:
+                known[number, power] = _select(reached, count, 10**power)
+                count = 10**power  # the next is among these
+
+
+@compiled
+def _block_table(offset: int, rows: Array, values: Array, pointers: Array, largest: Array) -> None:
     """Fill one term's row of the tables: where each block's postings begin, and the largest value there."""
     block = -1
     for i in range(len(rows)):

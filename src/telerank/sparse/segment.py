@@ -26,7 +26,7 @@ import numpy.typing as npt
 from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
 from telerank.sparse.arrays import mapped
-from telerank.sparse.kernel import BLOCK, block_table
+from telerank.sparse.kernel import BLOCK
 from telerank.sparse.terms import Terms
 
 ESCAPE = 255
@@ -126,13 +126,3 @@ class BlockTables:
         kind = np.int32 if len(segment.rows) < 2**31 else np.int64
         pointers = np.zeros((int(frequent.sum()), segment.blocks + 1), kind)
         return cls(slots, pointers, np.zeros(len(segment.rows), np.uint8))
-
-    def fill(
-        self, segment: Segment, term: int, values: npt.NDArray[np.int32], largest: npt.NDArray[np.int32]
-    ) -> None:
-        """Make a term's places and, if it is frequent, its row: pointers, and each block's largest value."""
-        start, slot = int(segment.offsets[term]), self.slots[term]
-        rows = segment.rows[start : start + len(values)]
-        self.places[start : start + len(values)] = rows & (BLOCK - 1)
-        if slot >= 0:
-            block_table(start, rows, values, self.pointers[slot], largest[slot])
