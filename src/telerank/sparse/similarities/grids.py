@@ -20,10 +20,13 @@ _NORMALIZATIONS: tuple[Normalization, ...] = (
 _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
     BM25: tuple(
         BM25(k1, b)
-        for k1, b in product((0.3, 0.6, 0.9, 1.2, 1.5, 2, 3, 4), (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1))
+        for k1, b in product(
+            (0.3, 0.6, 0.9, 1.2, 1.5, 2, 3, 4), (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1)
+        )
     ),
     LMDirichlet: tuple(
-        LMDirichlet(mu) for mu in (10, 25, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 2500, 3000, 4000, 5000)
+        LMDirichlet(mu)
+        for mu in (10, 25, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 2500, 3000, 4000, 5000)
     ),
     LMJelinekMercer: tuple(
         LMJelinekMercer(share)
