@@ -1,8 +1,8 @@
 """A process whose children change an index and are killed, or find the disk full, on the way.
 
 It reads one request a line, forks, and says how the child ended. The child starts with everything loaded, so
-that what a test measures and kills is the change alone. Accidents: ``kill`` and ``full`` (no space on the disk)
-at a step, ``large file`` for files beyond so many bytes.
+that what a test measures and kills is the change alone. Accidents: ``kill``, ``interrupt`` and ``full`` (no
+space on the disk) at a step, ``large file`` for files beyond so many bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from small import docs
@@ -23,6 +24,7 @@ from small import docs
 from telerank.errors import IndexFault
 from telerank.sparse import build
 from telerank.sparse.writer import IndexWriter, build_index
+from telerank.types import Doc
 
 OLD = [f"a b w{number}" for number in range(60)]
 NEW = [f"a c v{number}" for number in range(40)]
@@ -66,8 +68,16 @@ def grow(folder: Path) -> None:
         writer.add(docs((" ".join(f"x{n + m}" for m in range(20)) for n in range(3000)), 100))
 
 
+def insist(folder: Path) -> None:
+    """Go on with the same writer after a failure."""
+    with IndexWriter(folder, workers=1) as writer:
+        with suppress(IndexFault, KeyboardInterrupt):
+            writer.add(docs(NEW, 100))
+        writer.add([Doc("z", "z")])
+
+
 CHANGES: dict[str, Callable[[Path], None]] = {
-    change.__name__: change for change in (rebuild, add, delete, merge, first, grow)
+    change.__name__: change for change in (rebuild, add, delete, merge, first, grow, insist)
 }
 
 
@@ -102,6 +112,8 @@ def _work(request: dict[str, object]) -> None:
         _tell(f"done after {len(steps)}")
     except IndexFault as error:
         _tell(f"fault {error}")
+    except KeyboardInterrupt:
+        _tell("interrupted")
     except BaseException as error:  # noqa: BLE001 — the test is to see it
         _tell(f"raised {error!r}")
     os._exit(0)
@@ -121,6 +133,8 @@ def _hooked(folder: Path, accident: str, at: int) -> list[str]:
         steps.append(event)
         if len(steps) == at and accident == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if len(steps) == at and accident == "interrupt":
+            raise KeyboardInterrupt
         if len(steps) == at and accident == "full":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments[0]))
 

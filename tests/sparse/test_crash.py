@@ -20,10 +20,11 @@ from telerank.errors import IndexFault, IndexLocked
 from telerank.sparse.index import Index
 from telerank.sparse.manifest import Manifest
 from telerank.sparse.writer import IndexWriter, build_index
+from telerank.types import Doc
 
 HERE = Path(__file__).parent
 MOMENTS = 20
-SMALL = [change for change in CHANGES if change != "grow"]
+SMALL = ["rebuild", "add", "delete", "merge", "first"]
 
 
 class Death(NamedTuple):
@@ -176,6 +177,38 @@ def test_a_full_disk_at_any_step_is_one_clear_error_and_leaves_the_index_as_it_w
             assert state(folder) == after
         swept(folder)
     assert faults > 2
+
+
+@pytest.mark.parametrize("change", SMALL)
+def test_a_change_interrupted_at_any_step_leaves_the_old_index_or_the_new(dying, old, tmp_path, change):
+    """Also between the commit and its end, where what was committed must not be taken back."""
+    before, after = outcomes(old, tmp_path / "whole", change)
+    counted = dying.change(change, copied(old, tmp_path / "counted", change), accident="interrupt")
+    steps = int(re.fullmatch(r"done after (\d+)", counted.said)[1])
+    met = []
+    for step in (*range(1, steps - 9, -(-steps // 6)), *range(max(steps - 9, 2), steps + 1)):
+        folder = copied(old, tmp_path / f"s{step}", change)
+        assert dying.change(change, folder, accident="interrupt", at=step).said == "interrupted"
+        met.append(state(folder))
+        assert met[-1] in (before, after)
+        swept(folder)
+        assert state(folder) == met[-1]
+    assert met[0] == before
+    assert met[-1] == after
+
+
+@pytest.mark.parametrize("accident", ["interrupt", "full"])
+def test_a_writer_goes_on_after_a_failure_from_what_is_on_the_disk(dying, old, tmp_path, accident):
+    counted = dying.change("insist", copied(old, tmp_path / "counted", "insist"), accident=accident)
+    steps = int(re.fullmatch(r"done after (\d+)", counted.said)[1]) // 2
+    sizes = set()
+    for step in range(8, steps, -(-steps // 12)):
+        folder = copied(old, tmp_path / f"s{step}", "insist")
+        assert dying.change("insist", folder, accident=accident, at=step).said.startswith("done")
+        documents, _ = state(folder)
+        assert documents[-1] == Doc("z", "z")
+        sizes.add(len(documents))
+    assert sizes == {60, 100}
 
 
 @pytest.fixture
