@@ -1,0 +1,118 @@
+"""The grid of weights, and what tuning on it says."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telerank.errors import MeasureError
+from telerank.evaluate.measures import measure
+from telerank.evaluate.tune import Folds
+from telerank.fuse import weighted
+from telerank.fuse.tuning import simplex, tune_fusion
+from telerank.types import Query, Ranking
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("step", ["0.1", "0.05", 0.1, 0.2, "1/3", "1/7", Fraction(1, 9), 1])
+def test_every_point_of_the_simplex_is_visited_exactly_once(runs, step):
+    n = round(1 / Fraction(str(step)))
+    points = simplex(runs, step)
+    in_steps = {tuple(round(weight * n) for weight in point) for point in points}
+    assert len(points) == len(in_steps) == math.comb(n + runs - 1, runs - 1)
+    assert all(sum(point) == n for point in in_steps)
+
+
+@given(st.integers(1, 4), st.integers(1, 30))
+def test_weights_are_what_one_would_write(runs, n):
+    for point in simplex(runs, Fraction(1, n)):
+        assert all(weight == round(weight * n) / n for weight in point)
+        assert sum(point) == pytest.approx(1)
+
+
+def test_the_grid_of_two_runs_by_tenths():
+    assert simplex(2) == tuple((i / 10, (10 - i) / 10) for i in range(11))
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("0.3", "1 must be a multiple of the step, got 0.3; 1/4 would do"),
+        ("2", "got 2; 1/1 would do"),
+        ("-0.1", "got -0.1; 1/10 would do"),
+        ("0", "a step is a number such as 0.1 or 1/3, got '0'"),
+        ("tenth", "a step is a number"),
+    ],
+)
+def test_a_step_that_does_not_divide_1_is_refused(step, told):
+    with pytest.raises(ValueError, match=told):
+        simplex(2, step)
+
+
+def test_a_grid_for_days_is_refused():
+    with pytest.raises(ValueError, match=r"4,598,126 mixtures of 5 runs by steps of 0\.01: take a larger step"):
+        simplex(5, "0.01")
+    with pytest.raises(ValueError, match="one run or more, got 0"):
+        simplex(0)
+
+
+QIDS = [f"q{i:02}" for i in range(20)]
+QRELS = {qid: {"right": 1} for qid in QIDS}
+
+
+def run(seed: int, qids=QIDS) -> list[Ranking]:
+    random = np.random.default_rng(seed)
+    docs = ["right", *(f"wrong{i}" for i in range(12))]
+    lists = []
+    for qid in qids:
+        some = random.permutation(docs)[:10]
+        lists.append(Ranking.ranked(Query(qid, ""), some.tolist(), random.normal(size=10)))
+    return lists
+
+
+def test_in_sample_held_out_and_oracle_are_what_their_words_say():
+    runs = [run(1), run(2), run(3)]
+    tuning = tune_fusion(runs, QRELS, "RR", step="0.25", folds=Folds(4))
+    by_weights = {}
+    for weights in simplex(3, "0.25"):
+        fused = [weighted(lists, weights) for lists in zip(*runs, strict=True)]
+        by_weights[weights] = measure(fused, QRELS, "RR").of("RR")
+    means = {weights: np.mean(list(values.values())) for weights, values in by_weights.items()}
+    assert tuning.in_sample == pytest.approx(max(means.values()))
+    assert means[tuning.result.best] == pytest.approx(max(means.values()))
+    assert tuning.oracle == pytest.approx(
+        np.mean([max(values[qid] for values in by_weights.values()) for qid in QIDS])
+    )
+    held_out = []
+    for fold, choice in zip(tuning.result.folds, tuning.result.choices, strict=True):
+        others = [qid for qid in QIDS if qid not in fold]
+        chosen = {w: np.mean([values[qid] for qid in others]) for w, values in by_weights.items()}
+        assert chosen[choice] == pytest.approx(max(chosen.values()))
+        held_out += [by_weights[choice][qid] for qid in fold]
+    assert tuning.held_out == pytest.approx(np.mean(held_out))
+    assert tuning.held_out <= tuning.in_sample <= tuning.oracle
+    assert [one.mean["RR"] for one in tuning.alone] == [measure(one, QRELS, "RR").mean["RR"] for one in runs]
+
+
+def test_a_cutoff_of_the_measure_changes_nothing_but_the_work():
+    runs = [run(1), run(2)]
+    tuning = tune_fusion(runs, QRELS, "RR@3", folds=Folds(2))
+    fused = [weighted(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
+    assert tuning.in_sample == pytest.approx(measure(fused, QRELS, "RR@3").mean["RR@3"])
+
+
+def test_queries_that_a_run_lacks_are_counted_and_count():
+    tuning = tune_fusion([run(1, QIDS[:-2]), run(2, QIDS[1:-1]), run(2, ["x", *QIDS[:1]])], QRELS, "RR")
+    assert tuning.lacking == (2, 2, 18)  # the last query is in no run, and one is not judged
+    assert len(tuning.result.evaluation.qids) == len(QIDS)
+    assert tuning.result.table[QIDS[-1]].max() == 0
+
+
+def test_one_measure_decides():
+    with pytest.raises(MeasureError, match="one measure decides"):
+        tune_fusion([run(1), run(2)], QRELS, "RR AP")
