@@ -102,6 +102,18 @@ def test_every_query_can_be_shown(folder):
     assert ["3", "dfi", "0.5000"] in found
 
 
+def test_a_caption_is_not_broken_by_a_narrow_table(folder):
+    result = run("qrels.txt", "bm25.run", "-m", "AP")
+    assert result.stdout.splitlines()[0] == "Means over 3 queries"
+
+
+@pytest.mark.parametrize("more", [[], ["--depths", "1,2"]])
+def test_no_measure_is_not_the_usual_measures(folder, monkeypatch, capsys, more):
+    assert refusal(monkeypatch, capsys, "qrels.txt", "bm25.run", "-m", "", *more).endswith(
+        "no measure is named"
+    )
+
+
 def test_measures_by_depth_are_shown_and_drawn(folder):
     result = run(
         "qrels.txt", "bm25.run", "dfi.run.gz", "-m", "R", "--depths", "1,2,…,4", "--plot", "depth.svg"

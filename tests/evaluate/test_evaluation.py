@@ -97,6 +97,7 @@ def test_names_read_back(names):
         ("nDGC@10", "no measure is called 'nDGC'; known: Accuracy, "),
         ("P", "'P': P needs a cutoff, as in P@10"),
         ("P@0", "'P@0': P does not take cutoff=0; it takes: cutoff, rel, judged_only"),
+        ("AP(rel=0)", "AP does not take rel=0"),
         ("AP(level=2)", "AP does not take level=2; it takes: cutoff, rel, judged_only"),
         ("AP@1.5", "AP does not take cutoff=1.5"),
         ("nDCG@x", "'nDCG@x' is not a measure: expected a name such as nDCG@10"),
@@ -111,6 +112,11 @@ def test_a_name_that_is_no_measures_is_refused(text, said):
     with pytest.raises(MeasureError) as caught:
         parse_measures(text)
     assert said in str(caught.value)
+
+
+def test_a_measure_without_a_value_on_these_qrels_is_refused():
+    with pytest.raises(MeasureError, match="one of P@1, Accuracy has no value on these qrels"):
+        measure([Ranking(Query("1", ""), ("a",), [1.0])], {"1": {"a": 1}}, "P@1 Accuracy")
 
 
 def test_measures_by_depth_are_those_of_the_cut_run():

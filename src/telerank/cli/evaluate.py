@@ -55,12 +55,12 @@ def evaluate(
 
     runs.check_one_dash([qrels, *run])
     if depths is not None:
-        names, cuts = _at_depths(measures or _BY_DEPTH, depths)
+        names, cuts = _at_depths(_BY_DEPTH if measures is None else measures, depths)
         wanted = [name for cut in names.values() for name in cut]
     elif plot is not None:
         raise MeasureError("--plot draws measures by depth: give --depths, such as 1,3,…,15")
     else:
-        names, cuts, wanted = {}, [], list(parse_measures(measures or runs.MEASURES))
+        names, cuts, wanted = {}, [], list(parse_measures(runs.MEASURES if measures is None else measures))
     if plot is not None:
         from telerank.inspect.plots import check_name
 

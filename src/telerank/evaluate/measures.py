@@ -79,7 +79,7 @@ def measure(
     Raises
     ------
     MeasureError
-        where a name is not a measure's.
+        where a name is not a measure's, or the measure has no value on these qrels.
     ValueError
         where the qrels hold no query, or a query comes twice in the run.
     """
@@ -169,7 +169,7 @@ def _checked(name: str, family: Any, settings: dict[str, Any]) -> Any:
 
     allowed = family.SUPPORTED_PARAMS
     for key, value in settings.items():
-        too_small = key == "cutoff" and isinstance(value, int) and value < 1
+        too_small = key in ("cutoff", "rel") and isinstance(value, int) and value < 1
         if key not in allowed or not allowed[key].validate(value) or too_small:
             raise MeasureError(
                 f"{name!r}: {family.NAME} does not take {key}={value!r}; it takes: {', '.join(allowed)}"
@@ -224,5 +224,8 @@ def _fill(
     measures = [_parsed(name) for name in names]
     row = {one: i for i, one in enumerate(measures)}
     plain = {qid: dict(grades) for qid, grades in qrels.items()}
-    for metric in ir_measures.evaluator(measures, plain).iter_calc(run):
-        table[row[metric.measure], place[metric.query_id]] = metric.value
+    try:
+        for metric in ir_measures.evaluator(measures, plain).iter_calc(run):
+            table[row[metric.measure], place[metric.query_id]] = metric.value
+    except ArithmeticError as error:  # Accuracy where no document is irrelevant
+        raise MeasureError(f"one of {', '.join(names)} has no value on these qrels ({error})") from error

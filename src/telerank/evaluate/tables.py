@@ -64,13 +64,7 @@ def terminal(table: Table) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(
-        title=table.caption or None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     columns = [_aligned(table, i) for i in range(len(table.columns))]
     for head, *_ in columns:
         shown.add_column(Text(head), overflow="fold")
@@ -79,7 +73,9 @@ def terminal(table: Table) -> RenderableType:
         shown.add_row(
             *(Text(text, "bold" if cell.strong else "") for text, cell in zip(texts, row, strict=True))
         )
-    return Group(shown, *(Text(note, "dim") for note in table.notes))
+    # above the table, which would break its title at its own width
+    caption = [Text(table.caption, "italic")] if table.caption else []
+    return Group(*caption, shown, *(Text(note, "dim") for note in table.notes))
 
 
 def _aligned(table: Table, i: int) -> list[str]:
