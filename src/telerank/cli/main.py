@@ -15,14 +15,23 @@ from typer.core import TyperGroup
 from telerank.cli import console
 from telerank.cli import data as data_commands
 from telerank.cli import index as index_commands
+from telerank.cli import train as train_commands
 from telerank.cli.analyze_text import analyze_text
+from telerank.cli.combine import combine
 from telerank.cli.compare import compare
+from telerank.cli.consistency import consistency
 from telerank.cli.demo import demo
+from telerank.cli.depth import depth
 from telerank.cli.evaluate import evaluate
+from telerank.cli.fuse import fuse
 from telerank.cli.search import search
 from telerank.cli.tune import tune
+from telerank.cli.tune_fusion import tune_fusion
 
-_IN_ORDER = ("index", "search", "evaluate", "compare", "tune", "data", "analyze-text", "demo")
+_IN_ORDER = (
+    *("index", "search", "fuse", "evaluate", "compare", "tune", "tune-fusion"),
+    *("train", "depth", "consistency", "combine", "data", "analyze-text", "demo"),
+)
 
 
 class _InOrder(TyperGroup):
@@ -75,10 +84,16 @@ def _root(
 
 
 app.command()(analyze_text)
+app.command()(combine)
 app.command()(compare)
+app.command()(consistency)
 app.command()(demo)
+app.command()(depth)
 app.command()(evaluate)
+app.command()(fuse)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(index_commands.app, name="index")
 app.command()(search)
+app.add_typer(train_commands.app, name="train")
 app.command()(tune)
+app.command("tune-fusion")(tune_fusion)

@@ -92,6 +92,36 @@ def depth_table(
     return Table.of(("system", "measure", *(f"@{depth}" for depth in depths)), rows, caption=caption, left=2)
 
 
+def columns_table(
+    curves: Mapping[str, Sequence[float]],
+    depths: Sequence[int],
+    *,
+    caption: str = "",
+    changes: bool = False,
+) -> Table:
+    """A row for each depth, a column for each system, the best of each row strong.
+
+    With ``changes`` the change from the first system stands beside the others, as in table 2 of RepBERT.
+    """
+    first = next(iter(curves.values()))
+    rows: list[list[str | Cell]] = []
+    for i, depth in enumerate(depths):
+        values = [values[i] for values in curves.values()]
+        best = max(round(value, 3) for value in values) if len(values) > 1 else None
+        row: list[str | Cell] = [str(depth)]
+        for place, value in enumerate(values):
+            beside = f" {changed(value, first[i]):>6}" if changes and place else ""
+            row.append(Cell(f"{value:.3f}{beside}", strong=round(value, 3) == best))
+        rows.append(row)
+    notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
+    return Table.of(("depth", *curves), rows, caption=caption, notes=notes)
+
+
+def changed(value: float, base: float) -> str:
+    """The change in per cent: ``(+8%)``."""
+    return f"({100.0 * (value - base) / base:+.0f}%)" if base else "(–)"
+
+
 def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
     """A row for each query and system, a column for each measure."""
     first = next(iter(evaluations.values()))

@@ -51,13 +51,16 @@ class FusionTuning:
     """Which weights were chosen for a weighted sum, and what they are worth by ``measure``.
 
     ``result`` is the tuning itself; its settings are weights. ``alone`` has each run's own values on the
-    same queries. ``lacking`` counts, for each run, the queries that only others answer.
+    same queries. ``lacking`` counts, for each run, the queries that only others answer; ``answered`` of
+    the judged queries some run answers, and ``unjudged`` queries of the runs are not judged.
     """
 
     measure: str
     result: TuneResult[Weights]
     alone: tuple[Evaluation, ...]
     lacking: tuple[int, ...]
+    answered: int
+    unjudged: int
 
     @property
     def in_sample(self) -> float:
@@ -104,11 +107,12 @@ def tune_fusion(
     lists: dict[str, Aligned] = {}
     own: list[list[Ranking]] = [[] for _ in runs]
     lacking = [0] * len(runs)
-    depth = _depth(name)
+    unjudged, depth = 0, _depth(name)
     for done, rankings in enumerate(joined(runs), 1):
         progress("reading", done, None)
         for i, ranking in enumerate(rankings):
             lacking[i] += not len(ranking)
+        unjudged += rankings[0].query.qid not in qrels
         if rankings[0].query.qid in qrels:
             lists[rankings[0].query.qid] = Aligned.of(rankings)
             for mine, ranking in zip(own, rankings, strict=True):
@@ -120,7 +124,7 @@ def tune_fusion(
     objective = Objective([Query(qid, "") for qid in qrels], qrels, measure_name)
     result = tune(grid, run, objective, held_out=folds, progress=progress)
     alone = tuple(measure(mine, qrels, name) for mine in own)
-    return FusionTuning(name, result, alone, tuple(lacking))
+    return FusionTuning(name, result, alone, tuple(lacking), len(lists), unjudged)
 
 
 def _steps(step: str | float | Fraction) -> int:

@@ -1,0 +1,95 @@
+"""Combinations and tunings as tables to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from telerank.evaluate.compare import Comparison, compare
+from telerank.evaluate.report import changed, p_value
+from telerank.evaluate.tables import Cell, Table
+from telerank.fuse.matrix import Matrix
+from telerank.fuse.tuning import FusionTuning, Weights
+
+_MARK = "†"
+FUSED = "fused, held out"
+
+
+def matrix_table(matrix: Matrix, measure: str, *, level: float = 0.05) -> Table:
+    """A row for the run that begins, a column for the one that is added, as tables 3 and 4 of RepBERT.
+
+    The best of each row is strong; the run itself stands on the diagonal.
+    """
+    rows: list[list[str | Cell]] = []
+    for first in matrix.runs:
+        means = {
+            second: matrix.alone[first][measure]
+            if first == second
+            else matrix.cell(first, second, measure).mean
+            for second in matrix.runs
+        }
+        best = max(round(mean, 3) for mean in means.values())
+        row: list[str | Cell] = [first]
+        for second, mean in means.items():
+            strong = round(mean, 3) == best
+            if first == second:
+                row.append(Cell(f"{mean:.3f}{' ' * 7}", strong=strong))
+                continue
+            cell = matrix.cell(first, second, measure)
+            marks = _MARK if cell.p_holm < level else ""
+            row.append(
+                Cell(
+                    f"{mean:.3f} {changed(mean, matrix.alone[first][measure]):>6}", strong=strong, marks=marks
+                )
+            )
+        rows.append(row)
+    note = (
+        "In brackets the change from the row's run alone, which stands on the diagonal; "
+        f"{_MARK} p < {level:g} (paired t-test over {matrix.queries} queries, Holm's correction over all "
+        "cells of all measures)."
+    )
+    columns = ("", *(f"+ {name}" for name in matrix.runs))
+    return Table.of(columns, rows, caption=measure, notes=[note])
+
+
+def mixed(weights: Weights) -> str:
+    """``0.4 + 0.6``."""
+    return " + ".join(f"{weight:.4g}" for weight in weights)
+
+
+def weights_table(tuning: FusionTuning, runs: Sequence[str], *, most: int = 10) -> Table:
+    """The best weights on all queries, the best first."""
+    result = tuning.result
+    best_first = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:most]
+    rows = [[mixed(weights), f"{value:.4f}"] for weights, value in best_first]
+    caption = f"The best {len(rows)} of {len(result.settings)} mixtures, in sample"
+    return Table.of((" + ".join(runs), tuning.measure), rows, caption=caption)
+
+
+def worth_table(tuning: FusionTuning, runs: Sequence[str]) -> Table:
+    """What fusion is worth: each run alone, the tuned weights in sample and held out, the oracle."""
+    compared = _compared(tuning, runs)
+    rows: list[list[str | Cell]] = [
+        [name, "", f"{one.mean[tuning.measure]:.4f}", "", ""]
+        for name, one in zip(runs, tuning.alone, strict=True)
+    ]
+    rows.append([f"fused, in sample ({mixed(tuning.result.best)})", "", f"{tuning.in_sample:.4f}", "", ""])
+    for i, name in enumerate(runs):
+        one = compared.difference(FUSED, name, tuning.measure)
+        value = Cell(f"{tuning.held_out:.4f}" if i == 0 else "", strong=True)
+        interval = f"{one.delta:+.4f} [{one.low:+.4f}, {one.high:+.4f}]"
+        rows.append([FUSED if i == 0 else "", name, value, interval, p_value(one.p_holm)])
+    rows.append(["fused, oracle", "", f"{tuning.oracle:.4f}", "", ""])
+    notes = (
+        "In sample: the best weights on all queries, measured on the same queries.",
+        "Held out: each query under weights that the other folds chose.",
+        "Oracle: each query under the weights best for itself, which no choice can exceed.",
+        "Difference: its 95% interval by bootstrap, p of a paired t-test with Holm's correction.",
+    )
+    columns = ("", "against", tuning.measure, "difference", "p")
+    return Table.of(columns, rows, caption="What fusion is worth", notes=notes, left=2)
+
+
+def _compared(tuning: FusionTuning, runs: Sequence[str]) -> Comparison:
+    qids = tuning.result.evaluation.qids
+    systems = {name: one.only(qids) for name, one in zip(runs, tuning.alone, strict=True)}
+    return compare({**systems, FUSED: tuning.result.evaluation}, tuple(runs), measures=[tuning.measure])

@@ -1,0 +1,47 @@
+"""What figures depend on besides data and settings: versions and the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_ALWAYS = ("telerank", "numpy", "numba", "ir-measures", "scipy")
+_EXTRAS = ("torch", "transformers", "faiss-cpu")
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that figures depend on, as far as they are installed."""
+    found = {"python": platform.python_version()}
+    for name in (*_ALWAYS, *_EXTRAS):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> str:
+    """The machine in a line: processor, cores that this process may use, memory, system."""
+    parts = [_processor(), f"{_cores()} cores" if _cores() > 1 else "1 core"]
+    if memory := _memory():
+        parts.append(f"{memory / 2**30:.0f} GiB")
+    return ", ".join((*parts, platform.system()))
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(named), "") or platform.processor() or platform.machine()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> int:
+    if hasattr(os, "sysconf") and {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 0
