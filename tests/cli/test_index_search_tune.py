@@ -186,3 +186,15 @@ def test_brackets_in_names_are_shown(folder):
 def test_a_message_is_one_line_however_long_a_name_is(folder):
     name = f"{'long' * 40}.run"
     assert f"run in {name}, its settings in {name}.json" in ok("search", "idx", "set", "-o", name).stderr
+
+
+def test_an_index_of_another_collection_is_not_tuned(folder, monkeypatch, capsys):
+    _jsonl("other.jsonl", [{"docno": "x1", "text": "aspirin"}])
+    ok("index", "other.jsonl", "other")
+    said = refusal(monkeypatch, capsys, "tune", "other", "set", "--folds", "2")
+    assert said.startswith("telerank: other: holds no document that set judges")
+
+
+def test_documents_are_indexed_from_standard_input(folder):
+    ok("index", "-", "piped", stdin='{"docno": "x1", "text": "aspirin"}\n{"docno": "x2", "text": "b"}\n')
+    assert [doc.docno for doc in telerank.open("piped").docs] == ["x1", "x2"]

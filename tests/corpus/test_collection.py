@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import csv
+import gzip
+import io
+import lzma
 import tempfile
 from pathlib import Path
 from urllib.parse import unquote
@@ -48,8 +51,45 @@ def test_what_is_not_recognised_is_told_what_was_looked_for(tmp_path):
 
 
 def test_an_empty_folder_is_no_collection(tmp_path):
-    with pytest.raises(CollectionError, match="no known collection format"):
+    with pytest.raises(CollectionError, match="an empty folder"):
         open_collection(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "said"),
+    [
+        ("a.jsonl", b"", "an empty file"),
+        ("a.jsonl", "\ufeff{}".encode("utf-16-le"), "text in UTF-16, .* convert it to UTF-8"),
+        ("a.jsonl", "\ufeff{}".encode("utf-16-be"), "text in UTF-16, .* convert it to UTF-8"),
+        ("a.jsonl", gzip.compress(b"{}", mtime=0), "packed by gzip: its name must end in .gz"),
+        ("a.jsonl", lzma.compress(b"{}"), "packed by xz: its name must end in .xz"),
+        ("a.jsonl.gz", b"{}", "expected a whole .gz file"),
+        ("a.jsonl.gz", gzip.compress(b"{}" * 1000, mtime=0)[:-9], "expected a whole .gz file"),
+        ("a.zip", b"PK\x03\x04", "a zip archive: unpack it"),
+    ],
+    ids=["empty", "utf-16-le", "utf-16-be", "gzip", "xz", "not gzip", "cut gzip", "zip"],
+)
+def test_a_file_that_no_reader_could_read_says_why(tmp_path, name, held, said):
+    write(tmp_path / name, held)
+    with pytest.raises((CollectionError, FormatError), match=said):
+        open_collection(tmp_path / name)
+
+
+def test_an_index_is_no_collection(tmp_path):
+    (tmp_path / "idx/segments").mkdir(parents=True)
+    write(tmp_path / "idx/manifest.json", "{}")
+    with pytest.raises(CollectionError, match="idx: an index, not a collection"):
+        open_collection(tmp_path / "idx")
+
+
+def test_standard_input_is_json_lines_and_read_once(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"docno": "d", "text": "t"}\n')))
+    opened = open_collection("-")
+    assert list(opened.docs()) == [Doc("d", "t")]
+    with pytest.raises(CollectionError, match="can be read once only"):
+        opened.docs()
+    with pytest.raises(CollectionError, match="is read as jsonl, not as squad"):
+        open_collection("-", format="squad")
 
 
 def test_what_may_be_two_things_must_be_forced(tmp_path):

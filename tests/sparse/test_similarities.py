@@ -199,6 +199,7 @@ def test_short_forms_read_as_meant(text, model):
         ("dfr(normalization=z(z=.5))", "z: z must be from 0.001 to 0.499, got 0.5"),
         ("inl2(mu=3)", "h2: unknown parameter 'mu': known are c"),
         ("inl3(mu=-3)", "h3: mu must be from 0 to 1e+06, got -3"),
+        ("bm25(k1=" * 2000, "brackets within brackets without end"),
         ("gb1(c=inf)", "h1: c must be from 0 to 1000, got inf"),
     ],
 )

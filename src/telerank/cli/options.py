@@ -7,7 +7,10 @@ from typing import Annotated
 import typer
 
 CollectionArgument = Annotated[
-    str, typer.Argument(metavar="COLLECTION", help="A folder, a file, or an ir_datasets id.")
+    str,
+    typer.Argument(
+        metavar="COLLECTION", help="A folder, a file, an ir_datasets id; `-`: JSON lines on standard input."
+    ),
 ]
 IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
 FormatOption = Annotated[

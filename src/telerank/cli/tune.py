@@ -82,6 +82,10 @@ def tune(
     qrels = load_qrels(source.split_qrels(split))
     if test is not None:
         qrels = {**qrels, **load_qrels(source.split_qrels(test))}
+    if not any(docno in opened.docs for grades in qrels.values() for docno in grades):
+        raise CollectionError(
+            f"{index}: holds no document that {source.name} judges: another collection's index"
+        )
     with console.progress() as progress, _indexes(opened, analyzers) as indexes:
         retrievers = _settings(indexes, model or ([] if setting else ["bm25"]), setting or [], depth)
         try:

@@ -50,7 +50,10 @@ def parse_model(text: str) -> Similarity:
     ModelError
         where the form is broken, or a name or a value is not known: it lists what is.
     """
-    return _model(_Reader(text).whole())
+    try:
+        return _model(_Reader(text).whole())
+    except RecursionError:
+        raise ModelError(f"model {text[:40]!r}…: brackets within brackets without end") from None
 
 
 @dataclass(frozen=True)
