@@ -1,1 +1,15 @@
-"""Neural models: torch and texts alone. Nothing here knows a query, a document or an index."""
+"""Neural models: torch and texts alone. Nothing here knows a query, a document or an index.
+
+Raises
+------
+MissingExtra
+    when it is imported and torch or transformers is not installed.
+"""
+
+from importlib.util import find_spec
+
+from telerank.errors import MissingExtra
+
+for _module in ("torch", "transformers"):
+    if find_spec(_module) is None:
+        raise MissingExtra(_module, "neural")

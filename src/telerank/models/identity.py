@@ -17,7 +17,7 @@ from telerank.models.loading import load_bi_encoder
 from telerank.models.tokens import SideTokenizer, Tokenizers
 
 _PASSING = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "use_cache")
-"""Entries of a configuration that change when a model is saved, and that no vector depends on."""
+"""Entries of a configuration that saving changes, and that no vector depends on, as none does on dropout."""
 
 
 def fingerprint(model: BiEncoder, tokenizers: Tokenizers) -> str:
@@ -46,7 +46,8 @@ def fingerprint_of(name: str | Path) -> str:
 
 def _add_encoder(digest: Any, encoder: nn.Module) -> None:
     config = encoder.config.to_dict()  # type: ignore[union-attr, operator]
-    digest.update(_text({name: value for name, value in config.items() if name not in _PASSING}))
+    kept = {name: value for name, value in config.items() if name not in _PASSING and "dropout" not in name}
+    digest.update(_text(kept))
     weights = encoder.state_dict()
     for name in sorted(weights):
         if not name.startswith("pooler."):

@@ -19,12 +19,14 @@ from telerank.models.tokens import Tokenizers
 _NOT_OURS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
 
-def load_bi_encoder(name: str | Path, settings: Settings | None = None) -> tuple[BiEncoder, Tokenizers]:
+def load_bi_encoder(
+    name: str | Path, settings: Settings | None = None, *, dropout: float | None = None
+) -> tuple[BiEncoder, Tokenizers]:
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
     A folder that :func:`telerank.models.folders.save` wrote has its own settings; so has one of
     sentence-transformers; any other encoder gets RepBERT's: mean, inner product, 20 and 256 tokens, token
-    types 0 and 1. ``settings`` overrides them.
+    types 0 and 1. ``settings`` overrides them, and ``dropout`` every probability of dropout in the encoder.
 
     Raises
     ------
@@ -36,16 +38,16 @@ def load_bi_encoder(name: str | Path, settings: Settings | None = None) -> tuple
     folder = locate(name)
     tokenizer = _tokenizer(folder)
     own, shared = _settings(folder, tokenizer)
-    encoder = _encoder(folder)
+    encoder = _encoder(folder, dropout)
     if shared:
         return _ready(encoder, None, tokenizer, settings or own)
-    document = _encoder(folder / DOCUMENT)
+    document = _encoder(folder / DOCUMENT, dropout)
     model, tokens = _ready(encoder, document, tokenizer, settings or own)
     return model, Tokenizers.of(tokens.queries.tokenizer, model.settings, _tokenizer(folder / DOCUMENT))
 
 
 def fresh_bi_encoder(
-    name: str | Path, seed: int, settings: Settings | None = None
+    name: str | Path, seed: int, settings: Settings | None = None, *, dropout: float | None = None
 ) -> tuple[BiEncoder, Tokenizers]:
     """A model of that name's shape and vocabulary with weights drawn by ``seed``, as if never trained."""
     folder = locate(name)
@@ -53,7 +55,7 @@ def fresh_bi_encoder(
     with torch.random.fork_rng(), quiet():
         torch.manual_seed(seed)
         model: Any = AutoModel
-        encoder = model.from_config(AutoConfig.from_pretrained(folder))
+        encoder = model.from_config(_config(folder, dropout))
     return _ready(encoder, None, tokenizer, settings or _settings(folder, tokenizer)[0])
 
 
@@ -102,11 +104,22 @@ def _tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def _encoder(folder: Path) -> Any:
+def _config(folder: Path, dropout: float | None) -> Any:
+    config = AutoConfig.from_pretrained(folder)
+    if dropout is not None:
+        for name, value in config.to_dict().items():
+            if "dropout" in name and isinstance(value, float):  # the names differ from encoder to encoder
+                setattr(config, name, dropout)
+    return config
+
+
+def _encoder(folder: Path, dropout: float | None) -> Any:
     """In float32, whatever the file holds; without a pooler that the weights lack: it would be random."""
     try:
         with quiet():
-            encoder, report = AutoModel.from_pretrained(folder, output_loading_info=True, dtype=torch.float32)
+            encoder, report = AutoModel.from_pretrained(
+                folder, config=_config(folder, dropout), output_loading_info=True, dtype=torch.float32
+            )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"{folder}: the model cannot be read: {_first_line(error)}") from error
     lacking = sorted(report["missing_keys"])

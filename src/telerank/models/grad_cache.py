@@ -1,0 +1,66 @@
+"""Gradient caching (Gao et al., 2021): the gradients of a large batch in the memory of a small one.
+
+A contrastive loss couples all texts of a batch, but only through their vectors. So the vectors are made
+first, chunk by chunk, keeping no graph; the loss gives the gradient of each vector; then each chunk is
+encoded anew, with the same random numbers, and the gradient flows on into the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+Encode: TypeAlias = Callable[[], Tensor]
+"""Encodes one chunk, ``() -> (chunk, H)``, each time it is called."""
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""The loss of all queries' vectors and all documents', (Q, H) and (N, H)."""
+
+
+class RandomNumbers:
+    """The state of torch's generators as it was, to draw the same numbers (dropout's) once more."""
+
+    def __init__(self) -> None:
+        self._cpu = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._cpu)
+        if self._cuda:
+            torch.cuda.set_rng_state_all(self._cuda)
+
+
+def backward(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> float:
+    """Add the gradients of ``loss`` to the parameters; the loss. One chunk's graph at a time is in memory."""
+    chunks = [*queries, *documents]
+    states, cache = _without_graph(chunks)
+    boundary = len(queries)
+    with torch.enable_grad():
+        vectors = [one.requires_grad_() for one in cache]
+        value = loss(torch.cat(vectors[:boundary]), torch.cat(vectors[boundary:]))
+    value.backward()  # type: ignore[no-untyped-call]
+    after = RandomNumbers()
+    for encode, state, vector in zip(chunks, states, vectors, strict=True):
+        state.restore()
+        again = encode()
+        again.backward(vector.grad)  # type: ignore[no-untyped-call]
+    after.restore()
+    return float(value.detach())
+
+
+def backward_at_once(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> float:
+    """The same with the graph of the whole batch in memory: one encoding less."""
+    value = loss(torch.cat([one() for one in queries]), torch.cat([one() for one in documents]))
+    value.backward()  # type: ignore[no-untyped-call]
+    return float(value.detach())
+
+
+def _without_graph(chunks: Sequence[Encode]) -> tuple[list[RandomNumbers], list[Tensor]]:
+    states, vectors = [], []
+    with torch.no_grad():
+        for encode in chunks:
+            states.append(RandomNumbers())
+            vectors.append(encode())
+    return states, vectors

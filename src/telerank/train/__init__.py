@@ -1,0 +1,1 @@
+"""Training: examples, batches, the loop, and checkpoints that resume to the same losses."""

@@ -1,0 +1,160 @@
+"""What training has reached, on disk: whole or not at all, so that it goes on after a ``kill -9``.
+
+::
+
+    OUTPUT/config.yaml versions.json log.jsonl
+    OUTPUT/checkpoints/00001000/   the model as a folder of its own, training.pt, config.yaml, versions.json
+    OUTPUT/model/                  the best weights by the dev measure; without one, the last
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from telerank.errors import ModelError
+from telerank.models.bi_encoder import BiEncoder
+from telerank.models.folders import save
+from telerank.models.tokens import Tokenizers
+from telerank.train.config import BiEncoderTraining, read_config, write_config
+
+CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
+    "config.yaml",
+    "versions.json",
+    "log.jsonl",
+    "checkpoints",
+    "model",
+)
+_STATE = "training.pt"
+_PASSING = ".writing"
+_OLD = ".old.writing"
+_PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
+
+
+def write_checkpoint(
+    output: Path, step: int, config: BiEncoderTraining, trained: tuple[BiEncoder, Tokenizers], state: Any
+) -> Path:
+    """Write a checkpoint beside its final name and rename it; then drop all but the last ``config.keep``."""
+    final = output / CHECKPOINTS / f"{step:08d}"
+    passing = final.with_name(final.name + _PASSING)
+    _write_model(passing, config, trained)
+    torch.save(state, passing / _STATE)
+    _replace(passing, final)
+    for old in _all(output)[: -config.keep]:
+        shutil.rmtree(old)
+    return final
+
+
+def write_model(output: Path, config: BiEncoderTraining, trained: tuple[BiEncoder, Tokenizers]) -> Path:
+    """Write the model that the training is for; one that is there is replaced."""
+    final = output / MODEL
+    passing = final.with_name(final.name + _PASSING)
+    _write_model(passing, config, trained)
+    _replace(passing, final)
+    return final
+
+
+def last_checkpoint(output: Path) -> Path | None:
+    """The folder of the last whole checkpoint, if there is any."""
+    found = _all(output)
+    return found[-1] if found else None
+
+
+def read_state(checkpoint: Path) -> Any:
+    """What :func:`write_checkpoint` was given.
+
+    Raises
+    ------
+    ModelError
+        where the file is damaged.
+    """
+    try:
+        return torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, ValueError) as error:
+        raise ModelError(f"{checkpoint / _STATE}: this is no checkpoint, or a damaged one") from error
+
+
+def check_same(config: BiEncoderTraining, output: Path) -> None:
+    """Refuse to go on with other settings than those a training began with.
+
+    Raises
+    ------
+    ModelError
+        where a setting differs.
+    """
+    began = _flat(read_config(output / CONFIG).model_dump())
+    now = _flat(config.model_dump())
+    for name in sorted(began.keys() | now.keys()):
+        if began.get(name) != now.get(name):
+            was = f"{name} is {now.get(name)!r}, but the training in {output} began with {began.get(name)!r}"
+            raise ModelError(f"{was}: resume with the same settings, or begin in another folder")
+
+
+def sweep(output: Path) -> None:
+    """Remove what a killed training had begun to write, and put back what it was about to replace."""
+    for folder in (output, output / CHECKPOINTS):
+        for old in folder.glob(f"*{_OLD}"):
+            final = old.with_name(old.name.removesuffix(_OLD))
+            if not final.exists():
+                old.rename(final)
+        for left in folder.glob(f"*{_PASSING}"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found
+
+
+def write_record(config: BiEncoderTraining, folder: Path) -> None:
+    """The settings, each of them, and the versions."""
+    write_config(config, folder / CONFIG)
+    (folder / VERSIONS).write_text(json.dumps(versions(), indent=2) + "\n", encoding="utf-8")
+
+
+def _write_model(folder: Path, config: BiEncoderTraining, trained: tuple[BiEncoder, Tokenizers]) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    save(*trained, folder)
+    write_record(config, folder)
+
+
+def _replace(passing: Path, final: Path) -> None:
+    """Give a finished folder its name, not before its files are on the disk."""
+    for file in passing.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+    if final.exists():
+        old = final.with_name(final.name + _OLD)
+        final.rename(old)
+        passing.rename(final)
+        shutil.rmtree(old)
+    else:
+        passing.rename(final)
+
+
+def _all(output: Path) -> list[Path]:
+    found = (output / CHECKPOINTS).glob("*")
+    return sorted(path for path in found if path.name.isdigit())
+
+
+def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        inner = _flat(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
+        flat |= inner
+    return flat

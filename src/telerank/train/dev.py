@@ -1,0 +1,111 @@
+"""How good a model is on queries that it does not learn from: dense search in memory over a small corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from telerank.corpus.collection import Collection
+from telerank.errors import CollectionError
+from telerank.evaluate.measures import measure, parse_measures
+from telerank.models.bi_encoder import BiEncoder
+from telerank.models.tokens import SideTokenizer, Tokenizers
+from telerank.train.config import Dev
+from telerank.trec import load_qrels
+from telerank.types import Progress, Qrels, Query, Ranking, silent
+
+_TOKENS = 8192  # of a batch, padding counted
+_QUERIES = 64  # searched at a time
+_DEPTH = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class DevSet:
+    """Queries, documents by docno, and the qrels of the queries."""
+
+    queries: tuple[Query, ...]
+    documents: Mapping[str, str]
+    qrels: Qrels
+    measure: str
+
+    def value(self, model: BiEncoder, tokenizers: Tokenizers, progress: Progress = silent) -> float:
+        """The measure's mean over the queries, searching all documents."""
+        rankings = search(model, tokenizers, self.queries, self.documents, progress)
+        return measure(rankings, self.qrels, self.measure).mean[self.measure]
+
+
+def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
+    """The queries of the split that have judgments, and the documents, or as many of both as are asked for.
+
+    Raises
+    ------
+    CollectionError
+        where no query of the split is judged.
+    """
+    (name,) = parse_measures([wanted.measure])
+    qrels = load_qrels(collection.split_qrels(wanted.split))
+    queries = [one for one in collection.split_queries(wanted.split) if one.qid in qrels]
+    if not queries:
+        raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query")
+    random = np.random.default_rng(seed)
+    if wanted.queries is not None and wanted.queries < len(queries):
+        places = np.sort(random.choice(len(queries), wanted.queries, replace=False))
+        queries = [queries[place] for place in places.tolist()]
+    judged = {one.qid: qrels[one.qid] for one in queries}
+    documents = {doc.docno: doc.full_text for doc in collection.docs()}
+    if wanted.documents is not None:
+        needed = {docno for grades in judged.values() for docno in grades}
+        others = [docno for docno in documents if docno not in needed]
+        more = min(max(0, wanted.documents - len(needed)), len(others))
+        drawn = {others[place] for place in random.choice(len(others), more, replace=False).tolist()}
+        documents = {docno: text for docno, text in documents.items() if docno in needed or docno in drawn}
+    return DevSet(tuple(queries), documents, judged, name)
+
+
+def search(
+    model: BiEncoder,
+    tokenizers: Tokenizers,
+    queries: Sequence[Query],
+    documents: Mapping[str, str],
+    progress: Progress = silent,
+) -> Iterator[Ranking]:
+    """The best thousand documents of each query by inner product; all vectors are in memory."""
+    docnos = list(documents)
+    training = model.training
+    model.eval()
+    try:
+        found = vectors(model.encode_documents, tokenizers.documents, list(documents.values()), progress)
+        asked = vectors(model.encode_queries, tokenizers.queries, [one.text for one in queries])
+    finally:
+        model.train(training)
+    for first in range(0, len(queries), _QUERIES):
+        products = asked[first : first + _QUERIES] @ found.T  # (queries, documents)
+        best = products.topk(min(_DEPTH, len(docnos)), dim=1)
+        for row, query in enumerate(queries[first : first + _QUERIES]):
+            names = [docnos[place] for place in best.indices[row].tolist()]
+            yield Ranking.ranked(query, names, best.values[row].cpu().numpy())
+
+
+@torch.no_grad()
+def vectors(
+    encode: Callable[[Mapping[str, Tensor]], Tensor],
+    tokenizer: SideTokenizer,
+    texts: Sequence[str],
+    progress: Progress = silent,
+) -> Tensor:
+    """The vectors of texts, (texts, H), in float32; texts of like length are encoded together."""
+    ids = tokenizer.ids(texts)
+    order = sorted(range(len(ids)), key=lambda place: -len(ids[place]))
+    made: list[Tensor] = []
+    done = 0
+    while done < len(order):
+        size = max(1, _TOKENS // max(1, len(ids[order[done]])))
+        part = order[done : done + size]
+        made.append(encode(tokenizer.pad([ids[place] for place in part])).float())
+        done += len(part)
+        progress("encoding", done, len(order))
+    return torch.cat(made)[torch.tensor(np.argsort(order))]

@@ -1,0 +1,56 @@
+"""The log of a training: a line of JSON every few updates."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Record:
+    """``loss`` is the mean since the last line; ``dev`` stands where the dev measure was taken."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    seconds: float
+    remaining: float
+    dev: float | None = None
+
+    def line(self) -> str:
+        shown = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps(shown) + "\n"
+
+
+Report: TypeAlias = Callable[[Record], None]
+"""Told each line of the log."""
+
+
+def unheard(record: Record) -> None:
+    """The :data:`Report` that shows nothing."""
+
+
+def append(path: Path, record: Record) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(record.line())
+
+
+def cut(path: Path, step: int) -> None:
+    """Drop the lines after ``step``, and a last one that a killed training left unfinished."""
+    if not path.exists():
+        return
+    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
+    passing = path.with_name(path.name + ".writing")
+    passing.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    os.replace(passing, path)  # noqa: PTH105 — atomic on every system
+
+
+def _step(line: str) -> float:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError):
+        return float("inf")
