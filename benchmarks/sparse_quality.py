@@ -17,6 +17,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from results_page import write
+
 from telerank.corpus.formats import open_collection
 from telerank.evaluate.tables import Cell, Table, markdown
 from telerank.evaluate.tune import Folds
@@ -25,8 +27,6 @@ from telerank.recipes.sparse_report import versions
 from telerank.recipes.sparse_tables import effect_table, label, tuning_table
 from telerank.sparse.similarities import BM25
 
-RESULTS = Path(__file__).parent.parent / "docs/results.md"
-BEGIN, END = "<!-- sparse quality: begin -->", "<!-- sparse quality: end -->"
 MEASURES = ("RR@10", "AP", "nDCG@10", "R@1", "R@10", "R@100")
 OBJECTIVE = "nDCG@10"
 FOLDS = Folds(5, seed=0)
@@ -83,7 +83,7 @@ def main() -> None:
     text = report(ordered)
     print(text)
     if given.write:
-        write(text, RESULTS)
+        write("sparse quality", text)
     check(results)
 
 
@@ -136,16 +136,6 @@ def _mean(result: Result, model: str, how: str, *, preprocessed: bool) -> Cell:
     return Cell(shown, strong=shown == max(means.values()))
 
 
-def write(text: str, path: Path) -> None:
-    """Put the text between the markers; the rest of the page stays."""
-    page = path.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        sys.exit(f"{path}: expected the markers {BEGIN} and {END}")
-    path.write_text(f"{before}{begin}\n{text}{end}{after}", encoding="utf-8")
-
-
 def check(results: dict[str, Result]) -> None:
     """Hold the one figure that is known from elsewhere."""
     title, system, least = EXPECTED
@@ -165,7 +155,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--only", nargs="+", choices=TITLES, metavar="NAME", help=f"of {', '.join(TITLES)}")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="collections at the same time")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results.md")
     given = parser.parse_args()
     if given.write and given.only:
         parser.error("--write is for all collections")

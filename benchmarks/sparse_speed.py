@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ from pathlib import Path
 from peers import check, corpus
 from peers.engine import Built, Found, Peer, open_peer
 from peers.interleave import Times, interleaved
+from results_page import write
 
 from telerank.evaluate.tables import Cell, Table, markdown
 from telerank.sparse.similarities import parse_model
@@ -68,16 +70,33 @@ def main() -> None:
         setting = Setting(
             folder / "documents", folder / "texts", tuple(texts), analysed, options.checked, options.rounds
         )
-        print(f"{count:,} passages, {len(texts)} queries of {sum(map(len, analysed)) / len(texts):.1f} terms")
-        print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}\n")
+        words = sum(map(len, analysed)) / len(texts)
+        about = f"{count:,} passages, {len(texts)} queries of {words:.1f} terms, {options.rounds} rounds"
         names = [OURS, "telerank-rows", *options.peers]
         peers = {name: stack.enter_context(open_peer(name, options.core)) for name in names}
-        print(markdown(_builds(peers, setting, folder)), flush=True)
+        built = markdown(_builds(peers, setting, folder))
+        print(about, built, sep="\n\n", flush=True)
         for model in (BM25, *OTHERS):
             names = [name for name in peers if model == BM25 or name.startswith(("telerank", "lucene"))]
             _measure({name: peers[name] for name in names}, model, setting)
-        print(markdown(_table(setting)))
-        print(_threads(folder / "telerank", setting, len(os.sched_getaffinity(0))))
+        searched, threads = markdown(_table(setting)), _threads(folder / OURS, setting)
+        print(searched, threads, sep="\n")
+        if options.write:
+            write(
+                "sparse speed",
+                "\n\n".join((f"{_command()}: {about}; {_machine()}.", built, searched, threads)),
+            )
+
+
+def _command() -> str:
+    return f"`python {' '.join(['benchmarks/sparse_speed.py', *sys.argv[1:]])}`"
+
+
+def _machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    machine = f"{model or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return f"{machine}, load {os.getloadavg()[0]:.1f} at the end"
 
 
 def _options() -> argparse.Namespace:
@@ -90,6 +109,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--scratch", type=Path, help="where to put indexes, instead of the system's place")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results.md")
     parser.add_argument("--peers", nargs="*", default=["lucene", "bm25s", "tantivy"])
     return parser.parse_args()
 
@@ -176,8 +196,8 @@ def _table(setting: Setting) -> Table:
     return Table.of(columns, rows, left=3)
 
 
-def _threads(folder: Path, setting: Setting, cores: int) -> str:
-    if cores < 2:
+def _threads(folder: Path, setting: Setting) -> str:
+    if len(os.sched_getaffinity(0)) < 2:
         return "two threads: this process may use one core only"
     with open_peer("telerank", "0,1") as one, open_peer("telerank-2", "0,1") as two:
         for peer in (one, two):
@@ -187,8 +207,8 @@ def _threads(folder: Path, setting: Setting, cores: int) -> str:
         for k in (10, 1000):
             times = interleaved({peer.name: partial(peer.search, asked, k, BM25) for peer in (one, two)})
             ratio = times["telerank"].mean / times["telerank-2"].mean
-            lines.append(f"two threads answer {ratio:.2f} times the queries of one (top-{k})")
-        return "\n".join(lines)
+            lines.append(f"Two threads answer {ratio:.2f} times the queries of one (top-{k})")
+        return "; ".join(lines) + "."
 
 
 if __name__ == "__main__":

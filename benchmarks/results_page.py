@@ -1,0 +1,18 @@
+"""``docs/results.md``: each benchmark writes between markers of its own, and the rest of the page stays."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
+
+
+def write(section: str, text: str, path: Path = RESULTS) -> None:
+    """Put the text between ``<!-- section: begin -->`` and ``<!-- section: end -->``."""
+    opening, closing = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+    before, begin, rest = path.read_text(encoding="utf-8").partition(opening)
+    _, end, after = rest.partition(closing)
+    if not begin or not end:
+        sys.exit(f"{path}: expected the markers {opening} and {closing}")
+    path.write_text(f"{before}{begin}\n{text.rstrip()}\n{end}{after}", encoding="utf-8")
