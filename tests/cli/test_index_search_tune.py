@@ -198,3 +198,19 @@ def test_an_index_of_another_collection_is_not_tuned(folder, monkeypatch, capsys
 def test_documents_are_indexed_from_standard_input(folder):
     ok("index", "-", "piped", stdin='{"docno": "x1", "text": "aspirin"}\n{"docno": "x2", "text": "b"}\n')
     assert [doc.docno for doc in telerank.open("piped").docs] == ["x1", "x2"]
+
+
+def test_a_document_cannot_steer_the_terminal(folder):
+    text = "beta \x1b]0;title\x07 \x1b[31mred \x9b2J \u202elaid"
+    _jsonl("bad.jsonl", [{"docno": "x1", "title": "t\x1b[2J", "text": text}])
+    ok("index", "bad.jsonl", "bad")
+    for said in (ok("search", "bad", "--query", "beta").stdout, ok("data", "show", "bad.jsonl").stdout):
+        assert "�[31mred" in said
+        assert not set(said) & set("\x1b\x07\x9b\u202e")
+    found = json.loads(ok("search", "bad", "--query", "beta", "--json").stdout)
+    assert found["ranking"][0]["text"] == text
+
+
+def test_queries_on_standard_input_are_utf_8(folder, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8", "surrogateescape"))
+    assert "expected text in utf-8" in refusal(monkeypatch, capsys, "search", "idx", "--query", "-")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -24,6 +26,7 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 USER_ERRORS = (TelerankError, OSError, UnicodeError)
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _PATIENCE = 2.0  # seconds before a bar appears
 
 
@@ -35,9 +38,17 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+def shown(text: str) -> str:
+    """Markup that shows a text as it is, but for what would steer the terminal instead: that is \ufffd.
+
+    Escape sequences and other control characters, marks of writing direction, lone surrogates.
+    """
+    return escape(_STEERING.sub("\ufffd", text))
+
+
 def say(text: str) -> None:
-    """A line on standard error as it is: brackets in it are no markup, and only the terminal breaks it."""
-    err.print(text, markup=False, soft_wrap=True)
+    """A line on standard error as it is (see :func:`shown`); only the terminal breaks it."""
+    err.print(shown(text), soft_wrap=True)
 
 
 def counted(number: int, noun: str) -> str:

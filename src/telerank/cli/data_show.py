@@ -9,9 +9,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from telerank.cli import console
+from telerank.cli.console import shown
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
 from telerank.errors import CollectionError
 
@@ -105,17 +105,17 @@ def _first(opened: Collection, count: int, split: str | None) -> Iterator[dict[s
 def _show_record(record: dict[str, Any]) -> None:
     is_query = record["kind"] == "query"
     name = f"query {record['qid']} ({record['split']})" if is_query else f"document {record['docno']}"
-    console.out.print(f"[bold]{escape(name)}[/]", soft_wrap=True)
+    console.out.print(f"[bold]{shown(name)}[/]", soft_wrap=True)
     for part in ("title", "url"):
         if record.get(part):
-            console.out.print(f"[italic]{escape(record[part])}[/]", soft_wrap=True)
+            console.out.print(f"[italic]{shown(record[part])}[/]", soft_wrap=True)
     text = record["text"]
-    console.out.print(escape(text[:_SHOWN]), soft_wrap=True)
+    console.out.print(shown(text[:_SHOWN]), soft_wrap=True)
     if len(text) > _SHOWN:
         console.out.print(f"[dim]… {len(text) - _SHOWN:,} more characters (--json shows them)[/]")
     for docno, grade in sorted(record.get("qrels", {}).items(), key=lambda judged: -judged[1]):
-        console.out.print(f"  grade {grade}: {escape(docno)}", soft_wrap=True)
+        console.out.print(f"  grade {grade}: {shown(docno)}", soft_wrap=True)
     for answer in record.get("answers", ()):
         place = f"{answer['docno']} at {answer['start']:,}"
-        console.out.print(f"  answer in {escape(place)}: {escape(answer['text'])}", soft_wrap=True)
+        console.out.print(f"  answer in {shown(place)}: {shown(answer['text'])}", soft_wrap=True)
     console.out.print()

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 import typer
-from rich.markup import escape
 from typer.core import TyperGroup
 
 from telerank.cli import console
@@ -65,7 +64,7 @@ def main() -> None:
     except console.USER_ERRORS as error:
         if debug:
             traceback.print_exc()
-        console.err.print(f"[bold red]telerank:[/] {escape(console.one_line(error))}", soft_wrap=True)
+        console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
         sys.exit(2)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from telerank.cli import console
+from telerank.cli.console import shown
 from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, Split
 from telerank.errors import CollectionError
 
@@ -89,7 +88,7 @@ def search(
         depth or (_ALL if query is None else _FIRST)
     )
     if query is not None:
-        for text in sys.stdin if query == "-" else [query]:
+        for text in _lines() if query == "-" else [query]:
             _answer(opened, stage, text.strip(), explain=explain, as_json=as_json)
         return
     queries, source = _queries(collection, topics, split, format, encoding)
@@ -140,22 +139,30 @@ def _write(
         console.say(f"{len(empty)} of {len(queries)} queries found nothing: {', '.join(empty[:5])}{more}")
 
 
+def _lines() -> Iterator[str]:
+    """Of standard input, which is UTF-8 whatever the locale says."""
+    from telerank.trec import open_text
+
+    with open_text("-") as lines:
+        yield from lines
+
+
 def _answer(opened: Index, stage: Stage, text: str, *, explain: bool, as_json: bool) -> None:
     ranking = stage.search(text)
     if as_json:
         print(json.dumps(_record(opened, stage, ranking, explain=explain), ensure_ascii=False))  # noqa: T201
         return
-    table = Table(title=escape(text), title_justify="left")
+    table = Table(title=shown(text), title_justify="left")
     for name, side in (("rank", "right"), ("score", "right"), ("docno", "left"), ("document", "left")):
         table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = opened.docs[docno]
-        title = f"[bold]{escape(doc.title)}[/] " if doc.title else ""
-        table.add_row(str(rank), f"{score:.4f}", escape(docno), title + escape(_snippet(doc.text)))
-    console.out.print(table if len(ranking) else f"nothing found for {escape(repr(text))}")
+        title = f"[bold]{shown(doc.title)}[/] " if doc.title else ""
+        table.add_row(str(rank), f"{score:.4f}", shown(docno), title + shown(_snippet(doc.text)))
+    console.out.print(table if len(ranking) else f"nothing found for {shown(repr(text))}")
     if explain:
         for docno in ranking.docnos:
-            console.out.print(f"[bold]{escape(docno)}[/]\n{escape(str(stage.explain(ranking.query, docno)))}")
+            console.out.print(f"[bold]{shown(docno)}[/]\n{shown(str(stage.explain(ranking.query, docno)))}")
 
 
 def _record(opened: Index, stage: Stage, ranking: Ranking, *, explain: bool) -> dict[str, Any]:
