@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -120,7 +121,7 @@ def _encoder(folder: Path, dropout: float | None) -> Any:
             encoder, report = AutoModel.from_pretrained(
                 folder, config=_config(folder, dropout), output_loading_info=True, dtype=torch.float32
             )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the model cannot be read: {_first_line(error)}") from error
     lacking = sorted(report["missing_keys"])
     if any(key.startswith("pooler.") for key in lacking):

@@ -1,0 +1,139 @@
+"""Texts become vectors, whatever the encoder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_models import ARCHITECTURES, small_encoder  # noqa: E402
+from telerank.errors import ModelError  # noqa: E402
+from telerank.models.bi_encoder import BiEncoder, Settings, Side  # noqa: E402
+from telerank.models.loading import load_bi_encoder  # noqa: E402
+from telerank.models.pooling import first, mean  # noqa: E402
+from telerank.models.tokens import Tokenizers  # noqa: E402
+
+TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7"]
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def any_model(request, tmp_path_factory):
+    return load_bi_encoder(small_encoder(tmp_path_factory.mktemp("any") / "model", request.param))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return load_bi_encoder(small_encoder(tmp_path_factory.mktemp("bert") / "model"))
+
+
+def encoded(model, tokenizers, texts, side="documents"):
+    with torch.no_grad():
+        return getattr(model, f"encode_{side}")(getattr(tokenizers, side)(texts))
+
+
+def test_the_mean_is_over_the_tokens_that_stand():
+    tokens = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]])
+    assert mean(tokens, torch.tensor([[1, 1, 0]])).tolist() == [[2.0, 3.0]]
+    assert mean(tokens, torch.tensor([[0, 0, 0]])).tolist() == [[0.0, 0.0]]
+
+
+def test_the_first_token_is_found_where_a_text_is_padded_left():
+    tokens = torch.arange(6.0).reshape(1, 3, 2)
+    assert first(tokens, torch.tensor([[1, 1, 1]])).tolist() == [[0.0, 1.0]]
+    assert first(tokens, torch.tensor([[0, 1, 1]])).tolist() == [[2.0, 3.0]]
+
+
+def test_a_text_has_the_same_vector_alone_and_among_longer_ones(any_model):
+    together = encoded(*any_model, TEXTS)
+    assert together.shape == (3, 32)
+    for row, text in enumerate(TEXTS):
+        torch.testing.assert_close(encoded(*any_model, [text])[0], together[row])
+
+
+def test_the_vector_is_the_mean_of_what_the_encoder_says(any_model):
+    model, tokenizers = any_model
+    given = tokenizers.queries.tokenizer(["q1 q2 q3"], return_tensors="pt")
+    with torch.no_grad():
+        expected = model.query_encoder(**given).last_hidden_state.mean(1)
+    torch.testing.assert_close(encoded(model, tokenizers, ["q1 q2 q3"], "queries"), expected)
+
+
+def test_documents_have_token_type_1_where_the_encoder_knows_types(any_model):
+    model, tokenizers = any_model
+    queries, documents = (encoded(model, tokenizers, TEXTS, side) for side in ("queries", "documents"))
+    knows = model.query_encoder.config.model_type in ("bert", "electra")
+    assert torch.equal(queries, documents) is not knows
+    if knows:
+        given = tokenizers.queries.tokenizer(["d3"], return_tensors="pt")
+        given["token_type_ids"] = torch.ones_like(given["input_ids"])
+        with torch.no_grad():
+            expected = model.query_encoder(**given).last_hidden_state.mean(1)
+        torch.testing.assert_close(documents[1:2], expected)
+
+
+def test_the_defaults_are_those_of_repbert(bert):
+    settings = bert[0].settings
+    assert (settings.pooling, settings.normalise) == ("mean", False)
+    assert settings.query == Side(20, segment=0)
+    assert settings.document == Side(64, segment=1)  # 256, as far as the tokenizer allows
+    assert Settings().document.max_length == 256
+
+
+def test_what_is_longer_than_its_side_allows_is_cut(bert):
+    _, tokenizers = bert
+    assert len(tokenizers.queries.ids(["q1 " * 60])[0]) == 20
+    assert len(tokenizers.documents.ids(["q1 " * 90])[0]) == 64
+
+
+def test_relevance_is_the_inner_product(bert):
+    model, tokenizers = bert
+    with torch.no_grad():
+        products = model(tokenizers.queries(TEXTS), tokenizers.documents(TEXTS[:2]))
+    expected = encoded(*bert, TEXTS, "queries") @ encoded(*bert, TEXTS[:2]).T
+    torch.testing.assert_close(products, expected)
+
+
+def test_normalised_vectors_have_length_1(bert):
+    model = BiEncoder(bert[0].query_encoder, settings=Settings(normalise=True)).eval()
+    torch.testing.assert_close(encoded(model, bert[1], TEXTS).norm(dim=1), torch.ones(3))
+
+
+def test_a_prompt_stands_before_every_text(bert):
+    model, tokenizers = bert
+    settings = replace(model.settings, query=Side(20, prompt="x9 "))
+    prompted = Tokenizers.of(tokenizers.queries.tokenizer, settings)
+    assert prompted.queries.ids(["q1"]) == tokenizers.queries.ids(["x9 q1"])
+
+
+def test_no_texts_are_no_rows(bert):
+    batch = bert[1].queries([])
+    assert batch["input_ids"].shape == (0, 0)
+
+
+def test_two_towers_encode_each_side(tmp_path):
+    one, tokenizers = load_bi_encoder(small_encoder(tmp_path / "one"))
+    two, _ = load_bi_encoder(small_encoder(tmp_path / "two", seed=1))
+    both = BiEncoder(one.query_encoder, two.query_encoder, settings=one.settings).eval()
+    assert not both.shared
+    assert torch.equal(
+        encoded(both, tokenizers, TEXTS, "queries"), encoded(one, tokenizers, TEXTS, "queries")
+    )
+    assert torch.equal(encoded(both, tokenizers, TEXTS), encoded(two, tokenizers, TEXTS))
+
+
+def test_settings_that_cannot_be_are_refused(bert, tmp_path):
+    encoder = bert[0].query_encoder
+    with pytest.raises(ModelError, match="no pooling is called 'max'"):
+        Settings("max")
+    with pytest.raises(ModelError, match="at least one token, got max_length 0"):
+        Side(0)
+    with pytest.raises(ModelError, match="segment 2 is not among the 2 token types"):
+        BiEncoder(encoder, settings=Settings(query=Side(20, segment=2)))
+    with pytest.raises(ModelError, match="no settings of a bi-encoder"):
+        Settings.of({"pooling": "mean", "query": {"max_length": 3}})
+    wide = type(encoder)(type(encoder.config)(hidden_size=64, num_hidden_layers=1, num_attention_heads=2))
+    with pytest.raises(ModelError, match="not of one width: 32 and 64"):
+        BiEncoder(encoder, wide, settings=Settings())

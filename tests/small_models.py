@@ -1,0 +1,67 @@
+"""Real encoders of seven architectures, so small that a test can train them: 32 wide, two layers, random weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+WORDS = [f"{kind}{number}" for kind in "qdx" for number in range(40)]
+ARCHITECTURES = ("bert", "camembert", "distilbert", "mpnet", "roberta", "xlm-roberta", "electra")
+
+
+def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0) -> Path:
+    """A folder as the hub has them: configuration, weights, tokenizer."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    from telerank.models.quiet import quiet
+
+    tokenizer = small_tokenizer(architecture)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    if architecture == "distilbert":
+        shape = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64}
+    if architecture == "electra":
+        shape |= {"embedding_size": 16}
+    types = {"type_vocab_size": 2} if architecture in ("bert", "electra") else {}
+    if architecture in ("camembert", "roberta", "xlm-roberta"):
+        types = {"type_vocab_size": 1}
+    config = AutoConfig.for_model(
+        architecture,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=66,
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=0.2,  # as far from zero as a trained model's
+        **shape,
+        **types,
+    )
+    with torch.random.fork_rng(), quiet():
+        torch.manual_seed(seed)
+        AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def small_tokenizer(architecture: str):
+    """BERT's own class for BERT; for the others ``<s> … </s>`` with padding 1, as RoBERTa's have it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertTokenizer, PreTrainedTokenizerFast
+
+    if architecture in ("bert", "distilbert", "electra"):
+        names = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+        vocabulary = {word: number for number, word in enumerate((*names, *WORDS))}
+        return BertTokenizer(vocab=vocabulary, model_max_length=64)
+    names = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+    vocabulary = {word: number for number, word in enumerate((*names, *WORDS))}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=False)
+    special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    inputs = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=64,
+        model_input_names=inputs,
+        cls_token="<s>",
+        sep_token="</s>",
+        mask_token="<mask>",
+        **special,
+    )
