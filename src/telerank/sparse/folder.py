@@ -12,6 +12,8 @@ from telerank.sparse.manifest import Manifest
 
 LOCK = "write.lock"
 SEGMENTS = "segments"
+VECTORS = "vectors"
+"""Where ``telerank encode`` puts vectors of an index's documents, a folder for each model."""
 NO_INDEX = Manifest("", "")
 
 
@@ -34,7 +36,11 @@ def refuse_others(folder: Path) -> None:
     if manifests.NAME in there and LOCK not in there:
         Manifest.read(folder)  # a manifest of another kind is no sign of an index
     # without either, a folder that is called segments may be anybody's
-    ours = {manifests.NAME, manifests.BESIDE, LOCK, SEGMENTS} if {manifests.NAME, LOCK} & there else set()
+    ours = (
+        {manifests.NAME, manifests.BESIDE, LOCK, SEGMENTS, VECTORS}
+        if {manifests.NAME, LOCK} & there
+        else set()
+    )
     if others := sorted(there - ours):
         raise IndexFault(f"{folder}: holds other things ({others[0]}); an index needs a folder of its own")
 

@@ -6,10 +6,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from telerank.errors import AnalyzerError, IndexDamaged
+from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse import manifest as manifests
+from telerank.sparse.folder import VECTORS
 from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import Manifest
 from telerank.sparse.retriever import SparseRetriever
@@ -26,6 +27,9 @@ from telerank.sparse.similarities import (
 )
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
+
+if TYPE_CHECKING:
+    from telerank.dense.retriever import DenseRetriever
 
 _MODELS_KEPT = 4  # whose contributions stay in memory
 _TERMS_KEPT = 1 << 17
@@ -84,6 +88,32 @@ class Index:
 
     def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
         return SparseRetriever(self, DFI(independence))
+
+    def dense(self, model: str) -> DenseRetriever:
+        """The retriever over the vectors that ``telerank encode INDEX --model MODEL`` made.
+
+        Raises
+        ------
+        IndexFault
+            where there are none, or the index has changed since.
+        ModelError
+            where the model of that name is not the one that made them.
+        MissingExtra
+            where torch, or the model's package, is not installed.
+        """
+        from telerank.dense.retriever import folder_name, open_retriever
+
+        found = open_retriever(self.folder / VECTORS / folder_name(model), model)
+        if found.vectors.manifest.source != self.state:
+            raise IndexFault(
+                f"{found.vectors.folder}: the index has changed since: telerank encode --overwrite"
+            )
+        return found
+
+    @property
+    def state(self) -> str:
+        """What names its documents as they are: segments, and what is deleted of them."""
+        return " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in self.manifest.segments)
 
     def retriever(self, model: Similarity | str) -> SparseRetriever:
         """The retriever of a model, or of its text form: ``bm25(k1=0.9, b=0.4)``."""

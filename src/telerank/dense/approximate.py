@@ -1,0 +1,261 @@
+"""Approximate search with FAISS (extra ``ann``): graphs (HNSW) and lists of product codes (IVF-PQ).
+
+``approximate.KIND.faiss`` and ``approximate.KIND.json`` lie beside the vectors; the latter says of which
+vectors they are and how many of the exact best they find. What they find is scored exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from telerank.dense import manifest as manifests
+from telerank.dense.encoder import Encoder
+from telerank.dense.kinds import Floats
+from telerank.dense.retriever import DenseRetriever
+from telerank.dense.search import Found, best_among, search
+from telerank.dense.vectors import Encoded, Vectors
+from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
+from telerank.stage import Stage, check_depth
+from telerank.types import Explanation, Progress, Query, Ranking, silent
+
+DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "hnsw": {"links": 32, "construction": 200, "search": 256},
+    "ivfpq": {"lists": 0, "bytes": 0, "probes": 64},
+}
+"""Kinds and their parameters; 0 of ``ivfpq``: 4 times the root of the rows, an eighth of the dimensions."""
+CUTOFFS = (10, 100, 1000)
+_SAMPLED = 200  # queries of which recall is measured
+_TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an approximate index was built, and which share of the exact best k it finds, by k."""
+
+    kind: str
+    parameters: Mapping[str, int]
+    recall: Mapping[int, float]
+    queries: int
+    sampled: str
+    vectors: int = 0
+    crc32: int = 0
+
+
+def build(
+    vectors: Vectors, kind: str = "hnsw", *, queries: Encoded | None = None, progress: Progress = silent
+) -> Report:
+    """Build an approximate index beside the vectors; ``kind`` may name parameters: ``hnsw(links=16)``.
+
+    Recall is that of ``queries``, or else of 200 of the documents' own vectors.
+
+    Raises
+    ------
+    ModelError
+        where the kind or a parameter is unknown.
+    MissingExtra
+        where FAISS is not installed.
+    """
+    faiss = _faiss()
+    name, parameters = parse(kind, vectors)
+    index = _empty(faiss, name, parameters, vectors.dimension)
+    if not index.is_trained:
+        progress("learning lists and codes", 0, None)
+        index.train(_sample(vectors, min(_TRAINED_ON, len(vectors))))
+    for first, block in vectors.blocks():
+        index.add(block)
+        progress(f"building {name}", first + len(block), len(vectors))
+    file, record = _files(vectors, name)
+    faiss.write_index(index, str(file) + ".new")
+    asked = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
+    recall = _recall(vectors, index, _searching(faiss, name, parameters), asked)
+    sampled = "documents as queries" if queries is None else "queries"
+    crc32 = manifests.part(Path(str(file) + ".new")).crc32
+    report = Report(name, parameters, recall, len(asked.vectors), sampled, _identity(vectors), crc32)
+    Path(str(file) + ".new").replace(file)
+    record.write_text(json.dumps(report.__dict__, indent=1) + "\n", encoding="utf-8")
+    return report
+
+
+@dataclass(frozen=True)
+class ApproximateRetriever(Stage):
+    """Ranks the ``candidates`` that an approximate index finds, by their exact scores.
+
+    Raises
+    ------
+    IndexFault
+        where there is no such index beside the vectors, or it is of other vectors.
+    ModelError
+        where the encoder is not the one that made the vectors.
+    MissingExtra
+        where FAISS is not installed.
+    """
+
+    vectors: Vectors
+    encoder: Encoder
+    kind: str = "hnsw"
+    candidates: int = 1000
+    depth: int | None = None
+    batch: int = 64
+    report: Report = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for number in (self.candidates, self.depth, self.batch):
+            if number is not None:
+                check_depth(number)
+        DenseRetriever(self.vectors, self.encoder)  # refuses what does not belong together
+        object.__setattr__(self, "report", read_report(self.vectors, self.kind))
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        queries = (ranking.query for ranking in stream)
+        batches = iter(lambda: list(islice(queries, self.batch)), [])
+        return (ranking for batch in batches for ranking in self._rank(batch))
+
+    def limit(self, k: int) -> ApproximateRetriever:
+        return replace(self, depth=k if self.depth is None else min(self.depth, k))
+
+    def explain(self, query: Query, docno: str) -> Explanation:
+        return DenseRetriever(self.vectors, self.encoder).explain(query, docno)
+
+    def _rank(self, queries: list[Query]) -> Iterator[Ranking]:
+        asked = self.encoder.queries([query.text for query in queries])
+        self.vectors.require(asked)
+        index = _opened(self.vectors, self.kind, self.report.crc32)
+        how = _searching(_faiss(), self.kind, self.report.parameters)
+        depth = self.candidates if self.depth is None else min(self.depth, self.candidates)
+        for query, found in zip(
+            queries, _found(self.vectors, index, how, asked.vectors, self.candidates), strict=True
+        ):
+            docnos = self.vectors.docnos.take(found.rows[:depth])
+            yield Ranking.presorted(query, tuple(docnos), found.scores[:depth])
+
+
+def parse(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
+    """Kind and parameters of ``hnsw``, ``ivfpq(lists=1024, probes=32)``.
+
+    Raises
+    ------
+    ModelError
+        where they are none.
+    """
+    form = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
+    if form is None or form[1] not in DEFAULTS:
+        raise ModelError(f"no approximate index is called {text!r}; there are: {', '.join(DEFAULTS)}")
+    found = dict(DEFAULTS[form[1]])
+    for given in filter(None, map(str.strip, (form[2] or "").split(","))):
+        name, _, value = map(str.strip, given.partition("="))
+        if name not in found or not value.isdecimal() or int(value) < 1:
+            raise ModelError(
+                f"{text!r}: expected {', '.join(f'{key}=NUMBER' for key in found)}, got {given!r}"
+            )
+        found[name] = int(value)
+    if form[1] == "ivfpq":
+        found["lists"] = found["lists"] or max(1, min(int(4 * len(vectors) ** 0.5), len(vectors) // 39))
+        found["bytes"] = found["bytes"] or _divisor(vectors.dimension)
+        if vectors.dimension % found["bytes"]:
+            raise ModelError(f"{text!r}: {found['bytes']} bytes do not divide {vectors.dimension} dimensions")
+    return form[1], found
+
+
+def read_report(vectors: Vectors, kind: str) -> Report:
+    """What was said when an index was built.
+
+    Raises
+    ------
+    IndexFault
+        where there is none of that kind, or it is of other vectors.
+    """
+    _, record = _files(vectors, kind)
+    if not record.is_file():
+        raise IndexFault(f"{vectors.folder}: no approximate index {kind!r} (telerank encode --approximate)")
+    try:
+        raw = json.loads(record.read_text(encoding="utf-8"))
+        report = Report(**{**raw, "recall": {int(k): value for k, value in raw["recall"].items()}})
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise IndexDamaged(f"{record}: damaged ({error})") from error
+    if report.vectors != _identity(vectors):
+        raise IndexFault(f"{record}: is of other vectors; build it again")
+    return report
+
+
+@lru_cache(maxsize=4)
+def _opened(vectors: Vectors, kind: str, crc32: int) -> Any:
+    file, _ = _files(vectors, kind)
+    if not file.is_file():
+        raise IndexDamaged(f"{file}: missing")
+    if manifests.part(file).crc32 != crc32:
+        raise IndexDamaged(f"{file}: damaged (its checksum differs)")
+    return _faiss().read_index(str(file))
+
+
+def _found(vectors: Vectors, index: Any, how: Any, queries: Floats, k: int) -> Iterator[Found]:
+    depth = min(k, len(vectors))
+    _, numbers = index.search(np.ascontiguousarray(queries, np.float32), depth, params=how(depth))
+    for query, row in zip(queries, numbers, strict=True):
+        # -1 stands where fewer were found
+        yield best_among(vectors, np.unique(row[row >= 0]).astype(np.int64), query, depth)
+
+
+def _recall(vectors: Vectors, index: Any, how: Any, queries: Encoded) -> dict[int, float]:
+    cutoffs = [k for k in CUTOFFS if k <= len(vectors)] or [len(vectors)]
+    exact = search(vectors, queries, max(cutoffs))
+    recall = {}
+    for k in cutoffs:
+        near = list(_found(vectors, index, how, queries.vectors, k))
+        shares = [len(np.intersect1d(a.rows, b.rows[:k])) / k for a, b in zip(near, exact, strict=True)]
+        recall[k] = round(float(np.mean(shares)), 4)
+    return recall
+
+
+def _empty(faiss: Any, kind: str, parameters: Mapping[str, int], dimension: int) -> Any:
+    inner = faiss.METRIC_INNER_PRODUCT
+    if kind == "ivfpq":
+        return faiss.index_factory(dimension, f"IVF{parameters['lists']},PQ{parameters['bytes']}x8", inner)
+    half = faiss.ScalarQuantizer.QT_fp16
+    index = faiss.IndexHNSWSQ(dimension, half, parameters["links"], inner)
+    index.hnsw.efConstruction = parameters["construction"]
+    return index
+
+
+def _searching(faiss: Any, kind: str, parameters: Mapping[str, int]) -> Any:
+    """From how many are asked for to FAISS's parameters of a search."""
+    if kind == "ivfpq":
+        return lambda _: faiss.SearchParametersIVF(nprobe=min(parameters["probes"], parameters["lists"]))
+    return lambda k: faiss.SearchParametersHNSW(efSearch=max(parameters["search"], k))
+
+
+def _sample(vectors: Vectors, count: int) -> Floats:
+    """So many vectors, spread evenly."""
+    return vectors.take(np.linspace(0, len(vectors) - 1, count).astype(np.int64))
+
+
+def _divisor(dimension: int) -> int:
+    """The divisor of the dimensions next to an eighth of them."""
+    return min(
+        (n for n in range(1, dimension + 1) if dimension % n == 0), key=lambda n: abs(n - dimension / 8)
+    )
+
+
+def _identity(vectors: Vectors) -> int:
+    return zlib.crc32(repr(vectors.manifest).encode())
+
+
+def _files(vectors: Vectors, kind: str) -> tuple[Path, Path]:
+    return vectors.folder / f"approximate.{kind}.faiss", vectors.folder / f"approximate.{kind}.json"
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ModuleNotFoundError as error:
+        raise MissingExtra("faiss-cpu", "ann") from error
+    return faiss

@@ -1,0 +1,118 @@
+"""Documents to a folder of vectors: batches of like lengths within a shard, rows in the documents' order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from telerank.dense.encoder import Encoder
+from telerank.dense.kinds import Floats
+from telerank.dense.manifest import Manifest
+from telerank.dense.vectors import Vectors
+from telerank.dense.writer import VectorWriter
+from telerank.errors import DocumentError, ModelError
+from telerank.types import Doc, Progress, silent
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How documents are encoded.
+
+    ``shard`` documents are encoded, written and, after a crash, kept together: texts and vectors of one
+    shard are all that is in memory (16,384 of 768 float32: 50 MB). ``batch_tokens`` bounds a batch: tokens of
+    its longest text times its texts. ``collection`` and ``source`` are written into the manifest.
+
+    Raises
+    ------
+    ModelError
+        where a number is below 1.
+    """
+
+    dtype: str = "float16"
+    shard: int = 16_384
+    batch_tokens: int = 16_384
+    collection: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("shard", "batch_tokens"):
+            if getattr(self, name) < 1:
+                raise ModelError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+def encode_documents(
+    docs: Iterable[Doc],
+    folder: str | Path,
+    encoder: Encoder,
+    *,
+    encoding: Encoding | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Vectors:
+    """Encode title and text of documents into a folder.
+
+    What a killed run of the same settings left is gone on with after its last whole shard; the files are the
+    same, byte for byte, as an uninterrupted run's on the same machine.
+
+    Raises
+    ------
+    IndexFault, IndexLocked
+        as :class:`~telerank.dense.writer.VectorWriter`.
+    DocumentError
+        where there is no document, or one cannot be stored.
+    """
+    how = encoding or Encoding()
+    settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}
+    made = {"collection": how.collection, "source": how.source, "settings": settings}
+    manifest = Manifest(encoder.dimension, how.dtype, encoder.name, encoder.fingerprint, **made)  # type: ignore[arg-type]
+    done = 0
+    with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
+        for part in _parts(docs, how.shard):
+            docnos, texts = [doc.docno for doc in part], [doc.full_text for doc in part]
+            if writer.kept:
+                writer.skip(docnos, texts)
+            else:
+                tokens, cut = encoder.tokens(texts)
+                vectors = _encoded(encoder, tokens, how.batch_tokens, done, progress)
+                writer.add(docnos, texts, vectors, cut=cut)
+            done += len(part)
+            progress("encoding", done, None)
+        if not done:
+            raise DocumentError("there is no document to encode")
+    return Vectors(folder)
+
+
+def _encoded(
+    encoder: Encoder, tokens: Sequence[Sequence[int]], budget: int, done: int, progress: Progress
+) -> Floats:
+    vectors = np.empty((len(tokens), encoder.dimension), np.float32)
+    encoded = 0
+    for batch in batches([len(one) for one in tokens], budget):
+        vectors[batch] = encoder.documents([tokens[row] for row in batch])
+        encoded += len(batch)
+        progress("encoding", done + encoded, None)
+    return vectors
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Places in batches of like lengths; a batch's longest times its size is within the budget.
+
+    A text beyond the budget is a batch of its own. The longest come first, so that memory that does not
+    suffice is found out at once.
+    """
+    order = sorted(range(len(lengths)), key=lambda place: (-lengths[place], place))
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
+
+
+def _parts(docs: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
+    stream = iter(docs)
+    while part := list(islice(stream, size)):
+        yield part

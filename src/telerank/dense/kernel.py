@@ -1,0 +1,259 @@
+"""The loops of dense search: which rows can be among the best, from codes of a byte a dimension.
+
+A row x is about s c (see :mod:`.codes`), a query q about t b, with b of 16 bits. Then, by Cauchy and Schwarz,
+
+    |q.x - s t (c.b)|  <=  |q| |x - s c|  +  |q - t b| |s c|
+
+so that every row has a least and a greatest score that it may have. A row stays a candidate as long as its
+greatest is not below the k-th of all the least ones: no row of the best k is ever lost, and what is lost is
+below k others. The candidates' scores are then computed from the vectors themselves (:func:`exact`).
+
+Legend: N rows, D dimensions (of codes: rounded up to a multiple of 4), Q queries, C room for candidates;
+bounds (N, 4): scale s, |x - s c|, |s c| and the sum of c.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from telerank.compiled import compiled
+from telerank.dense.tile import LANES, ROWS, tile_of_one, tile_of_rows
+
+BLOCK = 96  # rows looked at together, a multiple of ROWS and of 8
+_TINY = np.float32(1e-36)  # where products of tiny numbers vanish, nothing is decided
+
+Array = Any  # numba takes arrays of any of its types
+
+
+@compiled
+def scan(shard: Array, begin: int, queries: Array, state: Array, k: int) -> Any:  # noqa: C901 — one loop
+    """Look at rows from ``begin`` on, one query after the other; the row that was reached.
+
+    shard: codes (N, D), bounds (N, 4), the number of its first row;
+    queries: b (Q, D) int16, and (Q, 3) float32: t, |q|, |q - t b|;
+    state: candidates' rows (Q, C) and spans (Q, C, 2), least and greatest score; for each query their count
+    and the count at which to :func:`compact` (Q, 2), and the threshold (Q,).
+
+    It ends early where more than half of C candidates of a query remain: then they are to be resolved.
+    """
+    # unpacked once: numba counts references whenever an array is taken out of a tuple
+    codes, bounds, first = shard
+    wide, numbers = queries
+    rows, spans, counts, thresholds = state
+    products, flags = np.empty(BLOCK, np.int32), np.zeros(BLOCK, np.uint8)
+    words = flags.view(np.uint64)
+    for start in range(begin, len(codes), BLOCK):
+        end = min(start + BLOCK, len(codes))
+        full = False
+        for q in range(len(wide)):
+            for r in range(start, end):
+                products[r - start] = _product(codes, r, wide, q)
+            scale, norm, rest, least = numbers[q, 0], numbers[q, 1], numbers[q, 2], thresholds[q]
+            for r in range(start, end):
+                value = np.float32(products[r - start]) * (bounds[r, 0] * scale)
+                flags[r - start] = value + (norm * bounds[r, 1] + rest * bounds[r, 2] + _TINY) >= least
+            for w in range(len(words)):
+                if words[w]:
+                    for i in range(8 * w, 8 * w + 8):
+                        if flags[i]:
+                            r, place = start + i, counts[q, 0]
+                            value = np.float32(products[i]) * (bounds[r, 0] * scale)
+                            margin = norm * bounds[r, 1] + rest * bounds[r, 2] + _TINY
+                            rows[q, place] = first + r
+                            spans[q, place, 0], spans[q, place, 1] = value - margin, value + margin
+                            counts[q, 0] = place + 1
+                    words[w] = 0
+            if counts[q, 0] >= counts[q, 1]:
+                full |= compact(state, q, k)
+        if full:
+            return end
+    return len(codes)
+
+
+@compiled
+def scan_many(  # noqa: C901 — one loop
+    shard: Array, begin: int, queries: Array, groups: Array, state: Array, k: int
+) -> Any:
+    """As :func:`scan`, by tiles of 64 queries, on processors that have the instruction of :mod:`.tile`.
+
+    A byte for each dimension of a query decides which pairs are looked at again with its 16 bits.
+    groups: packed bytes (G, 64 D), and (G, 3, 64) float32: scale, |q|, and the length of what the bytes miss.
+    """
+    codes, bounds, first = shard
+    wide, numbers = queries
+    packed, lanes = groups
+    rows, spans, counts, thresholds = state
+    width, flat = codes.shape[1], codes.reshape(-1)
+    products, flags = np.empty(BLOCK * LANES, np.int32), np.zeros(LANES, np.uint8)
+    words = flags.view(np.uint64)
+    least = np.full((len(packed), LANES), np.float32(np.inf))  # lanes of no query stay so
+    for start in range(begin, len(codes), BLOCK):
+        end = min(start + BLOCK, len(codes))
+        full = False
+        for g in range(len(packed)):
+            there = min(LANES, len(wide) - g * LANES)
+            least[g, :there] = thresholds[g * LANES : g * LANES + there]
+            _products(flat, start, end, width, packed[g], products)
+            for r in range(start, end):
+                scale, error, norm = bounds[r, 0], bounds[r, 1], bounds[r, 2]
+                shift, begins = np.int32(128) * np.int32(bounds[r, 3]), (r - start) * LANES
+                for q in range(LANES):
+                    value = np.float32(np.int32(products[begins + q] - shift)) * (scale * lanes[g, 0, q])
+                    margin = lanes[g, 1, q] * error + lanes[g, 2, q] * norm + _TINY
+                    flags[q] = value + margin >= least[g, q]
+                for w in range(len(words)):
+                    if words[w]:
+                        for i in range(8 * w, 8 * w + 8):
+                            if flags[i]:
+                                q = g * LANES + i
+                                value = np.float32(_product(codes, r, wide, q)) * (scale * numbers[q, 0])
+                                margin = numbers[q, 1] * error + numbers[q, 2] * norm + _TINY
+                                if value + margin >= least[g, i]:
+                                    place = counts[q, 0]
+                                    rows[q, place] = first + r
+                                    spans[q, place, 0], spans[q, place, 1] = value - margin, value + margin
+                                    counts[q, 0] = place + 1
+                                    if place + 1 >= counts[q, 1]:
+                                        full |= compact(state, q, k)
+                                        least[g, i] = thresholds[q]
+        if full:
+            return end
+    return len(codes)
+
+
+@compiled
+def compact(state: Array, q: int, k: int) -> Any:
+    """Drop the candidates that cannot be among the best k; whether too many remain.
+
+    The next time is when k more have come, so that thresholds keep rising.
+    """
+    rows, spans, counts, thresholds = state
+    count, room = counts[q, 0], rows.shape[1]
+    if count > k:
+        thresholds[q] = max(thresholds[q], _kth(spans[q, :count, 0].copy(), k))
+    kept = 0
+    for i in range(count):
+        if spans[q, i, 1] >= thresholds[q]:
+            rows[q, kept], spans[q, kept, 0], spans[q, kept, 1] = rows[q, i], spans[q, i, 0], spans[q, i, 1]
+            kept += 1
+    counts[q, 0] = kept
+    counts[q, 1] = min(kept + max(k, 256), room - BLOCK)
+    return kept > room // 2
+
+
+@compiled
+def quantise(vectors: Array, codes: Array, bounds: Array) -> None:
+    """The codes (N, D) int8 and bounds of float32 vectors; columns of codes beyond the vectors' are zero."""
+    for r in range(len(vectors)):
+        largest = np.float32(0)
+        for i in range(vectors.shape[1]):
+            largest = max(largest, abs(vectors[r, i]))
+        scale = np.float32(largest / np.float32(127))
+        codes[r, :] = 0
+        error, norm, total = 0.0, 0.0, 0
+        for i in range(vectors.shape[1] if scale > 0 else 0):
+            code = max(-127, min(127, int(np.rint(vectors[r, i] / scale))))
+            codes[r, i] = code
+            near = np.float64(scale) * np.float64(code)
+            error += (np.float64(vectors[r, i]) - near) ** 2
+            norm += near * near
+            total += code
+        if scale == 0 and largest > 0:  # too small for a scale of float32
+            error = np.float64(largest) ** 2 * vectors.shape[1]
+        bounds[r, 0] = scale
+        bounds[r, 1] = np.float32(np.sqrt(error) * (1 + 1e-6))
+        bounds[r, 2] = np.float32(np.sqrt(norm) * (1 + 1e-6))
+        bounds[r, 3] = np.float32(total)
+
+
+def _exact_float32(vectors: Array, rows: Array, query: Array, scores: Array) -> None:
+    """Inner products of rows of float32 vectors with a float64 query: exact products, summed in float64."""
+    for n in range(len(rows)):
+        total = 0.0
+        for i in range(len(query)):
+            total += query[i] * np.float64(vectors[rows[n], i])
+        scores[n] = np.float32(total)
+
+
+def _exact_half(vectors: Array, rows: Array, query: Array, scores: Array, is_float16: bool) -> None:
+    """The same of the bits of float16 or bfloat16 vectors."""
+    bits = np.empty(len(query), np.uint32)
+    wide = bits.view(np.float32)
+    # a float16's bits, moved to a float32's places, are the number times 2^-112, also below its normal range
+    factor = 2.0**112 if is_float16 else 1.0
+    for n in range(len(rows)):
+        if is_float16:
+            for i in range(len(query)):
+                half = np.uint32(vectors[rows[n], i])
+                bits[i] = ((half & np.uint32(0x8000)) << np.uint32(16)) | (
+                    (half & np.uint32(0x7FFF)) << np.uint32(13)
+                )
+        else:
+            for i in range(len(query)):
+                bits[i] = np.uint32(vectors[rows[n], i]) << np.uint32(16)
+        total = 0.0
+        for i in range(len(query)):
+            total += query[i] * np.float64(wide[i])
+        scores[n] = np.float32(total * factor)
+
+
+def _exact_codes(codes: Array, bounds: Array, rows: Array, query: Array, scores: Array) -> None:
+    """The same where the codes are the vectors."""
+    for n in range(len(rows)):
+        total = 0.0
+        for i in range(len(query)):
+            total += query[i] * np.float64(codes[rows[n], i])
+        scores[n] = np.float32(total * np.float64(bounds[rows[n], 0]))
+
+
+# the order of a sum is the compiler's, the same for every row; in float64 it is beyond a score's digits
+exact_float32 = compiled(_exact_float32, fastmath={"reassoc", "contract"})
+exact_half = compiled(_exact_half, fastmath={"reassoc", "contract"})
+exact_codes = compiled(_exact_codes, fastmath={"reassoc", "contract"})
+
+
+@compiled
+def _product(codes: Array, row: int, wide: Array, q: int) -> Any:
+    total = np.int32(0)
+    for i in range(codes.shape[1]):
+        total = np.int32(total + np.int32(codes[row, i]) * np.int32(wide[q, i]))
+    return total
+
+
+@compiled
+def _products(flat: Array, start: int, end: int, width: int, packed: Array, products: Array) -> None:
+    row = start
+    while row + ROWS <= end:
+        tile_of_rows(flat, row * width, width, packed, products[(row - start) * LANES :])
+        row += ROWS
+    while row < end:
+        tile_of_one(flat, row * width, width, packed, products[(row - start) * LANES :])
+        row += 1
+
+
+@compiled
+def _kth(values: Array, k: int) -> Any:
+    """The k-th largest of values, which are moved about (Hoare)."""
+    low, high, wanted = 0, len(values) - 1, k - 1
+    while low < high:
+        first, middle, last = values[low], values[(low + high) >> 1], values[high]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if wanted <= j:
+            high = j
+        elif wanted >= i:
+            low = i
+        else:
+            break
+    return values[wanted]

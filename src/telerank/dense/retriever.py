@@ -1,0 +1,117 @@
+"""The dense first stage: the documents whose vectors have the largest inner products with the query's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from telerank.dense.encoder import Encoder, TorchEncoder
+from telerank.dense.search import Found, explained, search
+from telerank.dense.vectors import Encoded, Vectors
+from telerank.errors import ModelError
+from telerank.stage import Stage, check_depth
+from telerank.types import Explanation, Query, Ranking
+
+
+@dataclass(frozen=True)
+class DenseRetriever(Stage):
+    """Ranks all documents by inner product; ``depth`` None keeps all of them.
+
+    The stage looks ahead: ``batch`` queries are encoded and searched together. The search finds the same for
+    a query in any batch; a model's arithmetic may differ in the last digits. ``threads`` share the rows.
+    ``device`` is where rows are looked through: ``cuda`` for a GPU, by torch. Rankings are the same.
+
+    Raises
+    ------
+    ValueError
+        where depth, batch or threads is not a whole number of at least 1.
+    ModelError
+        where the encoder is not the one that made the vectors.
+    """
+
+    vectors: Vectors
+    encoder: Encoder
+    depth: int | None = None
+    batch: int = 64
+    threads: int = 1
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for number in (self.depth, self.batch, self.threads):
+            if number is not None:
+                check_depth(number)
+        mine, other = self.vectors.manifest, self.encoder
+        if mine.fingerprint != other.fingerprint:
+            made = f"its vectors were made by {mine.model} ({mine.fingerprint[:12]})"
+            raise ModelError(f"{self.vectors.folder}: {made}, not by {other.name} ({other.fingerprint[:12]})")
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        queries = (ranking.query for ranking in stream)
+        return (
+            ranking
+            for batch in iter(lambda: list(islice(queries, self.batch)), [])
+            for ranking in self._rank(batch)
+        )
+
+    def limit(self, k: int) -> DenseRetriever:
+        return replace(self, depth=k if self.depth is None else min(self.depth, k))
+
+    def explain(self, query: Query, docno: str) -> Explanation:
+        row = self.vectors.docnos.row(docno)
+        asked = self.encoder.queries([query.text])
+        self.vectors.require(asked)
+        lengths = [
+            float(np.linalg.norm(one)) for one in (asked.vectors[0], self.vectors.take(np.array([row]))[0])
+        ]
+        score = explained(self.vectors, asked.vectors[0], row)
+        product = lengths[0] * lengths[1]
+        parts = (
+            Explanation(lengths[0], "length of the query's vector"),
+            Explanation(lengths[1], "length of the document's vector"),
+            Explanation(score / product if product else 0.0, "cosine of the angle between them"),
+        )
+        what = f"inner product of {self.vectors.dimension} dimensions, by {self.encoder.name}: the product of"
+        return Explanation(score, what, parts)
+
+    def _rank(self, queries: list[Query]) -> Iterator[Ranking]:
+        asked = self.encoder.queries([query.text for query in queries])
+        depth = len(self.vectors) if self.depth is None else min(self.depth, len(self.vectors))
+        for query, found in zip(queries, self._found(asked, depth), strict=True):
+            yield Ranking.presorted(query, tuple(self.vectors.docnos.take(found.rows)), found.scores)
+
+    def _found(self, asked: Encoded, depth: int) -> list[Found]:
+        if self.device == "cpu":
+            return search(self.vectors, asked, depth, threads=self.threads)
+        from telerank.dense.torch_search import on_device
+
+        return on_device(self.vectors, self.device).search(asked, depth)
+
+
+def folder_name(model: str) -> str:
+    """What the folder of a model's vectors is called inside an index."""
+    return re.sub(r"[^\w.-]+", "-", Path(model).resolve().name if Path(model).is_dir() else model)
+
+
+def open_retriever(vectors: Vectors | str | Path, model: str | Encoder | None = None) -> DenseRetriever:
+    """The retriever over a folder of vectors; without a ``model``, by the one whose name the folder holds.
+
+    Raises
+    ------
+    IndexFault, IndexDamaged
+        where the vectors cannot be opened.
+    ModelError
+        where the model is not the one that made them.
+    MissingExtra
+        where torch, or the model's package, is not installed.
+    """
+    opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
+    named = opened.manifest.model if model is None else model
+    if isinstance(named, str):
+        precision = opened.manifest.settings.get("precision", "float32")
+        return DenseRetriever(opened, TorchEncoder(named, precision=precision))
+    return DenseRetriever(opened, named)

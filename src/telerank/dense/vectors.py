@@ -1,0 +1,211 @@
+"""Vectors on disk as their readers see them: memory-mapped, with codes that a search scans instead.
+
+====================  ===================================================================================
+``vectors.NNNN.npy``  (rows, D) of float32 or float16, bfloat16's bits as uint16, or int8 codes
+``codes.NNNN.npy``    (rows, D rounded up to a multiple of 4) int8: each row rotated, divided by its scale
+``bounds.NNNN.npy``   (rows, 4) float32: scale, length of what codes miss, of the codes, sum of the codes
+``docnos.*``          as :mod:`telerank.corpus.docnos` has them
+====================  ===================================================================================
+
+int8 vectors are codes, not rotated, times their scale: they have no file of codes besides. Codes are made
+with the shard and named with their checksums in its manifest, so that they are never another vector's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.corpus.docnos import Docnos
+from telerank.dense import kernel
+from telerank.dense import manifest as manifests
+from telerank.dense.kinds import KINDS, Floats, widened
+from telerank.dense.manifest import Manifest
+from telerank.dense.rotate import padded
+from telerank.errors import IndexDamaged, IndexFault, ModelError
+from telerank.types import Progress, silent
+
+_WIDENED = 4096  # rows held as float32 in one go
+
+
+class Shard(NamedTuple):
+    """Consecutive rows, from row ``first`` on."""
+
+    first: int
+    vectors: npt.NDArray[Any]
+    codes: npt.NDArray[np.int8]
+    bounds: Floats
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+
+class Encoded(NamedTuple):
+    """float32 vectors (Q, D), and the identity of the model that made them."""
+
+    vectors: Floats
+    fingerprint: str
+
+
+class Vectors:
+    """The vectors of a folder, as they were when it was opened; equal where folder and manifest are.
+
+    It pickles as its folder, and opens again as that is then.
+
+    Raises
+    ------
+    IndexFault
+        where there are none, or they are not finished.
+    IndexDamaged
+        naming the file that is missing or is not what was written.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        self.manifest = Manifest.read(self.folder)
+        if not self.manifest.finished:
+            raise IndexFault(f"{self.folder}: is not finished: encode again, which goes on where it stopped")
+        for name, part in self._files():
+            manifests.check(self.folder / name, part)
+        self.shards = tuple(_shards(self.folder, self.manifest))
+        self.docnos = Docnos.open(self.folder)
+        if len(self.docnos) != self.manifest.rows:
+            raise IndexDamaged(f"{self.folder}: {self.manifest.rows} vectors but {len(self.docnos)} docnos")
+
+    @property
+    def dimension(self) -> int:
+        return self.manifest.dimension
+
+    @property
+    def dtype(self) -> str:
+        return self.manifest.dtype
+
+    def require(self, encoded: Encoded) -> None:
+        """Refuse vectors of queries that another model made.
+
+        Raises
+        ------
+        ModelError
+            where the identities of the models differ, or the dimensions.
+        """
+        mine, other = self.manifest.fingerprint, encoded.fingerprint
+        if mine != other:
+            made = f"these vectors were made by {self.manifest.model} ({mine[:12]})"
+            raise ModelError(f"{self.folder}: {made}, the query's by another model ({other[:12]})")
+        if encoded.vectors.ndim != 2 or encoded.vectors.shape[1] != self.dimension:
+            shape = encoded.vectors.shape
+            raise ModelError(
+                f"{self.folder}: vectors of {self.dimension} dimensions, queries of shape {shape}"
+            )
+
+    def scores(self, rows: npt.NDArray[np.int64], query: Floats) -> Floats:
+        """The scores of ascending rows: inner products summed in float64, rounded once to float32."""
+        scores = np.empty(len(rows), np.float32)
+        wide = query.astype(np.float64)
+        cuts = np.searchsorted(rows, self._firsts)
+        for shard, begin, end in zip(self.shards, cuts, [*cuts[1:], len(rows)], strict=True):
+            if begin < end:
+                self._score(shard, rows[begin:end] - shard.first, wide, scores[begin:end])
+        return scores
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Floats:
+        """The vectors of rows, in their order, as float32."""
+        found = np.empty((len(rows), self.dimension), np.float32)
+        places = np.searchsorted(self._firsts, rows, side="right") - 1
+        for number in np.unique(places):
+            here = places == number
+            found[here] = self.widened(self.shards[number], rows[here] - self.shards[number].first)
+        return found
+
+    def blocks(self, size: int = _WIDENED) -> Iterator[tuple[int, Floats]]:
+        """All vectors as float32, block by block, each with the number of its first row."""
+        for shard in self.shards:
+            for begin in range(0, len(shard), size):
+                end = min(begin + size, len(shard))
+                yield shard.first + begin, self.widened(shard, slice(begin, end))
+
+    def verify(self, progress: Progress = silent) -> None:
+        """Read every file and compare its checksum; raises IndexDamaged, naming the file."""
+        files = list(self._files())
+        done, total = 0, sum(part.bytes for _, part in files)
+        for name, part in files:
+            manifests.check(self.folder / name, part, whole=True)
+            done += part.bytes
+            progress("verifying vectors", done, total)
+
+    def __len__(self) -> int:
+        return self.manifest.rows
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vectors):
+            return NotImplemented
+        return self.folder == other.folder and self.manifest == other.manifest
+
+    def __hash__(self) -> int:
+        return hash((self.folder, self.manifest.fingerprint, len(self)))
+
+    def __repr__(self) -> str:
+        return f"Vectors({str(self.folder)!r})"
+
+    def __reduce__(self) -> tuple[type[Vectors], tuple[Path]]:
+        return Vectors, (self.folder,)
+
+    @cached_property
+    def _firsts(self) -> npt.NDArray[np.int64]:
+        return np.array([shard.first for shard in self.shards], np.int64)
+
+    def _files(self) -> Iterator[tuple[str, manifests.Part]]:
+        for shard in self.manifest.shards:
+            yield from shard.files.items()
+        yield from self.manifest.docnos.items()
+
+    def _score(
+        self, shard: Shard, rows: npt.NDArray[np.int64], query: npt.NDArray[np.float64], scores: Floats
+    ) -> None:
+        if self.dtype == "int8":
+            kernel.exact_codes(shard.codes, shard.bounds, rows, query, scores)
+        elif self.dtype == "float32":
+            kernel.exact_float32(shard.vectors, rows, query, scores)
+        else:
+            bits = shard.vectors.view(np.uint16)
+            kernel.exact_half(bits, rows, query, scores, self.dtype == "float16")
+
+    def widened(self, shard: Shard, rows: npt.NDArray[np.int64] | slice) -> Floats:
+        """Rows of a shard as float32."""
+        if self.dtype == "int8":
+            scales = shard.bounds[rows, :1]
+            return shard.codes[rows, : self.dimension].astype(np.float32) * scales
+        return widened(shard.vectors[rows], self.dtype)
+
+
+def shard_files(number: int, dtype: str) -> tuple[str, ...]:
+    """The names of a shard's files: vectors, codes, bounds."""
+    kinds = ("vectors", "bounds") if dtype == "int8" else ("vectors", "codes", "bounds")
+    return tuple(f"{kind}.{number:04d}.npy" for kind in kinds)
+
+
+def _shards(folder: Path, manifest: Manifest) -> Iterator[Shard]:
+    first = 0
+    width = padded(manifest.dimension)
+    for number, entry in enumerate(manifest.shards):
+        names = shard_files(number, manifest.dtype)
+        columns = width if manifest.dtype == "int8" else manifest.dimension
+        vectors = _mapped(folder / names[0], KINDS[manifest.dtype], (entry.rows, columns))
+        codes = vectors if len(names) == 2 else _mapped(folder / names[1], np.int8, (entry.rows, width))
+        yield Shard(first, vectors, codes, _mapped(folder / names[-1], np.float32, (entry.rows, 4)))
+        first += entry.rows
+
+
+def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    try:
+        found = np.load(path, mmap_mode="r")
+    except (ValueError, OSError) as error:
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    if found.dtype != kind or found.shape != shape:
+        raise IndexDamaged(f"{path}: damaged ({found.dtype} {found.shape}, not {np.dtype(kind)} {shape})")
+    return np.asarray(found)

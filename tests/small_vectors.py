@@ -1,0 +1,93 @@
+"""Small vectors, and encoders that need no torch."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from telerank.dense.manifest import Manifest
+from telerank.dense.vectors import Encoded, Shard, Vectors
+from telerank.dense.writer import write_vectors
+from telerank.types import Doc
+
+MODEL = "letters"
+FINGERPRINT = "f" * 64
+
+
+def made(rows: int, dimension: int, seed: int = 0) -> np.ndarray:
+    """Vectors in clusters, of decaying spectrum and different lengths."""
+    random = np.random.default_rng(seed)
+    middles = random.normal(size=(20, dimension))
+    spectrum = np.arange(1, dimension + 1) ** -0.5
+    vectors = (middles[random.integers(0, 20, rows)] * 0.5 + random.normal(size=(rows, dimension))) * spectrum
+    return (vectors * random.uniform(0.5, 1.5, (rows, 1))).astype(np.float32)
+
+
+def stored(folder, vectors: np.ndarray, dtype: str = "float32", shard: int = 5000) -> Vectors:
+    """Written in shards; docnos do not rise with the rows."""
+    docnos = [f"d{number * 7919 % 1000003}" for number in range(len(vectors))]
+    parts = range(0, len(vectors), shard)
+    blocks = ((docnos[at : at + shard], vectors[at : at + shard]) for at in parts)
+    return write_vectors(folder, blocks, Manifest(vectors.shape[1], dtype, MODEL, FINGERPRINT))
+
+
+def asked(vectors: np.ndarray) -> Encoded:
+    return Encoded(np.asarray(vectors, np.float32), FINGERPRINT)
+
+
+def brute(vectors: Vectors, query: np.ndarray, k: int) -> tuple[list[str], np.ndarray]:
+    """The best by float64 products of what is stored: docnos and scores, in Ranking's order."""
+    rows = np.concatenate([_float64(vectors, shard) for shard in vectors.shards])
+    scores = (rows @ query.astype(np.float64)).astype(np.float32)
+    docnos = list(vectors.docnos)
+    among = np.argsort(np.argsort(docnos))  # their places in ascending order
+    order = np.lexsort((among, scores))[::-1][:k]
+    return [docnos[row] for row in order], scores[order]
+
+
+def _float64(vectors: Vectors, shard: Shard) -> np.ndarray:
+    if vectors.dtype == "int8":
+        return shard.codes[:, : vectors.dimension] * shard.bounds[:, :1].astype(np.float64)
+    return vectors.widened(shard, slice(None)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Letters:
+    """A text's vector counts its letters, mixed up by the seed; it reads 40 of them."""
+
+    dimension: int = 24
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return MODEL
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.seed:064d}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {"reads": 40}
+
+    def queries(self, texts: Sequence[str]) -> Encoded:
+        return Encoded(self.documents(self.tokens(texts)[0]), self.fingerprint)
+
+    def tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        return [[ord(one) for one in text[:40]] for text in texts], sum(len(text) > 40 for text in texts)
+
+    def documents(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
+        vectors = np.zeros((len(tokens), self.dimension), np.float32)
+        for row, ids in enumerate(tokens):
+            for one in ids:
+                place = zlib.crc32(bytes([one % 256, self.seed]))
+                vectors[row, place % self.dimension] += 1 if place & 256 else -1
+        return vectors
+
+
+def docs(texts: Sequence[str]) -> list[Doc]:
+    return [Doc(f"d{number}", text) for number, text in enumerate(texts)]
