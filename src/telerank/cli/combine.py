@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telerank.cli import console, runs
-from telerank.cli.fuse import Method, fusion_of
+from telerank.cli.fuse import Method
 from telerank.cli.options import AsJson, Encoding, FormatOption, Split
 from telerank.errors import CollectionError
 
@@ -48,6 +48,7 @@ def combine(
     """
     from telerank.evaluate.measures import parse_measures
     from telerank.fuse.matrix import combine as combined
+    from telerank.fuse.methods import fusion_of
     from telerank.fuse.report import matrix_table
     from telerank.trec import read_run
 

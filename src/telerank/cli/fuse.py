@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +56,7 @@ def fuse(
 
     Example: `telerank fuse bm25.run dfr.run --method linear --weights 0.4,0.6 -o fused.run`
     """
+    from telerank.fuse.methods import fusion_of
     from telerank.trec import write_run
 
     runs.check_one_dash(run)
@@ -63,7 +64,7 @@ def fuse(
     if len(run) < 2:
         raise CollectionError("there is nothing to fuse: give two runs or more")
     shares = _weights(weights, method, len(run))
-    fusion = fusion_of(method, shares, k)
+    fusion = fusion_of(method, shares, k=k)
     counts = [0] * (len(run) + 1)
     with console.progress() as progress:
 
@@ -84,19 +85,6 @@ def fuse(
         _describe(settings, output)
         told = f"{queries:,} queries fused; run in {output}, its settings in {output}.json"
         console.say(told)
-
-
-def fusion_of(
-    method: Method, weights: Sequence[float], k: float = 60.0
-) -> Callable[[Sequence[Ranking]], Ranking]:
-    """What makes one ranking of several."""
-    from telerank.fuse import interleaved, reciprocal, weighted
-
-    return {
-        Method.interleave: lambda lists: interleaved(lists, None),
-        Method.linear: lambda lists: weighted(lists, weights),
-        Method.rrf: lambda lists: reciprocal(lists, k),
-    }[method]
 
 
 def _lists(run: Sequence[str], depth: int, counts: list[int]) -> Iterator[list[Ranking]]:

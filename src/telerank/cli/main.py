@@ -23,13 +23,14 @@ from telerank.cli.demo import demo
 from telerank.cli.depth import depth
 from telerank.cli.evaluate import evaluate
 from telerank.cli.fuse import fuse
+from telerank.cli.run import run
 from telerank.cli.search import search
 from telerank.cli.tune import tune
 from telerank.cli.tune_fusion import tune_fusion
 
 _IN_ORDER = (
     *("index", "search", "fuse", "evaluate", "compare", "tune", "tune-fusion"),
-    *("train", "depth", "consistency", "combine", "data", "analyze-text", "demo"),
+    *("train", "depth", "consistency", "combine", "run", "data", "analyze-text", "demo"),
 )
 
 
@@ -92,6 +93,7 @@ app.command()(evaluate)
 app.command()(fuse)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(index_commands.app, name="index")
+app.command()(run)
 app.command()(search)
 app.add_typer(train_commands.app, name="train")
 app.command()(tune)

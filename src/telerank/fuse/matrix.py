@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
 
 import numpy as np
 
@@ -13,9 +12,8 @@ from telerank.evaluate.measures import Values, measure, parse_measures
 from telerank.evaluate.statistics import holm, paired_t, settled
 from telerank.fuse.interleave import interleaved
 from telerank.fuse.joined import joined
+from telerank.fuse.methods import Fusion
 from telerank.types import Progress, Qrels, Ranking, silent
-
-Fusion: TypeAlias = Callable[[Sequence[Ranking]], Ranking]
 
 _BATCH = 256  # queries whose lists are held at once
 

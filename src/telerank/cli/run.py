@@ -1,0 +1,92 @@
+"""``telerank run``: a table or figure of a paper, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telerank.cli import console
+from telerank.cli.options import AsJson
+from telerank.errors import CollectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from telerank.recipes.recipe import Served
+
+
+def run(
+    recipe: Annotated[
+        list[Path],
+        typer.Argument(metavar="RECIPE", help="YAML files, such as `recipes/repbert/table1.yaml`."),
+    ],
+    *,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            help="Where data is: `NAME=PATH`, or a folder of collections by their names; repeat for several. "
+            "Besides, the folder that the variable TELERANK_DATA names.",
+        ),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--on", help="Which of the recipe's data; default: the first that is there.")
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system", help="`NAME=PATH`: a run file or a bi-encoder's folder for a system of the recipe."
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", help="A system to leave out; repeat for several.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A folder for results, indexes and vectors.")
+    ] = Path("telerank-runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a table or figure of a paper shows, on its data or on what is here, beside its values.
+
+    Example: `telerank run recipes/repbert/table1.yaml --on scifact --skip MiniLM`
+
+    Example: `telerank run recipes/repbert/table3.yaml --on scifact --system MiniLM=dfr.run`
+    """
+    from telerank.recipes.places import Places
+    from telerank.recipes.recipe import Order, run_recipe
+    from telerank.recipes.schema import read_recipe
+
+    order = Order(Places.of(data or []), output, only, _named(system or []), tuple(skip or ()))
+    read = [(path, read_recipe(path)) for path in recipe]  # all of them before the work
+    for path, one in read:
+        with console.progress() as progress:
+            name = f"{path.resolve().parent.name}-{path.stem}"
+            served = run_recipe(one, name, order, progress=progress)
+        if as_json:
+            print((served.folder / "results.json").read_text(encoding="utf-8"), end="")  # noqa: T201
+        else:
+            _show(served)
+
+
+def _named(given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not equals or not path:
+            raise CollectionError(f"--system {one}: expected NAME=PATH")
+        found[name] = path
+    return found
+
+
+def _show(served: Served) -> None:
+    from telerank.evaluate.tables import terminal
+
+    console.out.print(f"{served.recipe.title}\n", style="bold", markup=False)
+    for table in served.result.tables:
+        console.out.print(terminal(table))
+        console.out.print()
+    for note in served.notes:
+        console.out.print(f"- {note}", markup=False)
+    console.say(f"tables, plots and figures in {served.folder}")

@@ -1,0 +1,231 @@
+"""The analyses of a recipe: what is measured of its systems, as tables, plots and records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from telerank.errors import CollectionError, MissingExtra
+from telerank.evaluate.consistency import Reference, consistency
+from telerank.evaluate.measures import Evaluation, measure, parse_measures
+from telerank.evaluate.reranking import Reranker, reranked_by_depth, scored_by
+from telerank.evaluate.tables import Table
+from telerank.fuse.matrix import combine
+from telerank.fuse.methods import fusion_of
+from telerank.fuse.report import matrix_table
+from telerank.recipes import schema
+from telerank.recipes.beside import depths_table, published_matrix, quality_table
+from telerank.recipes.latency import Latency, latency
+from telerank.recipes.systems import Made, Unavailable, Workshop
+from telerank.stage import Stage
+from telerank.trec import read_run
+from telerank.types import Progress, Qrels, Query, Ranking
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What an analysis is made on."""
+
+    recipe: schema.Recipe
+    workshop: Workshop
+    qrels: Qrels
+    made: Mapping[str, Made]
+    progress: Progress
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        return self.workshop.queries
+
+    def lists(self, name: str) -> Iterator[Ranking]:
+        """A system's run: of the judged queries, with their texts, at the recipe's depth."""
+        queries = {query.qid: query for query in self.queries}  # a run file holds no texts
+        for one in read_run(self.made[name].run):
+            if one.query.qid in queries:
+                found = Ranking.presorted(queries[one.query.qid], one.docnos, one.scores)
+                yield found.cut(self.recipe.depth)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Tables to read, plots by name, every figure for programs, and what must be said of them."""
+
+    tables: tuple[Table, ...]
+    record: Mapping[str, Any]
+    plots: Mapping[str, Figure] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def analyse(bench: Bench) -> Result:
+    """The analysis of the bench's recipe.
+
+    Raises
+    ------
+    CollectionError
+        where no system, reference or re-ranker that it needs can be had.
+    """
+    if not bench.made:
+        raise CollectionError("none of the recipe's systems can be had here")
+    analyses: dict[str, Callable[[Bench], Result]] = {
+        "quality": _quality,
+        "recall": _recall,
+        "reranking": _reranking,
+        "consistency": _consistency,
+        "combination": _combination,
+    }
+    return analyses[bench.recipe.analysis.kind](bench)
+
+
+def _quality(bench: Bench) -> Result:
+    spec = bench.recipe.analysis
+    assert isinstance(spec, schema.Quality)
+    names = parse_measures(spec.measures)
+    means, times = {}, {}
+    for name, made in bench.made.items():
+        means[name] = _evaluated(bench, name, names).mean
+        if made.stage is not None:
+            sample, seed = spec.latency_queries, bench.recipe.seed
+            times[name] = latency(
+                made.stage, bench.queries, sample=sample, seed=seed, progress=bench.progress
+            )
+    table = quality_table(means, times, spec.published, names, systems=tuple(bench.recipe.systems))
+    record = {
+        "means": means,
+        "latency_ms": {name: asdict(one) for name, one in times.items()},
+        "published": spec.published,
+    }
+    return Result((table,), record, notes=_timed(times))
+
+
+def _timed(times: Mapping[str, Latency]) -> tuple[str, ...]:
+    if not times:
+        return ()
+    queries = next(iter(times.values())).queries
+    return (f"ms/query: wall time, one query at a time, one thread, mean of {queries} queries.",)
+
+
+def _recall(bench: Bench) -> Result:
+    from telerank.inspect.plots import line_plot
+
+    spec = bench.recipe.analysis
+    assert isinstance(spec, schema.Recall)
+    names = [f"R@{depth}" for depth in spec.depths]
+    curves = {}
+    for name in bench.made:
+        mean = _evaluated(bench, name, names).mean
+        curves[name] = tuple(mean[one] for one in names)
+    table = depths_table(curves, spec.depths, spec.published, caption="Recall by depth")
+    record = {"depths": spec.depths, "recall": curves, "published": spec.published}
+    return Result((table,), record, {"recall": line_plot({"R": curves}, spec.depths)})
+
+
+def _reranking(bench: Bench) -> Result:
+    from telerank.inspect.plots import line_plot
+
+    spec = bench.recipe.analysis
+    assert isinstance(spec, schema.Reranking)
+    (measured,) = parse_measures(spec.measure)
+    by, reranker = _reranker(bench, spec)
+    curves, unscored = {}, {}
+    for name in bench.made:
+        found = reranked_by_depth(
+            bench.lists(name), reranker, bench.qrels, measured, spec.depths, progress=bench.progress
+        )
+        curves[name], unscored[name] = found.of(measured), found.unscored
+    caption = f"{measured} of the first n, re-ranked by {by}"
+    table = depths_table(curves, spec.depths, spec.published, caption=caption, changes=True)
+    notes = [
+        f"{name}: {count:,} candidates have no score from {by}: they stay below the others."
+        for name, count in unscored.items()
+        if count
+    ]
+    record = {"depths": spec.depths, "reranker": by, measured: curves, "unscored": unscored}
+    record |= {"published": spec.published}
+    plot = line_plot({f"{measured}, re-ranked": curves}, spec.depths)
+    return Result((table,), record, {"reranking": plot}, tuple(notes))
+
+
+def _reranker(bench: Bench, spec: schema.Reranking) -> tuple[str, Reranker]:
+    """The first re-ranker that can be had, and its name."""
+    reasons = []
+    for name, system in spec.rerankers.items():
+        try:
+            chosen = bench.workshop.chosen(name, system)
+            if chosen.run is not None:
+                return name, scored_by(read_run(chosen.run))
+            return name, scoring(bench.workshop.stage(chosen))
+        except (Unavailable, MissingExtra) as reason:
+            reasons.append(f"{name}: {reason}")
+    raise CollectionError(f"no re-ranker can be had here: {'; '.join(reasons)}")
+
+
+def scoring(retriever: Stage) -> Reranker:
+    """The re-ranker that scores candidates as a retriever scores them, be they found by it or not.
+
+    The retriever answers all its depth, so that this is for collections of thousands of documents.
+    """
+
+    def rerank(stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        for asked in stream:
+            scores = dict(retriever.search(asked.query))
+            docnos = [docno for docno in asked.docnos if docno in scores]
+            yield Ranking.ranked(asked.query, docnos, [scores[docno] for docno in docnos])
+
+    return rerank
+
+
+def _consistency(bench: Bench) -> Result:
+    from telerank.inspect.plots import line_plot
+
+    spec = bench.recipe.analysis
+    assert isinstance(spec, schema.Consistency)
+    chosen = next((name for name in spec.references if name in bench.made), None)
+    if chosen is None:
+        raise CollectionError(f"none of the references can be had here: {', '.join(spec.references)}")
+    reference = Reference.of(read_run(bench.made[chosen].run), spec.reference_depth)
+    largest = max(map(len, reference.candidates.values()), default=0)
+    found = {
+        name: consistency(bench.lists(name), reference, spec.depths) for name in bench.made if name != chosen
+    }
+    curves = {name: one.values for name, one in found.items()}
+    table = depths_table(curves, spec.depths, spec.published, caption=f"Consistency factor with {chosen}")
+    notes = [
+        f"The reference, {chosen} ({bench.made[chosen].how}), has at most {largest:,} candidates a query."
+    ]
+    notes += [
+        f"{name}: the reference lacks {len(one.unknown)} of {one.queries} queries: they count 0."
+        for name, one in found.items()
+        if one.unknown
+    ]
+    record = {"depths": spec.depths, "reference": chosen, "largest": largest, "consistency": curves}
+    record |= {"published": spec.published}
+    plots = {"consistency": line_plot({"consistency factor": curves}, spec.depths)}
+    return Result((table,), record, plots, tuple(notes))
+
+
+def _combination(bench: Bench) -> Result:
+    spec = bench.recipe.analysis
+    assert isinstance(spec, schema.Combination)
+    uncut = fusion_of(spec.method, (0.5, 0.5))
+
+    def fusion(lists: Sequence[Ranking]) -> Ranking:
+        return uncut(lists).cut(bench.recipe.depth)
+
+    if len(bench.made) < 2:
+        raise CollectionError(f"a combination is of two systems; here is only {', '.join(bench.made)}")
+    runs = {name: bench.lists(name) for name in bench.made}
+    matrix = combine(runs, bench.qrels, spec.measure, fusion=fusion, progress=bench.progress)
+    (name,) = matrix.measures
+    tables = [matrix_table(matrix, name)]
+    if spec.published:
+        tables.append(published_matrix(spec.published, name))
+    cells = [asdict(one) for one in matrix.cells]
+    record = {"alone": matrix.alone, "combinations": cells, "published": spec.published}
+    return Result(tuple(tables), record)
+
+
+def _evaluated(bench: Bench, name: str, names: Sequence[str]) -> Evaluation:
+    return measure(bench.lists(name), bench.qrels, names, progress=bench.progress)

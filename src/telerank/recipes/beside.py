@@ -1,0 +1,116 @@
+"""Measured values beside those that a paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from telerank.evaluate.report import changed
+from telerank.evaluate.tables import Cell, Table
+from telerank.recipes.latency import Latency
+from telerank.recipes.schema import Published
+
+MS = "ms/query"
+PAPER = "paper"
+_NONE = "–"
+
+
+def quality_table(
+    means: Mapping[str, Mapping[str, float]],
+    times: Mapping[str, Latency],
+    published: Published,
+    measures: Sequence[str],
+    *,
+    systems: Sequence[str],
+) -> Table:
+    """A row for each system, measured or printed; each measure, and what the paper has for it.
+
+    What the paper prints of other things (a hidden test set) stands in columns of its own, at the end.
+    """
+    printed = {column for row in published.values() for column in row}
+    own = [*measures, MS]
+    others = sorted(printed - set(own))
+    heads: list[str] = []
+    for column in own:
+        heads += [column, *([PAPER] if column in printed else [])]
+    rows: list[list[str | Cell]] = []
+    best = {name: max((round(one[name], 3) for one in means.values()), default=None) for name in measures}
+    for system in dict.fromkeys((*systems, *published)):
+        values = published.get(system, {})
+        row: list[str | Cell] = [system]
+        for column in own:
+            measured = means.get(system, {}).get(column)
+            time = times.get(system)
+            shown = f"{time.mean:.2f}" if column == MS and time else _shown(measured)
+            strong = measured is not None and round(measured, 3) == best.get(column)
+            row += [
+                Cell(shown, strong=strong),
+                *([_printed(values.get(column))] if column in printed else []),
+            ]
+        rows.append([*row, *(_printed(values.get(column)) for column in others)])
+    return Table.of(("system", *heads, *(f"{one}, {PAPER}" for one in others)), rows)
+
+
+def depths_table(
+    curves: Mapping[str, Sequence[float]],
+    depths: Sequence[int],
+    published: Published,
+    *,
+    caption: str,
+    changes: bool = False,
+) -> Table:
+    """A row for each depth, a column for each system; beside it, or after all, the paper's.
+
+    With ``changes`` the change from the first system stands beside, as in table 2 of RepBERT.
+    """
+    names = list(dict.fromkeys((*curves, *published)))
+    columns: list[tuple[str, str]] = []  # (system, whose values)
+    for name in names:
+        columns += [(name, own) for own, there in (("", curves), (PAPER, published)) if name in there]
+    rows = []
+    for i, depth in enumerate(depths):
+        values = {name: line[i] for name, line in curves.items()}
+        printed = {name: line.get(str(depth)) for name, line in published.items()}
+        row = [str(depth)]
+        for name, whose in columns:
+            value, base = (
+                (printed[name], next(iter(printed.values())))
+                if whose
+                else (values[name], next(iter(values.values())))
+            )
+            first = name == next(iter(published if whose else curves))
+            row.append(_with_change(value, base) if changes and not first else _shown(value))
+        rows.append(row)
+    heads = [f"{name}, {whose}" if whose else name for name, whose in columns]
+    notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
+    return Table.of(("depth", *heads), rows, caption=caption, notes=notes)
+
+
+def published_matrix(published: Published, measure: str) -> Table:
+    """The paper's own matrix, changes reckoned from its values."""
+    columns = list(dict.fromkeys(second for row in published.values() for second in row))
+    rows = []
+    for first, values in published.items():
+        base = values.get(first)
+        cells = [
+            _shown(values.get(second)) if second == first else _with_change(values.get(second), base)
+            for second in columns
+        ]
+        rows.append([first, *cells])
+    note = "Changes are reckoned from the printed values; the paper's own are of values not rounded."
+    heads = ("", *(f"+ {name}" for name in columns))
+    return Table.of(heads, rows, caption=f"{measure}, {PAPER}", notes=[note])
+
+
+def _with_change(value: float | None, base: float | None) -> str:
+    if value is None or base is None:
+        return _shown(value)
+    return f"{value:.3f} {changed(value, base):>6}"
+
+
+def _shown(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def _printed(value: float | None) -> str:
+    """As the paper prints it: a whole number of milliseconds, three digits else."""
+    return _NONE if value is None else (f"{value:,.0f}" if value >= 2 else f"{value:.3f}")

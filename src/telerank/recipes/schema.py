@@ -1,0 +1,180 @@
+"""What a recipe's YAML may say; an unknown key is an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from telerank.errors import FormatError
+
+Published: TypeAlias = dict[str, dict[str, float | None]]
+"""``published[row or system][column]``: what the paper prints; null where it cannot be read."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Data(_Strict):
+    """A collection that a recipe can run on, found by its folder's name."""
+
+    name: str
+    about: str
+    """What it is and, where it is not the paper's, what its figures mean."""
+    split: str
+    analyzer: str = "english"
+    of_paper: bool = False
+
+
+class System(_Strict):
+    """A first stage, by exactly one of its keys."""
+
+    model: str | None = None
+    """A sparse model's text form."""
+    dense: str | None = None
+    """A bi-encoder: a name such as ``minilm``, or a folder."""
+    run: str | None = None
+    """A run file."""
+    pool: str | None = None
+    """A candidate list that the collection ships."""
+    fuse: tuple[str, ...] | None = None
+    """Systems named above it, made one by ``method``."""
+    given: str | None = None
+    """What the user must give, as ``--system NAME=PATH``: a run file, or a bi-encoder's folder."""
+    method: Literal["interleave", "linear", "rrf"] = "interleave"
+    weights: tuple[float, ...] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = [name for name in ("model", "dense", "run", "pool", "fuse", "given") if getattr(self, name)]
+        if len(kinds) != 1:
+            raise ValueError(f"exactly one of model, dense, run, pool, fuse, given; got {kinds or 'none'}")
+        if self.weights is not None and (
+            self.method != "linear" or len(self.weights) != len(self.fuse or ())
+        ):
+            raise ValueError("weights are for the method linear, one for each of the fused")
+        return self
+
+
+class _Analysis(_Strict):
+    published: Published = {}
+    """What the paper prints, beside which the measured values stand."""
+
+
+class Quality(_Analysis):
+    """Measures of each system and, beside them, milliseconds a query (table 1)."""
+
+    kind: Literal["quality"]
+    measures: tuple[str, ...]
+    latency_queries: int = Field(100, ge=1)
+    """Queries that are timed, one after the other, drawn by the recipe's seed."""
+
+
+class Recall(_Analysis):
+    """Recall by depth (figure 1a)."""
+
+    kind: Literal["recall"]
+    depths: tuple[int, ...]
+
+
+class Reranking(_Analysis):
+    """Accuracy by depth of what a re-ranker makes of the first stages (table 2, figure 1b)."""
+
+    kind: Literal["reranking"]
+    measure: str
+    depths: tuple[int, ...]
+    rerankers: dict[str, System]
+    """The first that can be had re-ranks: a retriever scores the candidates, a run holds their scores."""
+
+
+class Consistency(_Analysis):
+    """Consistency factor by depth (figure 2)."""
+
+    kind: Literal["consistency"]
+    depths: tuple[int, ...]
+    references: tuple[str, ...]
+    """Systems whose candidates are compared with; the first that can be had."""
+    reference_depth: int = Field(1000, ge=1)
+
+
+class Combination(_Analysis):
+    """All ordered pairs of systems, fused (tables 3 and 4)."""
+
+    kind: Literal["combination"]
+    measure: str
+    method: Literal["interleave", "linear", "rrf"] = "interleave"
+
+
+AnalysisSpec: TypeAlias = Annotated[
+    Quality | Recall | Reranking | Consistency | Combination, Field(discriminator="kind")
+]
+
+
+class Recipe(_Strict):
+    """One table or figure of a paper: data, systems, and what is measured of them."""
+
+    title: str
+    source: str
+    data: tuple[Data, ...] = Field(min_length=1)
+    """In order of preference: the first that is there is used."""
+    systems: dict[str, System] = Field(min_length=1)
+    analysis: AnalysisSpec
+    depth: int = Field(1000, ge=1)
+    """Documents retrieved for each query."""
+    seed: int = 0
+
+    @field_validator("systems")
+    @classmethod
+    def _fused_above(cls, systems: dict[str, System]) -> dict[str, System]:
+        above: set[str] = set()
+        for name, system in systems.items():
+            if unknown := [one for one in system.fuse or () if one not in above]:
+                raise ValueError(f"{name} fuses {unknown[0]!r}, which is no system above it")
+            above.add(name)
+        return systems
+
+    @model_validator(mode="after")
+    def _references_are_systems(self) -> Self:
+        for name in self.analysis.references if isinstance(self.analysis, Consistency) else ():
+            if name not in self.systems:
+                raise ValueError(f"the reference {name!r} is none of the systems")
+        return self
+
+
+def read_recipe(path: str | Path) -> Recipe:
+    """The recipe in a YAML file.
+
+    Raises
+    ------
+    FormatError
+        where it is no YAML, lacks a key, or has one that recipes do not have.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        return Recipe.model_validate(_loaded(text))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise FormatError(path, mark.line + 1 if mark else None, f"YAML ({problem})") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(one) for one in first["loc"]) or "recipe"
+        raise FormatError(
+            path, None, f"a recipe: {where}: {first['msg'].removeprefix('Value error, ')}"
+        ) from error
+
+
+def _loaded(text: str) -> Any:
+    """The YAML, where keys of mappings may be numbers (depths)."""
+    return _with_text_keys(yaml.safe_load(text))
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_text_keys(one) for one in value]
+    return value

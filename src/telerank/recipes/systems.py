@@ -1,0 +1,205 @@
+"""The systems of a recipe, made on a collection: a run file each and, where there is one, a stage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+
+from telerank.corpus.collection import Collection
+from telerank.errors import CollectionError, MissingExtra
+from telerank.fuse.joined import joined
+from telerank.fuse.methods import fusion_of, stage_of
+from telerank.recipes.schema import Data, Recipe, System
+from telerank.sparse.index import Index
+from telerank.sparse.writer import build_index
+from telerank.stage import Stage
+from telerank.trec import read_run, write_run
+from telerank.types import Progress, Query, Ranking, silent
+
+
+@dataclass(frozen=True)
+class Made:
+    """A system that was made: its run, what made it in a few words, its stage unless it is a run only."""
+
+    run: Path
+    how: str
+    stage: Stage | None = None
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the user has of systems: by name a run file or a bi-encoder's folder; and those to leave out."""
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Makes systems over one collection; indexes and vectors stay in ``folder`` for other recipes."""
+
+    data: Data
+    collection: Collection
+    queries: tuple[Query, ...]
+    folder: Path
+    own: Own = Own()
+    progress: Progress = silent
+
+    def make(self, recipe: Recipe, runs: Path) -> tuple[dict[str, Made], dict[str, str]]:
+        """The systems that can be made, and why the others cannot, by name.
+
+        Raises
+        ------
+        CollectionError
+            where the user gives a system that the recipe does not have, or that is not there.
+        """
+        runs.mkdir(parents=True, exist_ok=True)
+        made: dict[str, Made] = {}
+        lacking: dict[str, str] = {}
+        for name, system in recipe.systems.items():
+            self.progress(f"system {name}", 0, 1)
+            try:
+                made[name] = self._made(name, self.chosen(name, system), recipe, made, runs)
+            except (Unavailable, MissingExtra) as reason:
+                lacking[name] = str(reason)
+            self.progress(f"system {name}", 1, 1)
+        return made, lacking
+
+    def chosen(self, name: str, system: System) -> System:
+        """The system as the recipe says, or what the user gives in its place.
+
+        Raises
+        ------
+        Unavailable
+            where the user leaves it out.
+        CollectionError
+            where what the user gives is not there.
+        """
+        if name in self.own.skip:
+            raise Unavailable("left out")
+        if name not in self.own.given:
+            return system
+        place = Path(self.own.given[name])
+        if not place.exists():
+            raise CollectionError(f"--system {name}={place}: no such file or folder")
+        return System(dense=str(place)) if place.is_dir() else System(run=str(place))
+
+    def stage(self, system: System) -> Stage:
+        """The retriever of a sparse model or a bi-encoder, all of the collection deep.
+
+        Raises
+        ------
+        Unavailable
+            where the system is neither.
+        """
+        if system.model is not None:
+            return self._index().retriever(system.model)
+        if system.dense is not None:
+            return self._dense(system.dense)
+        raise Unavailable(f"not given: {system.given}" if system.given else "it has no stage of its own")
+
+    def _made(self, name: str, system: System, recipe: Recipe, made: Mapping[str, Made], runs: Path) -> Made:
+        path = runs / f"{plain(name)}.run.gz"
+        if system.run is not None:
+            return self._of_run(Path(system.run))
+        if system.fuse is not None:
+            return self._fused(system, recipe, made, path)
+        if system.pool is not None:
+            if system.pool not in self.collection.pools:
+                raise Unavailable(f"{self.collection.name} has no candidate list {system.pool}")
+            write_run(path, self._asked(self.collection.pools[system.pool]()))
+            return Made(path, f"the collection's {system.pool}")
+        stage = self.stage(system) % recipe.depth
+        write_run(path, self._told(name, stage.run(self.queries)))
+        return Made(path, system.model or f"bi-encoder {Path(system.dense or '').name}", stage)
+
+    def _of_run(self, path: Path) -> Made:
+        asked = {query.qid for query in self.queries}
+        answered = sum(ranking.query.qid in asked for ranking in read_run(path))
+        if not answered:
+            raise CollectionError(f"{path}: no query of it is in {self.data.name}, split {self.data.split}")
+        short = "" if answered == len(asked) else f", which answers {answered} of {len(asked)} queries"
+        return Made(path, f"the run {path.name}{short}")
+
+    def _fused(self, system: System, recipe: Recipe, made: Mapping[str, Made], path: Path) -> Made:
+        parts = system.fuse or ()
+        if lacking := [name for name in parts if name not in made]:
+            raise Unavailable(f"it needs {lacking[0]}")
+        weights = system.weights or (1.0 / len(parts),) * len(parts)
+        fusion = fusion_of(system.method, weights)
+        lists = joined([read_run(made[name].run) for name in parts])
+        write_run(path, (fusion([one.cut(recipe.depth) for one in both]).cut(recipe.depth) for both in lists))
+        stages = [made[name].stage for name in parts]
+        found = [one for one in stages if one is not None]
+        stage = stage_of(system.method, found, weights) % recipe.depth if len(found) == len(parts) else None
+        shown = f", weights {', '.join(f'{one:g}' for one in weights)}" if system.method == "linear" else ""
+        return Made(path, f"{system.method} of {' and '.join(parts)}{shown}", stage)
+
+    def _asked(self, rankings: Iterable[Ranking]) -> Iterator[Ranking]:
+        """Those of the split's queries, first come."""
+        wanted = {query.qid for query in self.queries}
+        return (ranking for ranking in rankings if ranking.query.qid in wanted)
+
+    def _told(self, name: str, rankings: Iterable[Ranking]) -> Iterator[Ranking]:
+        for done, ranking in enumerate(rankings, 1):
+            self.progress(f"searching with {name}", done, len(self.queries))
+            yield ranking
+
+    def _index(self) -> Index:
+        """The index that an earlier recipe left, if it holds these documents, or a new one."""
+        place = self.folder / f"index-{plain(self.data.analyzer)}"
+        if (place / "manifest.json").is_file():
+            index = Index(place)
+            if all(one == other for one, other in zip_longest(index.docs, self.collection.docs())):
+                return index
+        return build_index(
+            self.collection.docs(),
+            place,
+            analyzer=self.data.analyzer,
+            overwrite=True,
+            progress=self.progress,
+        )
+
+    def _dense(self, name: str) -> Stage:
+        """The bi-encoder's retriever, over vectors that an earlier recipe left or new ones."""
+        from telerank.dense.encode import Encoding, encode_documents
+        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.manifest import is_vectors
+        from telerank.dense.retriever import DenseRetriever
+        from telerank.dense.vectors import Vectors
+
+        encoder = TorchEncoder(name)
+        place = self.folder / f"vectors-{plain(Path(name).name)}-{encoder.fingerprint[:12]}"
+        if is_vectors(place) and self._are_of_these(vectors := Vectors(place)):
+            return DenseRetriever(vectors, encoder)
+        made = encode_documents(
+            self.collection.docs(),
+            place,
+            encoder,
+            encoding=Encoding(collection=self.collection.name),
+            overwrite=is_vectors(place),
+            progress=self.progress,
+        )
+        return DenseRetriever(made, encoder)
+
+    def _are_of_these(self, vectors: object) -> bool:
+        from telerank.dense.writer import checksum
+
+        docs = self.collection.docs()
+        for shard in vectors.manifest.shards:  # type: ignore[attr-defined]
+            part = [doc for _, doc in zip(range(shard.rows), docs, strict=False)]
+            if checksum([doc.docno for doc in part], [doc.full_text for doc in part]) != shard.texts:
+                return False
+        return next(docs, None) is None
+
+
+class Unavailable(Exception):  # noqa: N818
+    """A system cannot be made here; its message says why."""
+
+
+def plain(name: str) -> str:
+    """A name as a file's name."""
+    return re.sub(r"[^\w.+-]+", "_", name).strip("_") or "_"

@@ -1,0 +1,33 @@
+"""A folder of MS MARCO's layout, small enough to index in no time, for the recipes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+WORDS = [f"{kind}{number}" for kind in "qdx" for number in range(40)]  # those that small encoders know
+
+
+def small_msmarco(folder: Path, *, queries: int = 24, passages: int = 120) -> Path:
+    """Passages of random words; a query has three of its one passage's words and one of another's."""
+    rng = random.Random(7)
+    folder.mkdir(parents=True)
+    texts = [" ".join(rng.choices(WORDS, k=rng.randint(5, 25))) for _ in range(passages)]
+    asked, judged = [], []
+    listed: list[str] = []
+    for qid in range(queries):
+        right = rng.randrange(passages)
+        query = " ".join([*rng.sample(texts[right].split(), 3), rng.choice(WORDS)])
+        asked.append(f"{qid}\t{query}\n")
+        judged.append(f"{qid}\t0\t{right}\t1\n")
+        some = rng.sample(range(passages), 30)
+        listed += [f"{qid}\t{place}\t{query}\t{texts[place]}\n" for place in some]
+    write = {
+        "collection.tsv": [f"{place}\t{text}\n" for place, text in enumerate(texts)],
+        "queries.dev.small.tsv": [*asked, "999\tnobody knows\n"],
+        "qrels.dev.small.tsv": judged,
+        "top1000.dev.tsv": listed,
+    }
+    for name, lines in write.items():
+        (folder / name).write_text("".join(lines), encoding="utf-8")
+    return folder
