@@ -103,6 +103,7 @@ def test_every_argument_and_option_is_explained(called):
 def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     link({one.name for one in data.iterdir() if one.is_dir()}, data, tmp_path)
+    link({"recipes"}, ROOT, tmp_path)
     Path("new.jsonl").write_text('{"docno": "new", "text": "news of aspirin"}\n')
     write_qrels("qrels.txt", open_collection("scifact").split_qrels("test"))
     asked = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))

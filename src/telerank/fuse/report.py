@@ -72,7 +72,7 @@ def worth_table(tuning: FusionTuning, runs: Sequence[str]) -> Table:
         [name, "", f"{one.mean[tuning.measure]:.4f}", "", ""]
         for name, one in zip(runs, tuning.alone, strict=True)
     ]
-    rows.append([f"fused, in sample ({mixed(tuning.result.best)})", "", f"{tuning.in_sample:.4f}", "", ""])
+    rows.append(["fused, in sample", "", f"{tuning.in_sample:.4f}", "", ""])
     for i, name in enumerate(runs):
         one = compared.difference(FUSED, name, tuning.measure)
         value = Cell(f"{tuning.held_out:.4f}" if i == 0 else "", strong=True)
