@@ -21,6 +21,7 @@ from telerank.cli.compare import compare
 from telerank.cli.consistency import consistency
 from telerank.cli.demo import demo
 from telerank.cli.depth import depth
+from telerank.cli.encode import encode
 from telerank.cli.evaluate import evaluate
 from telerank.cli.fuse import fuse
 from telerank.cli.run import run
@@ -29,7 +30,7 @@ from telerank.cli.tune import tune
 from telerank.cli.tune_fusion import tune_fusion
 
 _IN_ORDER = (
-    *("index", "search", "fuse", "evaluate", "compare", "tune", "tune-fusion"),
+    *("index", "encode", "search", "fuse", "evaluate", "compare", "tune", "tune-fusion"),
     *("train", "depth", "consistency", "combine", "run", "data", "analyze-text", "demo"),
 )
 
@@ -89,6 +90,7 @@ app.command()(compare)
 app.command()(consistency)
 app.command()(demo)
 app.command()(depth)
+app.command()(encode)
 app.command()(evaluate)
 app.command()(fuse)
 app.add_typer(data_commands.app, name="data")

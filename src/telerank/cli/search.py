@@ -17,7 +17,7 @@ from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, 
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
-    from telerank.sparse.index import Index
+    from telerank.cli.searched import Searched
     from telerank.stage import Stage
     from telerank.types import Query, Ranking
 
@@ -45,9 +45,14 @@ def search(
     ] = None,
     split: Split = None,
     model: Annotated[
-        str,
-        typer.Option("--model", "-m", help="`bm25(k1=0.9, b=0.4)`, `lm_dirichlet(mu=1000)`, `dfr`, `dfi`, …"),
-    ] = "bm25",
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="`bm25(k1=0.9, b=0.4)`, `lm_dirichlet(mu=1000)`, `dfr`, `dfi`, …; `dense(minilm)`: its "
+            "vectors. Default: bm25; of a folder of vectors, the model that made them.",
+        ),
+    ] = None,
     depth: Annotated[
         int | None,
         typer.Option(
@@ -60,6 +65,10 @@ def search(
     analyzer: Annotated[
         str | None, typer.Option("--analyzer", "-a", help="Refuse an index that was built with another.")
     ] = None,
+    approximate: Annotated[
+        str | None,
+        typer.Option("--approximate", help="Search vectors by this index beside them: `hnsw` or `ivfpq`."),
+    ] = None,
     threads: Annotated[int, typer.Option("--threads", "-j", min=1, help="Threads that answer queries.")] = 1,
     explain: Annotated[
         bool, typer.Option("--explain", help="With --query: each term's contribution.")
@@ -68,31 +77,28 @@ def search(
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Search an index: write a run over the queries of a collection, or answer one query.
+    """Search an index or vectors: write a run over the queries of a collection, or answer one query.
 
     Example: `telerank search idx scifact --split test --model "bm25(k1=0.9, b=0.4)" -o bm25.run`
 
     Example: `telerank search idx --query "does aspirin prevent cancer" -k 5`
-    """
-    from dataclasses import replace
 
-    import telerank
-    from telerank.text import Analyzer
+    Example: `telerank search scifact-vectors scifact --split test -o dense.run`
+    """
+    from telerank.cli.searched import Asked, opened
 
     if (collection is not None) + (query is not None) + (topics is not None) != 1:
         raise CollectionError("search: give one of a COLLECTION, --query or --topics")
-    opened = telerank.open(index)
-    if analyzer is not None:
-        opened.require(Analyzer.parse(analyzer))
-    stage = replace(opened.retriever(model), threads=threads, batch=1 if query else _BATCH) % (
-        depth or (_ALL if query is None else _FIRST)
-    )
+    batch = 1 if query else _BATCH
+    searched = opened(index, Asked(model, analyzer, approximate, threads, batch))
+    stage = searched.stage % (depth or (_ALL if query is None else _FIRST))
     if query is not None:
         for text in _lines() if query == "-" else [query]:
-            _answer(opened, stage, text.strip(), explain=explain, as_json=as_json)
+            _answer(searched, stage, text.strip(), explain=explain, as_json=as_json)
         return
     queries, source = _queries(collection, topics, split, format, encoding)
-    settings = {"index": _identity(opened), "queries": source, "stage": _described(stage), "split": split}
+    described = searched.described(stage)
+    settings = {"index": searched.identity, "queries": source, "stage": described, "split": split}
     _write(stage, queries, output, settings, as_json=as_json)
 
 
@@ -147,16 +153,16 @@ def _lines() -> Iterator[str]:
         yield from lines
 
 
-def _answer(opened: Index, stage: Stage, text: str, *, explain: bool, as_json: bool) -> None:
+def _answer(searched: Searched, stage: Stage, text: str, *, explain: bool, as_json: bool) -> None:
     ranking = stage.search(text)
     if as_json:
-        print(json.dumps(_record(opened, stage, ranking, explain=explain), ensure_ascii=False))  # noqa: T201
+        print(json.dumps(_record(searched, stage, ranking, explain=explain), ensure_ascii=False))  # noqa: T201
         return
     table = Table(title=shown(text), title_justify="left")
     for name, side in (("rank", "right"), ("score", "right"), ("docno", "left"), ("document", "left")):
         table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
     for rank, (docno, score) in enumerate(ranking, 1):
-        doc = opened.docs[docno]
+        doc = searched.doc(docno)
         title = f"[bold]{shown(doc.title)}[/] " if doc.title else ""
         table.add_row(str(rank), f"{score:.4f}", shown(docno), title + shown(_snippet(doc.text)))
     console.out.print(table if len(ranking) else f"nothing found for {shown(repr(text))}")
@@ -165,12 +171,12 @@ def _answer(opened: Index, stage: Stage, text: str, *, explain: bool, as_json: b
             console.out.print(f"[bold]{shown(docno)}[/]\n{shown(str(stage.explain(ranking.query, docno)))}")
 
 
-def _record(opened: Index, stage: Stage, ranking: Ranking, *, explain: bool) -> dict[str, Any]:
+def _record(searched: Searched, stage: Stage, ranking: Ranking, *, explain: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
     found = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        one: dict[str, Any] = {"rank": rank, "score": score, **asdict(opened.docs[docno])}
+        one: dict[str, Any] = {"rank": rank, "score": score, **asdict(searched.doc(docno))}
         if explain:
             one["explanation"] = asdict(stage.explain(ranking.query, docno))
         found.append(one)
@@ -180,15 +186,6 @@ def _record(opened: Index, stage: Stage, ranking: Ranking, *, explain: bool) -> 
 def _snippet(text: str) -> str:
     words = " ".join(chain.from_iterable(line.split() for line in text[: 4 * _SNIPPET].splitlines()))
     return words if len(words) <= _SNIPPET else f"{words[:_SNIPPET]}…"
-
-
-def _identity(opened: Index) -> dict[str, Any]:
-    crc = [{name: part.crc32 for name, part in entry.files.items()} for entry in opened.manifest.segments]
-    return {"folder": str(opened.folder), "analyzer": str(opened.analyzer), "crc32": crc}
-
-
-def _described(stage: Any) -> dict[str, Any]:
-    return {"model": repr(stage.similarity), "depth": stage.depth}
 
 
 def _versions() -> dict[str, str]:

@@ -89,6 +89,11 @@ class TorchEncoder:
     def settings(self) -> Mapping[str, Any]:
         return {"model": self._loaded[0].settings.record(), "precision": self.precision}
 
+    @property
+    def place(self) -> str:
+        """The kind of device that it computes on."""
+        return str(self._loaded[0].device.type)
+
     def queries(self, texts: Sequence[str]) -> Encoded:
         model, tokenizers = self._loaded
         side = tokenizers.queries

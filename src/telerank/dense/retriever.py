@@ -112,6 +112,6 @@ def open_retriever(vectors: Vectors | str | Path, model: str | Encoder | None = 
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
     named = opened.manifest.model if model is None else model
     if isinstance(named, str):
-        precision = opened.manifest.settings.get("precision", "float32")
-        return DenseRetriever(opened, TorchEncoder(named, precision=precision))
+        encoder = TorchEncoder(named, precision=opened.manifest.settings.get("precision", "float32"))
+        return DenseRetriever(opened, encoder, device=encoder.place)
     return DenseRetriever(opened, named)
