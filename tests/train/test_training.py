@@ -1,0 +1,284 @@
+"""A bi-encoder is trained, killed, and trained on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_models import small_encoder  # noqa: E402
+from telerank.corpus.formats import open_collection  # noqa: E402
+from telerank.errors import CollectionError, ModelError  # noqa: E402
+from telerank.models.identity import fingerprint_of  # noqa: E402
+from telerank.models.loading import load_bi_encoder  # noqa: E402
+from telerank.train import checkpoint  # noqa: E402
+from telerank.train.bi_encoder import start_model, train_bi_encoder  # noqa: E402
+from telerank.train.config import BiEncoderTraining, Dev, Start, read_config, write_config  # noqa: E402
+from telerank.train.dev import read_dev  # noqa: E402
+from telerank.train.log import Record, append, cut  # noqa: E402
+from telerank.train.loop import device, precision  # noqa: E402
+
+PAIRS = 24
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A collection in which word q7 asks for word d7, and an encoder that knows no word yet."""
+    folder = tmp_path_factory.mktemp("place")
+    small_encoder(folder / "encoder")
+    collection = folder / "collection"
+    (collection / "qrels").mkdir(parents=True)
+    docs = [{"_id": f"d{i}", "title": "", "text": f"d{i} x{i % 5} x{i % 7}"} for i in range(40)]
+    (collection / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    queries = [{"_id": f"{split}{i}", "text": f"q{i}"} for split in (1, 2) for i in range(PAIRS)]
+    (collection / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    for number, split in ((1, "train"), (2, "dev")):
+        lines = [f"{number}{i}\td{i}\t1" for i in range(PAIRS)]
+        head = "query-id\tcorpus-id\tscore"
+        (collection / "qrels" / f"{split}.tsv").write_text("\n".join([head, *lines]))
+    return folder
+
+
+def training(place, **changes):
+    record = {
+        "data": {"collection": str(place / "collection")},
+        "model": {"start": str(place / "encoder"), "query_length": 8, "document_length": 12},
+        "optimisation": {
+            "steps": 8,
+            "warm_up": 2,
+            "batch": 6,
+            "accumulation": 2,
+            "chunk": 4,
+            "learning_rate": 0.003,
+        },
+        "checkpoint_every": 3,
+        "log_every": 1,
+    }
+    for name, value in changes.items():
+        record[name] = {**record[name], **value} if isinstance(record.get(name), dict) else value
+    return BiEncoderTraining.model_validate(record)
+
+
+def losses(output):
+    lines = (Path(output) / "log.jsonl").read_text().splitlines()
+    return {line["step"]: line["loss"] for line in map(json.loads, lines)}
+
+
+def test_what_is_trained_finds_what_it_could_not_find_before(place, tmp_path):
+    changes = {"optimisation": {"steps": 60, "batch": 24, "accumulation": 1}, "model": {"dropout": 0.0}}
+    wanted = training(place, **changes, dev={"split": "dev", "every": 20, "measure": "MRR@10"}, log_every=20)
+    told: list[Record] = []
+    model = train_bi_encoder(wanted, tmp_path / "out", report=told.append)
+    dev = read_dev(open_collection(place / "collection"), wanted.dev, seed=0)
+    before = dev.value(*start_model(wanted.model, 0))
+    after = dev.value(*load_bi_encoder(model))
+    assert before < 0.4
+    assert after > 0.9
+    assert after == max(record.dev for record in told)
+    assert [record.step for record in told] == [20, 40, 60]
+    assert told[-1].loss < told[0].loss
+    assert told[-1].remaining == 0
+    assert set(json.loads((tmp_path / "out" / "versions.json").read_text())) >= {"telerank", "torch"}
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+from telerank.train.bi_encoder import train_bi_encoder
+from telerank.train.config import read_config
+def report(record):
+    if record.step == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+train_bi_encoder(read_config(sys.argv[1]), sys.argv[2], report=report)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+@pytest.mark.parametrize("objective", ["margin", "classification"])
+def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path, objective):
+    """With dropout, accumulation, gradient caching and hard negatives; the classifier has weights of its own."""
+    run = tmp_path / "hard.run"
+    run.write_text(
+        "".join(f"1{i} Q0 d{(i + j) % 40} {j} {9 - j} t\n" for i in range(PAIRS) for j in range(6))
+    )
+    data = {"negatives": {"run": str(run), "depth": 5}}
+    wanted = training(place, data=data, loss={"objective": objective})
+    write_config(wanted, tmp_path / "config.yaml")
+    asked = [sys.executable, "-c", KILLED, str(tmp_path / "config.yaml"), str(tmp_path / "killed")]
+    ran = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    assert max(losses(tmp_path / "killed")) == 7
+    whole = train_bi_encoder(wanted, tmp_path / "whole")
+    resumed = train_bi_encoder(wanted, tmp_path / "killed", resume=True)
+    assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
+    assert len(losses(tmp_path / "whole")) == 8
+    assert fingerprint_of(resumed) == fingerprint_of(whole)
+
+
+def test_chunks_change_the_memory_and_nothing_else(place, tmp_path):
+    still = {"model": {"dropout": 0.0}}
+    for name, chunk in (("small", 2), ("whole", None)):
+        train_bi_encoder(training(place, **still, optimisation={"chunk": chunk}), tmp_path / name)
+    small, whole = losses(tmp_path / "small"), losses(tmp_path / "whole")
+    assert small == pytest.approx(whole, rel=1e-3)
+
+
+@pytest.mark.parametrize("objective", ["softmax", "cosine"])
+@pytest.mark.parametrize("towers", ["shared", "two"])
+def test_every_objective_trains_one_tower_or_two(place, tmp_path, objective, towers):
+    wanted = training(
+        place,
+        model={"towers": towers, "similarity": "cosine", "fresh": True},
+        loss={"objective": objective, "scale": 20},
+        optimisation={"epochs": 2.0},
+    )
+    model = train_bi_encoder(wanted, tmp_path / "out")
+    assert len(losses(tmp_path / "out")) == 4  # 48 pairs, 12 of them to an update
+    loaded, _ = load_bi_encoder(model)
+    assert loaded.shared is (towers == "shared")
+    assert loaded.settings.normalise
+    began, _ = start_model(wanted.model, 0)
+    changed = [
+        not torch.equal(one, other)
+        for (name, one), other in zip(loaded.named_parameters(), began.parameters(), strict=True)
+        if "pooler" not in name and "word_embeddings" in name
+    ]
+    assert changed == [True] * (1 + (towers == "two"))
+
+
+def test_training_stops_where_patience_is_over_and_keeps_the_best(place, tmp_path):
+    """A rate of almost nothing never betters the first look."""
+    changes = {"optimisation": {"learning_rate": 1e-12, "steps": 50}}
+    wanted = training(place, **changes, dev={"split": "dev", "every": 2, "patience": 4}, log_every=50)
+    told: list[Record] = []
+    train_bi_encoder(wanted, tmp_path / "out", report=told.append)
+    assert [record.step for record in told] == [2, 4, 6]
+    assert (tmp_path / "out" / "checkpoints" / "00000006").is_dir()
+    assert (tmp_path / "out" / "model").is_dir()
+    again: list[Record] = []
+    train_bi_encoder(wanted, tmp_path / "out", resume=True, report=again.append)
+    assert again == []
+
+
+def test_so_many_checkpoints_stay_and_each_is_a_model_with_its_settings(place, tmp_path):
+    wanted = training(place, keep=2)
+    train_bi_encoder(wanted, tmp_path / "out")
+    left = sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir())
+    assert left == ["00000006", "00000008"]
+    for name in left:
+        folder = tmp_path / "out" / "checkpoints" / name
+        assert read_config(folder / "config.yaml") == wanted
+        assert (folder / "versions.json").exists()
+    assert fingerprint_of(folder) == fingerprint_of(tmp_path / "out" / "model")
+
+
+def test_another_training_is_not_written_over(place, tmp_path):
+    wanted = training(place, optimisation={"steps": 3})
+    train_bi_encoder(wanted, tmp_path / "out")
+    with pytest.raises(ModelError, match="holds a training: resume it"):
+        train_bi_encoder(wanted, tmp_path / "out")
+    with pytest.raises(ModelError, match=r"seed is 1, but the training in .* began with 0"):
+        train_bi_encoder(wanted.model_copy(update={"seed": 1}), tmp_path / "out", resume=True)
+    assert train_bi_encoder(wanted, tmp_path / "out", resume=True) == tmp_path / "out" / "model"
+
+
+def test_a_training_that_failed_at_its_data_can_be_begun_again(place, tmp_path):
+    with pytest.raises(CollectionError, match="no split 'elsewhere'"):
+        train_bi_encoder(training(place, data={"split": "elsewhere"}), tmp_path / "out")
+    train_bi_encoder(training(place, optimisation={"steps": 3}), tmp_path / "out")
+
+
+def test_two_trainings_in_one_folder_are_refused(place, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(ModelError, match="another training is at work"):
+        train_bi_encoder(training(place), tmp_path / "out")
+
+
+def test_a_loss_that_is_no_number_stops_the_training(place, tmp_path):
+    wanted = training(place, optimisation={"learning_rate": 1e30, "warm_up": 0})
+    with pytest.raises(ModelError, match=r"the loss of update \d is (nan|inf): try a lower learning rate"):
+        train_bi_encoder(wanted, tmp_path / "out")
+
+
+def test_epochs_shorter_than_the_warm_up_are_refused(place, tmp_path):
+    wanted = training(place, optimisation={"epochs": 1.0})
+    with pytest.raises(ModelError, match=r"warm_up \(2\) must be less than the 2 updates"):
+        train_bi_encoder(wanted, tmp_path / "out")
+
+
+def test_two_towers_do_not_become_one(place, tmp_path):
+    two = training(place, model={"towers": "two"}, optimisation={"steps": 3})
+    model = train_bi_encoder(two, tmp_path / "out")
+    with pytest.raises(ModelError, match="cannot become one"):
+        start_model(Start(start=str(model)), 0)
+    assert not start_model(Start(start=str(model), towers="two"), 0)[0].shared
+
+
+def test_what_a_killed_writer_left_is_swept(tmp_path):
+    (tmp_path / "checkpoints" / "00000003.writing").mkdir(parents=True)
+    (tmp_path / "model.old.writing").mkdir()
+    (tmp_path / "model.writing").mkdir()
+    (tmp_path / "log.jsonl.writing").touch()
+    checkpoint.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "model"]
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    (tmp_path / "training.pt").write_bytes(b"PK\3\4 no")
+    with pytest.raises(ModelError, match="no checkpoint, or a damaged one"):
+        checkpoint.read_state(tmp_path)
+
+
+def test_the_log_is_cut_where_training_goes_on(tmp_path):
+    for step in (1, 2, 3):
+        append(tmp_path / "log.jsonl", Record(step, 0.5, 1e-3, 1.0, 2.0))
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"step": 2, "lo')
+    cut(tmp_path / "log.jsonl", 2)
+    assert [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 2]
+
+
+def test_a_dev_set_may_be_a_part(place):
+    collection = open_collection(place / "collection")
+    small = read_dev(collection, Dev(split="dev", queries=3, documents=10), seed=1)
+    assert (len(small.queries), len(small.documents)) == (3, 10)
+    assert {docno for grades in small.qrels.values() for docno in grades} <= set(small.documents)
+    assert (
+        read_dev(collection, Dev(split="dev", queries=3, documents=10), seed=1).documents == small.documents
+    )
+    judged = read_dev(collection, Dev(split="dev", documents=1), seed=1)
+    assert (len(judged.queries), len(judged.documents)) == (PAIRS, PAIRS)
+
+
+def test_devices_and_precisions():
+    assert device("cpu") == torch.device("cpu")
+    with pytest.raises(ModelError, match="device 'abacus'"):
+        device("abacus")
+    with precision("bfloat16", torch.device("cpu"))():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
+    with precision("auto", torch.device("cpu"))():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+
+
+def test_bfloat16_trains(place, tmp_path):
+    model = train_bi_encoder(
+        training(place, precision="bfloat16", optimisation={"steps": 3}), tmp_path / "out"
+    )
+    assert {one.dtype for one in load_bi_encoder(model)[0].parameters()} == {torch.float32}

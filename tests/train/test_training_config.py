@@ -1,0 +1,86 @@
+"""A training is a file, and what it does not say is the paper's."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from pydantic import BaseModel
+
+from telerank.errors import FormatError
+from telerank.train.config import BiEncoderTraining, read_config, write_config
+
+
+def config(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    return read_config(tmp_path / "config.yaml")
+
+
+def test_the_defaults_are_those_of_section_4_3_1(tmp_path):
+    wanted = config(tmp_path, "data: {collection: msmarco}")
+    model, how = wanted.model, wanted.optimisation
+    assert (model.start, model.query_length, model.document_length) == ("bert-base-uncased", 20, 256)
+    assert (model.pooling, model.similarity, model.towers, model.dropout) == (
+        "mean",
+        "inner_product",
+        "shared",
+        0.1,
+    )
+    assert (model.query_segment, model.document_segment) == (0, 1)
+    assert (how.batch, how.accumulation, how.steps) == (26, 2, 350_000)
+    assert how.batch * how.accumulation * how.steps == 18_200_000  # pairs, as the paper counts them
+    assert (how.learning_rate, how.betas, how.weight_decay, how.warm_up) == (3e-6, (0.9, 0.999), 0.01, 10_000)
+    assert (wanted.loss.objective, wanted.loss.margin, wanted.data.negatives) == ("margin", 1.0, None)
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    wanted = config(tmp_path, "data: {collection: c, negatives: {run: r}}\ndev: {split: d}\nseed: 4")
+    write_config(wanted, tmp_path / "again.yaml")
+    assert read_config(tmp_path / "again.yaml") == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("data: {collection: c}\nlearning_rate: 1", "no key 'learning_rate'"),
+        ("data: {collection: c}\noptimisation: {lr: 1}", "no key 'optimisation.lr'"),
+        ("data: {}", "data.collection: Field required"),
+        (
+            "optimisation: {batch: 0, steps: 0}\ndata: {collection: c}",
+            r"optimisation.steps: .* \(and 1 more\)",
+        ),
+        (
+            "data: {collection: c}\noptimisation: {steps: 100}",
+            r"warm_up \(10000\) must be less than steps \(100\)",
+        ),
+        ("data: {collection: c}\nmodel: {pooling: max}", "model.pooling: Input should be 'mean' or 'cls'"),
+        ("- a", "expected a mapping"),
+        ("data: {collection: c", r"config.yaml:\d: expected YAML"),
+    ],
+)
+def test_what_cannot_be_is_named_in_one_line(tmp_path, text, says):
+    with pytest.raises(FormatError, match=says) as caught:
+        config(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def parts(model, before=""):
+    for name, field in model.model_fields.items():
+        yield before + name, field
+        kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from parts(kind, f"{before}{name}.")
+
+
+SECTIONS = {"data", "model", "loss", "optimisation"}
+
+
+def test_every_setting_is_explained_and_all_but_three_have_defaults():
+    settings = dict(parts(BiEncoderTraining))
+    assert len(settings) > 40
+    assert [name for name, field in settings.items() if not field.description and name not in SECTIONS] == []
+    needed = {name for name, field in settings.items() if field.is_required()}
+    assert needed == {"data", "data.collection", "data.negatives.run", "dev.split"}
