@@ -55,7 +55,9 @@ def test_a_step_that_does_not_divide_1_is_refused(step, told):
 
 
 def test_a_grid_for_days_is_refused():
-    with pytest.raises(ValueError, match=r"4,598,126 mixtures of 5 runs by steps of 0\.01: take a larger step"):
+    with pytest.raises(
+        ValueError, match=r"4,598,126 mixtures of 5 runs by steps of 0\.01: take a larger step"
+    ):
         simplex(5, "0.01")
     with pytest.raises(ValueError, match="one run or more, got 0"):
         simplex(0)
