@@ -17,6 +17,7 @@ from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
 from telerank.evaluate.measures import measure
 from telerank.fuse import interleaved
+from telerank.recipes.candidates import scoring
 from telerank.recipes.latency import latency
 from telerank.recipes.places import Places
 from telerank.recipes.provenance import machine, versions
@@ -28,8 +29,8 @@ from telerank.trec import load_qrels, read_run, write_run
 from telerank.types import Query, Ranking
 
 FOLDER = Path(__file__).parent.parent.parent / "recipes"
-RECIPES = sorted(FOLDER.rglob("*.yaml"))
 REPBERT = FOLDER / "repbert"
+RECIPES = sorted(path for path in FOLDER.rglob("*.yaml") if path.stem.startswith(("table", "figure")))
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,10 @@ def served(name: str, places, folder: Path, **order):
     return run_recipe(recipe, name, Order(places, folder, **{"skip": ("MiniLM",), **order}))
 
 
+def first_query(places) -> Query:
+    return next(open_collection(places.folders[0] / "msmarco").split_queries())
+
+
 def cells(table) -> list[list[str]]:
     return [[cell.text.strip() for cell in row] for row in table.rows]
 
@@ -63,7 +68,7 @@ def test_every_recipe_of_the_repository_is_read_and_says_its_source(path):
 
 
 def test_all_of_repbert_is_there():
-    names = {path.stem for path in REPBERT.glob("*.yaml")}
+    names = {path.stem for path in RECIPES if path.parent == REPBERT}
     assert names == {"table1", "figure1a", "table2", "figure2", "table3", "table4"}
 
 
@@ -203,6 +208,13 @@ def test_a_bi_encoder_of_the_user_is_encoded_once_and_searched(places, tmp_path)
     again = served("table4", places, tmp_path, given=given)
     assert vectors.stat().st_mtime_ns == before
     assert again.result.record["alone"]["RepBERT"]["R@1000"] == 1.0
+    by = {"MiniLM as re-ranker": given["RepBERT"]}
+    reranked = served("table2", places, tmp_path, given=by).result
+    assert reranked.record["unscored"]["BM25(Anserini)"] == 0
+    ranking = next(read_run(again.made["RepBERT"].run))
+    candidates = Ranking.ranked(first_query(places), ranking.docnos[::7], range(len(ranking.docnos[::7])))
+    (scored,) = scoring(again.made["RepBERT"].stage)([candidates])
+    assert dict(scored) == pytest.approx({d: dict(ranking)[d] for d in candidates.docnos}, rel=1e-5)
 
 
 def test_what_is_not_there_is_told(places, tmp_path, monkeypatch):
@@ -255,6 +267,9 @@ def broken(tmp_path, **changes) -> Path:
             {"analysis": {"kind": "consistency", "depths": [1], "references": ["nothing"]}},
             "the reference 'nothing' is none of the systems",
         ),
+        ({"analysis": {"kind": "recall", "depths": [0]}}, r"analysis\.recall\.depths\.0: Input should be gr"),
+        ({"analysis": {"kind": "combination", "measure": "RR AP"}}, "one measure is asked for, got 'RR AP'"),
+        ({"analysis": {"kind": "combination", "measure": "Beauty"}}, "no measure is called 'Beauty'"),
         ({"data": []}, "data: Tuple should have at least 1 item"),
     ],
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError, MissingExtra
 from telerank.evaluate.consistency import Reference, consistency
-from telerank.evaluate.measures import Evaluation, measure, parse_measures
+from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.reranking import Reranker, reranked_by_depth, scored_by
 from telerank.evaluate.tables import Table
 from telerank.fuse.matrix import combine
@@ -16,9 +16,9 @@ from telerank.fuse.methods import fusion_of
 from telerank.fuse.report import matrix_table
 from telerank.recipes import schema
 from telerank.recipes.beside import depths_table, published_matrix, quality_table
+from telerank.recipes.candidates import scoring
 from telerank.recipes.latency import Latency, latency
 from telerank.recipes.systems import Made, Unavailable, Workshop
-from telerank.stage import Stage
 from telerank.trec import read_run
 from telerank.types import Progress, Qrels, Query, Ranking
 
@@ -69,20 +69,21 @@ def analyse(bench: Bench) -> Result:
     """
     if not bench.made:
         raise CollectionError("none of the recipe's systems can be had here")
-    analyses: dict[str, Callable[[Bench], Result]] = {
-        "quality": _quality,
-        "recall": _recall,
-        "reranking": _reranking,
-        "consistency": _consistency,
-        "combination": _combination,
-    }
-    return analyses[bench.recipe.analysis.kind](bench)
+    match bench.recipe.analysis:
+        case schema.Quality() as spec:
+            return _quality(bench, spec)
+        case schema.Recall() as spec:
+            return _recall(bench, spec)
+        case schema.Reranking() as spec:
+            return _reranking(bench, spec)
+        case schema.Consistency() as spec:
+            return _consistency(bench, spec)
+        case schema.Combination() as spec:
+            return _combination(bench, spec)
 
 
-def _quality(bench: Bench) -> Result:
-    spec = bench.recipe.analysis
-    assert isinstance(spec, schema.Quality)
-    names = parse_measures(spec.measures)
+def _quality(bench: Bench, spec: schema.Quality) -> Result:
+    names = spec.measures
     means, times = {}, {}
     for name, made in bench.made.items():
         means[name] = _evaluated(bench, name, names).mean
@@ -107,11 +108,9 @@ def _timed(times: Mapping[str, Latency]) -> tuple[str, ...]:
     return (f"ms/query: wall time, one query at a time, one thread, mean of {queries} queries.",)
 
 
-def _recall(bench: Bench) -> Result:
+def _recall(bench: Bench, spec: schema.Recall) -> Result:
     from telerank.inspect.plots import line_plot
 
-    spec = bench.recipe.analysis
-    assert isinstance(spec, schema.Recall)
     names = [f"R@{depth}" for depth in spec.depths]
     curves = {}
     for name in bench.made:
@@ -122,12 +121,10 @@ def _recall(bench: Bench) -> Result:
     return Result((table,), record, {"recall": line_plot({"R": curves}, spec.depths)})
 
 
-def _reranking(bench: Bench) -> Result:
+def _reranking(bench: Bench, spec: schema.Reranking) -> Result:
     from telerank.inspect.plots import line_plot
 
-    spec = bench.recipe.analysis
-    assert isinstance(spec, schema.Reranking)
-    (measured,) = parse_measures(spec.measure)
+    measured = spec.measure
     by, reranker = _reranker(bench, spec)
     curves, unscored = {}, {}
     for name in bench.made:
@@ -162,29 +159,14 @@ def _reranker(bench: Bench, spec: schema.Reranking) -> tuple[str, Reranker]:
     raise CollectionError(f"no re-ranker can be had here: {'; '.join(reasons)}")
 
 
-def scoring(retriever: Stage) -> Reranker:
-    """The re-ranker that scores candidates as a retriever scores them, be they found by it or not.
-
-    The retriever answers all its depth, so that this is for collections of thousands of documents.
-    """
-
-    def rerank(stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        for asked in stream:
-            scores = dict(retriever.search(asked.query))
-            docnos = [docno for docno in asked.docnos if docno in scores]
-            yield Ranking.ranked(asked.query, docnos, [scores[docno] for docno in docnos])
-
-    return rerank
-
-
-def _consistency(bench: Bench) -> Result:
+def _consistency(bench: Bench, spec: schema.Consistency) -> Result:
     from telerank.inspect.plots import line_plot
 
-    spec = bench.recipe.analysis
-    assert isinstance(spec, schema.Consistency)
     chosen = next((name for name in spec.references if name in bench.made), None)
     if chosen is None:
         raise CollectionError(f"none of the references can be had here: {', '.join(spec.references)}")
+    if len(bench.made) < 2:
+        raise CollectionError(f"nothing is here to compare with the reference {chosen}")
     reference = Reference.of(read_run(bench.made[chosen].run), spec.reference_depth)
     largest = max(map(len, reference.candidates.values()), default=0)
     found = {
@@ -206,9 +188,7 @@ def _consistency(bench: Bench) -> Result:
     return Result((table,), record, plots, tuple(notes))
 
 
-def _combination(bench: Bench) -> Result:
-    spec = bench.recipe.analysis
-    assert isinstance(spec, schema.Combination)
+def _combination(bench: Bench, spec: schema.Combination) -> Result:
     uncut = fusion_of(spec.method, (0.5, 0.5))
 
     def fusion(lists: Sequence[Ranking]) -> Ranking:
@@ -218,10 +198,9 @@ def _combination(bench: Bench) -> Result:
         raise CollectionError(f"a combination is of two systems; here is only {', '.join(bench.made)}")
     runs = {name: bench.lists(name) for name in bench.made}
     matrix = combine(runs, bench.qrels, spec.measure, fusion=fusion, progress=bench.progress)
-    (name,) = matrix.measures
-    tables = [matrix_table(matrix, name)]
+    tables = [matrix_table(matrix, spec.measure)]
     if spec.published:
-        tables.append(published_matrix(spec.published, name))
+        tables.append(published_matrix(spec.published, spec.measure))
     cells = [asdict(one) for one in matrix.cells]
     record = {"alone": matrix.alone, "combinations": cells, "published": spec.published}
     return Result(tuple(tables), record)

@@ -6,10 +6,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from telerank.errors import FormatError
+from telerank.errors import FormatError, MeasureError
+from telerank.evaluate.measures import parse_measures
 
+Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 Published: TypeAlias = dict[str, dict[str, float | None]]
 """``published[row or system][column]``: what the paper prints; null where it cannot be read."""
 
@@ -59,6 +69,19 @@ class System(_Strict):
         return self
 
 
+def _one_measure(text: str) -> str:
+    try:
+        names = parse_measures(text)
+    except MeasureError as error:
+        raise ValueError(str(error)) from error
+    if len(names) != 1:
+        raise ValueError(f"one measure is asked for, got {text!r}")
+    return names[0]
+
+
+Measure: TypeAlias = Annotated[str, AfterValidator(_one_measure)]
+
+
 class _Analysis(_Strict):
     published: Published = {}
     """What the paper prints, beside which the measured values stand."""
@@ -68,7 +91,7 @@ class Quality(_Analysis):
     """Measures of each system and, beside them, milliseconds a query (table 1)."""
 
     kind: Literal["quality"]
-    measures: tuple[str, ...]
+    measures: Annotated[tuple[Measure, ...], Field(min_length=1)]
     latency_queries: int = Field(100, ge=1)
     """Queries that are timed, one after the other, drawn by the recipe's seed."""
 
@@ -77,15 +100,15 @@ class Recall(_Analysis):
     """Recall by depth (figure 1a)."""
 
     kind: Literal["recall"]
-    depths: tuple[int, ...]
+    depths: Depths
 
 
 class Reranking(_Analysis):
     """Accuracy by depth of what a re-ranker makes of the first stages (table 2, figure 1b)."""
 
     kind: Literal["reranking"]
-    measure: str
-    depths: tuple[int, ...]
+    measure: Measure
+    depths: Depths
     rerankers: dict[str, System]
     """The first that can be had re-ranks: a retriever scores the candidates, a run holds their scores."""
 
@@ -94,7 +117,7 @@ class Consistency(_Analysis):
     """Consistency factor by depth (figure 2)."""
 
     kind: Literal["consistency"]
-    depths: tuple[int, ...]
+    depths: Depths
     references: tuple[str, ...]
     """Systems whose candidates are compared with; the first that can be had."""
     reference_depth: int = Field(1000, ge=1)
@@ -104,7 +127,7 @@ class Combination(_Analysis):
     """All ordered pairs of systems, fused (tables 3 and 4)."""
 
     kind: Literal["combination"]
-    measure: str
+    measure: Measure
     method: Literal["interleave", "linear", "rrf"] = "interleave"
 
 
