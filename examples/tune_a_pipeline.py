@@ -9,6 +9,8 @@ import tempfile
 from itertools import islice
 
 from telerank.evaluate.tune import Folds, Objective, tune
+from telerank.fuse import minmax
+from telerank.fuse.tuning import simplex
 from telerank.recipes.bundled import piaf
 from telerank.sparse.writer import build_index
 from telerank.trec import load_qrels
@@ -20,13 +22,12 @@ def main(questions: int = 300) -> None:
     qrels = load_qrels(collection.split_qrels())
     with tempfile.TemporaryDirectory() as folder:
         index = build_index(collection.docs(), folder, analyzer="french")
-        bm25, dfi = index.bm25() % 100, index.dfi("saturated") % 100
-        weights = [step / 10 for step in range(11)]
-        pipelines = [weight * bm25 + (1 - weight) * dfi for weight in weights]
+        bm25, dfi = minmax(index.bm25() % 100), minmax(index.dfi("saturated") % 100)
+        pipelines = [a * bm25 + b * dfi for a, b in simplex(2, step="0.1")]
         objective = Objective(queries, qrels, "RR@10")
         result = tune(pipelines, lambda pipeline, asked: pipeline.run(asked), objective, held_out=Folds(5))
-    for weight, value in zip(weights, result.dev, strict=True):
-        print(f"{weight:.1f} * bm25 + {1 - weight:.1f} * dfi: RR@10 {value:.4f}")
+    for (a, b), value in zip(simplex(2, step="0.1"), result.dev, strict=True):
+        print(f"{a:.1f} * bm25 + {b:.1f} * dfi: RR@10 {value:.4f}")
     print(f"best where it was chosen {result.best_dev:.4f}, on held-out questions {result.held_out:.4f}")
 
 
