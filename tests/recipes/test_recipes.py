@@ -51,10 +51,6 @@ def served(name: str, places, folder: Path, **order):
     return run_recipe(recipe, name, Order(places, folder, **{"skip": ("MiniLM",), **order}))
 
 
-def first_query(places) -> Query:
-    return next(open_collection(places.folders[0] / "msmarco").split_queries())
-
-
 def cells(table) -> list[list[str]]:
     return [[cell.text.strip() for cell in row] for row in table.rows]
 
@@ -198,8 +194,15 @@ def test_indexes_are_used_again_only_for_the_same_documents(data, places, tmp_pa
 def test_a_bi_encoder_of_the_user_is_encoded_once_and_searched(places, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    given = {"RepBERT": str(small_encoder(tmp_path / "encoder"))}
-    found = served("table1", places, tmp_path, given=given)
+    encoder = str(small_encoder(tmp_path / "encoder"))
+    given = {"RepBERT": encoder, "MiniLM": encoder}
+    found = served("table1", places, tmp_path, given=given, skip=())
+    fused = found.made["BM25(Anserini) + MiniLM"]
+    collection = open_collection(places.folders[0] / "msmarco")
+    query = next(collection.split_queries())
+    in_run = next(one for one in read_run(fused.run) if one.query.qid == query.qid)
+    assert fused.stage.search(query).docnos == in_run.docnos
+    assert found.result.record["latency_ms"]["BM25(Anserini) + MiniLM"]["queries"] == 24
     assert found.made["RepBERT"].how == "bi-encoder encoder"
     assert found.made["RepBERT"].stage is not None
     assert found.result.record["means"]["RepBERT"]["R@1000"] == 1.0  # all 120 passages
@@ -212,7 +215,7 @@ def test_a_bi_encoder_of_the_user_is_encoded_once_and_searched(places, tmp_path)
     reranked = served("table2", places, tmp_path, given=by).result
     assert reranked.record["unscored"]["BM25(Anserini)"] == 0
     ranking = next(read_run(again.made["RepBERT"].run))
-    candidates = Ranking.ranked(first_query(places), ranking.docnos[::7], range(len(ranking.docnos[::7])))
+    candidates = Ranking.ranked(query, ranking.docnos[::7], range(len(ranking.docnos[::7])))
     (scored,) = scoring(again.made["RepBERT"].stage)([candidates])
     assert dict(scored) == pytest.approx({d: dict(ranking)[d] for d in candidates.docnos}, rel=1e-5)
 
