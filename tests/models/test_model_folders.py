@@ -106,7 +106,7 @@ def test_folders_of_sentence_transformers_open(mode, normalise, folder, tmp_path
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
-    modules = [Transformer(str(folder), max_seq_length=12), Pooling(32, mode)]
+    modules = [Transformer(str(folder), max_seq_length=12, query_length=6), Pooling(32, mode)]
     theirs = SentenceTransformer(
         modules=[*modules, *([Normalize()] if normalise else [])],
         prompts={"query": "x5 ", "document": "x6 "},
@@ -114,7 +114,8 @@ def test_folders_of_sentence_transformers_open(mode, normalise, folder, tmp_path
     )
     theirs.save(str(tmp_path / "theirs"))
     model, tokenizers = load_bi_encoder(tmp_path / "theirs")
-    assert model.settings.query == Side(12, prompt="x5 ")
+    assert model.settings.query == Side(6, prompt="x5 ")
+    assert model.settings.document == Side(12, prompt="x6 ")
     queries, documents = vectors(model, tokenizers)
     assert close(queries, theirs.encode_query(TEXTS))
     assert close(documents, theirs.encode_document(TEXTS))

@@ -82,8 +82,8 @@ def read_settings(folder: Path) -> tuple[Settings, bool]:
 def read_sentence_transformers(folder: Path) -> Settings:
     """The settings of a folder of sentence-transformers: a transformer, a pooling, perhaps a normalisation.
 
-    Both sides get its ``max_seq_length`` and token type 0; prompts that it names for queries or documents, or
-    for everything, are kept.
+    Both sides get its ``max_seq_length``, unless it names a length for each, and token type 0; prompts that
+    it names for queries or documents, or for everything, are kept.
 
     Raises
     ------
@@ -110,8 +110,8 @@ def read_sentence_transformers(folder: Path) -> Settings:
     return Settings(
         _pooling_name(folder / modules[1][1] / "config.json"),
         normalise="Normalize" in kinds,
-        query=Side(length, prompt=query),
-        document=Side(length, prompt=document),
+        query=Side(side.get("query_length") or length, prompt=query),
+        document=Side(side.get("document_length") or length, prompt=document),
     )
 
 

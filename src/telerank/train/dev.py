@@ -15,6 +15,7 @@ from telerank.evaluate.measures import measure, parse_measures
 from telerank.models.bi_encoder import BiEncoder
 from telerank.models.tokens import SideTokenizer, Tokenizers
 from telerank.train.config import Dev
+from telerank.train.examples import texts_of
 from telerank.trec import load_qrels
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
@@ -56,13 +57,14 @@ def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
         places = np.sort(random.choice(len(queries), wanted.queries, replace=False))
         queries = [queries[place] for place in places.tolist()]
     judged = {one.qid: qrels[one.qid] for one in queries}
-    documents = {doc.docno: doc.full_text for doc in collection.docs()}
-    if wanted.documents is not None:
+    if wanted.documents is None:
+        documents = {doc.docno: doc.full_text for doc in collection.docs()}
+    else:
         needed = {docno for grades in judged.values() for docno in grades}
-        others = [docno for docno in documents if docno not in needed]
+        others = [doc.docno for doc in collection.docs() if doc.docno not in needed]
         more = min(max(0, wanted.documents - len(needed)), len(others))
         drawn = {others[place] for place in random.choice(len(others), more, replace=False).tolist()}
-        documents = {docno: text for docno, text in documents.items() if docno in needed or docno in drawn}
+        documents = texts_of(collection, needed | drawn)
     return DevSet(tuple(queries), documents, judged, name)
 
 
