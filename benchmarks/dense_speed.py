@@ -252,7 +252,7 @@ def report(
     span = f"{speed:.1f} GB/s ({read.min():.1f} to {read.max():.1f})"
     where = f"Python {platform.python_version()}, {platform.machine()}, one core, processor time."
     notes = (
-        f"Read bandwidth in the same rounds: {span}. Vectors of {reading[0]}, telerank's codes of {reading[1]}.",
+        f"Read bandwidth in the same rounds: {span}. Vectors of {reading[0]}, codes of {reading[1]} to read.",
         f"telerank's memory beyond the mapped files, 64 queries at a time: {held:.0f} MB at its peak.",
         f"FAISS with distance_compute_blas_threshold={THRESHOLD}, its best for 64. {versions}, {where}",
     )

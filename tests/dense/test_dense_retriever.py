@@ -1,0 +1,153 @@
+"""The stage: laws, mixing of models, an index's own vectors."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import telerank
+from small_vectors import Letters, docs
+from telerank.dense.encode import Encoding, encode_documents
+from telerank.dense.retriever import DenseRetriever, folder_name, open_retriever
+from telerank.dense.vectors import Vectors
+from telerank.errors import IndexFault, MissingExtra, ModelError
+from telerank.sparse.writer import IndexWriter, build_index
+from telerank.testing import check_stage
+from telerank.types import Query
+
+TEXTS = ["black bear attacks", "bears", "a cab", "the bear and the cab", "attacks of cats", "cats", "a cab"]
+QUERIES = [Query("1", "bear attacks"), Query("2", ""), Query("3", "a bad cab"), Query("4", "zzz")]
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dense") / "v"
+    return encode_documents(docs(TEXTS), folder, Letters(), encoding=Encoding("float32", shard=3))
+
+
+@pytest.mark.parametrize("depth", [None, 5])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_it_obeys_the_laws(vectors, depth, batch):
+    check_stage(DenseRetriever(vectors, Letters(), depth=depth, batch=batch), QUERIES)
+
+
+def test_every_document_is_ranked_unless_cut(vectors):
+    retriever = DenseRetriever(vectors, Letters())
+    assert len(retriever.search("bear")) == len(TEXTS)
+    assert (retriever % 3).depth == 3
+    assert retriever % 3 % 5 == retriever % 3
+
+
+def test_a_document_of_its_own_text_is_first(vectors):
+    assert DenseRetriever(vectors, Letters()).search("attacks of cats").docnos[0] == "d4"
+
+
+def test_ties_are_broken_by_docno(vectors):
+    ranking = DenseRetriever(vectors, Letters()).search("a cab")
+    assert ranking.docnos.index("d6") + 1 == ranking.docnos.index("d2")
+
+
+def test_an_explanation_is_lengths_times_cosine(vectors):
+    said = DenseRetriever(vectors, Letters()).explain(Query("1", "bears"), "d1")
+    lengths = [part.value for part in said.parts]
+    assert np.isclose(np.prod(lengths), said.value)
+    assert lengths[2] == pytest.approx(1)
+
+
+def test_another_model_is_refused(vectors):
+    with pytest.raises(
+        ModelError, match="its vectors were made by letters \\(000000000000\\), not by letters"
+    ):
+        DenseRetriever(vectors, Letters(seed=1))
+
+
+@pytest.mark.parametrize("wrong", [{"depth": 0}, {"batch": 0}, {"threads": True}])
+def test_numbers_below_one_are_refused(vectors, wrong):
+    with pytest.raises(ValueError, match="at least 1"):
+        DenseRetriever(vectors, Letters(), **wrong)
+
+
+def test_vectors_are_equal_where_folder_and_content_are(vectors):
+    assert pickle.loads(pickle.dumps(vectors)) == vectors == Vectors(vectors.folder)
+    assert vectors != "vectors"
+    assert repr(vectors) == f"Vectors({str(vectors.folder)!r})"
+
+
+def test_names_of_models_make_names_of_folders(tmp_path):
+    assert folder_name("minilm") == "minilm"
+    assert folder_name("intfloat/e5-small") == "intfloat-e5-small"
+    assert folder_name(str(tmp_path)) == tmp_path.name
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from small_models import small_encoder
+
+    return str(small_encoder(tmp_path_factory.mktemp("models") / "small-bert"))
+
+
+WORDS = [f"q{n} d{n} d{n % 5} x{n % 3}" for n in range(30)]
+
+
+def test_an_index_finds_its_own_vectors(model, tmp_path):
+    from telerank.dense.encoder import TorchEncoder
+
+    index = build_index(docs(WORDS), tmp_path / "idx")
+    with pytest.raises(IndexFault, match="small-bert: no vectors here"):
+        index.dense(model)
+    how = Encoding("float32", source=index.state)
+    encode_documents(index.docs, index.folder / "vectors/small-bert", TorchEncoder(model), encoding=how)
+    dense = index.dense(model) % 5
+    assert len(dense.search("q3 d3")) == 5
+    check_stage(dense, [Query("1", "q1 d1"), Query("2", ""), Query("3", "x1 d4")], tolerance=1e-5)
+    both = telerank.open(tmp_path / "idx").bm25() % 10 + dense
+    assert len(both.search("q3 d3"))
+    with IndexWriter(tmp_path / "idx") as writer:
+        writer.delete(["d7"])
+    with pytest.raises(IndexFault, match="the index has changed since"):
+        telerank.open(tmp_path / "idx").dense(model)
+
+
+def test_a_folder_of_vectors_knows_its_model(model, tmp_path):
+    from telerank.dense.encoder import TorchEncoder
+
+    encoder = TorchEncoder(model)
+    encode_documents(docs(WORDS), tmp_path / "v", encoder)
+    retriever = open_retriever(tmp_path / "v")
+    assert retriever.encoder == encoder
+    assert retriever == open_retriever(Vectors(tmp_path / "v"), encoder)
+
+
+def test_texts_in_batches_and_alone_have_the_same_vectors(model):
+    from telerank.dense.encoder import TorchEncoder
+
+    encoder = TorchEncoder(model)
+    tokens, cut = encoder.tokens(["d1", "d2 d3 d4 x1", "", "d1 " * 100])
+    together = encoder.documents(tokens)
+    assert cut == 1
+    assert together.shape == (4, 32)
+    for one, vector in zip(tokens, together, strict=True):
+        assert np.allclose(encoder.documents([one])[0], vector, atol=1e-5)
+    assert encoder.documents([]).shape == (0, 32)
+    assert pickle.loads(pickle.dumps(encoder)) == encoder
+
+
+def test_unknown_precisions_are_refused():
+    from telerank.dense.encoder import TorchEncoder
+
+    with pytest.raises(ModelError, match="float32 or bfloat16, got 'float16'"):
+        TorchEncoder("minilm", precision="float16")
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    import sys
+
+    from telerank.dense.encoder import TorchEncoder
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra, match="telerank\\[neural\\]"):
+        _ = TorchEncoder("minilm").dimension

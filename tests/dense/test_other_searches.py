@@ -1,0 +1,145 @@
+"""Search by torch and by FAISS: the former finds what the kernels find, the latter says what it misses."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from small_vectors import Letters, asked, docs, made, stored
+from telerank.dense.encode import Encoding, encode_documents
+from telerank.dense.kinds import KINDS
+from telerank.dense.search import search
+from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
+from telerank.types import Query
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kept(request, tmp_path_factory):
+    return stored(tmp_path_factory.mktemp("vectors") / "v", made(9000, 32), request.param, shard=2500)
+
+
+@pytest.mark.parametrize("k", [1, 100, 9000])
+def test_torch_finds_the_same_to_the_bit(kept, k):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import DeviceVectors, on_device
+
+    wanted = made(70, 32, seed=1)
+    device = on_device(kept, "cpu")
+    assert isinstance(device, DeviceVectors)
+    for one, other in zip(device.search(asked(wanted), k), search(kept, asked(wanted), k), strict=True):
+        assert (one.rows == other.rows).all()
+        assert (one.scores == other.scores).all()
+
+
+def test_torch_finds_the_same_where_vectors_stay_on_the_device(kept, monkeypatch):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import DeviceVectors
+
+    monkeypatch.setattr(DeviceVectors, "_free", lambda _: 1 << 40)
+    device = DeviceVectors(kept, "cpu")
+    assert device.stays
+    wanted = made(3, 32, seed=2)
+    for one, other in zip(device.search(asked(wanted), 50), search(kept, asked(wanted), 50), strict=True):
+        assert (one.rows == other.rows).all()
+
+
+def test_torch_breaks_ties_by_docno(tmp_path):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import DeviceVectors
+
+    random = np.random.default_rng(0)
+    kept = stored(tmp_path / "v", random.integers(-1, 2, (9000, 4)).astype(np.float32), shard=2000)
+    wanted = asked(random.integers(-1, 2, (5, 4)).astype(np.float32))
+    for one, other in zip(
+        DeviceVectors(kept, "cpu").search(wanted, 70), search(kept, wanted, 70), strict=True
+    ):
+        assert (one.rows == other.rows).all()
+
+
+def test_torch_refuses_another_models_queries(kept):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import on_device
+    from telerank.dense.vectors import Encoded
+
+    with pytest.raises(ModelError, match="another model"):
+        on_device(kept, "cpu").search(Encoded(made(1, 32), "0" * 64), 5)
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory):
+    texts = [f"{n} bears {n % 17} cats {n % 31} dogs {n * n % 1009}" for n in range(3000)]
+    how = Encoding("float16", shard=1000)
+    return encode_documents(docs(texts), tmp_path_factory.mktemp("ann") / "v", Letters(), encoding=how)
+
+
+@pytest.mark.parametrize("kind", ["hnsw(links=16, construction=40)", "ivfpq(lists=4, bytes=2, probes=4)"])
+def test_faiss_says_how_much_it_finds_and_is_scored_exactly(kind, encoded):
+    faiss = pytest.importorskip("faiss")
+    faiss.omp_set_num_threads(1)  # its threads wait for each other by spinning
+    from telerank.dense.approximate import ApproximateRetriever, build, read_report
+    from telerank.dense.retriever import DenseRetriever
+
+    report = build(encoded, kind)
+    name = kind.partition("(")[0]
+    assert read_report(encoded, name) == report
+    assert report.sampled == "documents as queries"
+    assert set(report.recall) == {10, 100, 1000}
+    assert report.recall[10] > (0.9 if name == "hnsw" else 0.1)
+    near = ApproximateRetriever(encoded, Letters(), name, candidates=200)
+    exact = dict(DenseRetriever(encoded, Letters()).search("5 bears 5 cats"))
+    found = near.search("5 bears 5 cats")
+    assert len(found) == 200
+    assert all(exact[docno] == score for docno, score in found)
+    assert (near % 7).search("5 bears 5 cats") == found.cut(7)
+    assert (
+        near.explain(Query("1", "bears"), "d5").value
+        == DenseRetriever(encoded, Letters()).explain(Query("1", "bears"), "d5").value
+    )
+
+
+def test_faiss_of_other_vectors_or_damaged_is_refused(encoded, tmp_path):
+    pytest.importorskip("faiss")
+    from telerank.dense.approximate import ApproximateRetriever, build, read_report
+
+    vectors = encode_documents(docs(["a", "b", "c d"]), tmp_path / "v", Letters())
+    with pytest.raises(IndexFault, match="no approximate index 'hnsw'"):
+        ApproximateRetriever(vectors, Letters())
+    build(vectors)
+    record = vectors.folder / "approximate.hnsw.json"
+    content = json.loads(record.read_text())
+    (vectors.folder / "approximate.hnsw.faiss").write_bytes(b"nothing")
+    with pytest.raises(IndexDamaged, match=r"hnsw.faiss: damaged"):
+        ApproximateRetriever(vectors, Letters()).search("a")
+    record.write_text(json.dumps({**content, "vectors": 1}))
+    with pytest.raises(IndexFault, match="is of other vectors"):
+        read_report(vectors, "hnsw")
+    record.write_text("{}")
+    with pytest.raises(IndexDamaged, match=r"hnsw.json: damaged"):
+        read_report(vectors, "hnsw")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("tree", "no approximate index is called 'tree'; there are: hnsw, ivfpq"),
+        ("hnsw(links=0)", "expected links=NUMBER, construction=NUMBER, search=NUMBER, got 'links=0'"),
+        ("hnsw(depth=3)", "got 'depth=3'"),
+        ("ivfpq(bytes=7)", "7 bytes do not divide 24 dimensions"),
+    ],
+)
+def test_unknown_kinds_are_refused(wrong, said, encoded):
+    from telerank.dense.approximate import parse
+
+    with pytest.raises(ModelError, match=said):
+        parse(wrong, encoded)
+
+
+def test_without_faiss_the_extra_is_named(encoded, monkeypatch):
+    from telerank.dense.approximate import build
+
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingExtra, match="telerank\\[ann\\]"):
+        build(encoded)
