@@ -55,12 +55,16 @@ def run(
     Example: `telerank run recipes/repbert/table3.yaml --on scifact --system MiniLM=dfr.run`
     """
     from telerank.recipes.places import Places
-    from telerank.recipes.recipe import Order, run_recipe
+    from telerank.recipes.recipe import Order, run_recipe, system_names
     from telerank.recipes.schema import read_recipe
 
-    order = Order(Places.of(data or []), output, only, _named(system or []), tuple(skip or ()))
+    places, given, left_out = Places.of(data or []), _named(system or []), skip or []
     read = [(path, read_recipe(path)) for path in recipe]  # all of them before the work
+    _check_names([*given, *left_out], [name for _, one in read for name in system_names(one)])
     for path, one in read:
+        own = system_names(one)
+        mine = {name: place for name, place in given.items() if name in own}
+        order = Order(places, output, only, mine, tuple(name for name in left_out if name in own))
         with console.progress() as progress:
             name = f"{path.resolve().parent.name}-{path.stem}"
             served = run_recipe(one, name, order, progress=progress)
@@ -68,6 +72,15 @@ def run(
             print((served.folder / "results.json").read_text(encoding="utf-8"), end="")  # noqa: T201
         else:
             _show(served)
+
+
+def _check_names(asked: Sequence[str], known: Sequence[str]) -> None:
+    """A name may belong to one of several recipes."""
+    for name in asked:
+        if name not in known:
+            raise CollectionError(
+                f"no recipe here has a system {name!r}; there are: {', '.join(dict.fromkeys(known))}"
+            )
 
 
 def _named(given: Sequence[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from telerank.fuse.matrix import combine
 from telerank.fuse.methods import fusion_of
 from telerank.fuse.report import matrix_table
 from telerank.recipes import schema
-from telerank.recipes.beside import depths_table, published_matrix, quality_table
+from telerank.recipes.beside import depths_tables, published_matrix, quality_table
 from telerank.recipes.candidates import scoring
 from telerank.recipes.latency import Latency, latency
 from telerank.recipes.systems import Made, Unavailable, Workshop
@@ -116,9 +116,9 @@ def _recall(bench: Bench, spec: schema.Recall) -> Result:
     for name in bench.made:
         mean = _evaluated(bench, name, names).mean
         curves[name] = tuple(mean[one] for one in names)
-    table = depths_table(curves, spec.depths, spec.published, caption="Recall by depth")
+    tables = depths_tables(curves, spec.depths, spec.published, caption="Recall by depth")
     record = {"depths": spec.depths, "recall": curves, "published": spec.published}
-    return Result((table,), record, {"recall": line_plot({"R": curves}, spec.depths)})
+    return Result(tables, record, {"recall": line_plot({"R": curves}, spec.depths)})
 
 
 def _reranking(bench: Bench, spec: schema.Reranking) -> Result:
@@ -133,7 +133,7 @@ def _reranking(bench: Bench, spec: schema.Reranking) -> Result:
         )
         curves[name], unscored[name] = found.of(measured), found.unscored
     caption = f"{measured} of the first n, re-ranked by {by}"
-    table = depths_table(curves, spec.depths, spec.published, caption=caption, changes=True)
+    tables = depths_tables(curves, spec.depths, spec.published, caption=caption, changes=True)
     notes = [
         f"{name}: {count:,} candidates have no score from {by}: they stay below the others."
         for name, count in unscored.items()
@@ -142,7 +142,7 @@ def _reranking(bench: Bench, spec: schema.Reranking) -> Result:
     record = {"depths": spec.depths, "reranker": by, measured: curves, "unscored": unscored}
     record |= {"published": spec.published}
     plot = line_plot({f"{measured}, re-ranked": curves}, spec.depths)
-    return Result((table,), record, {"reranking": plot}, tuple(notes))
+    return Result(tables, record, {"reranking": plot}, tuple(notes))
 
 
 def _reranker(bench: Bench, spec: schema.Reranking) -> tuple[str, Reranker]:
@@ -173,7 +173,7 @@ def _consistency(bench: Bench, spec: schema.Consistency) -> Result:
         name: consistency(bench.lists(name), reference, spec.depths) for name in bench.made if name != chosen
     }
     curves = {name: one.values for name, one in found.items()}
-    table = depths_table(curves, spec.depths, spec.published, caption=f"Consistency factor with {chosen}")
+    tables = depths_tables(curves, spec.depths, spec.published, caption=f"Consistency factor with {chosen}")
     notes = [
         f"The reference, {chosen} ({bench.made[chosen].how}), has at most {largest:,} candidates a query."
     ]
@@ -185,7 +185,7 @@ def _consistency(bench: Bench, spec: schema.Consistency) -> Result:
     record = {"depths": spec.depths, "reference": chosen, "largest": largest, "consistency": curves}
     record |= {"published": spec.published}
     plots = {"consistency": line_plot({"consistency factor": curves}, spec.depths)}
-    return Result((table,), record, plots, tuple(notes))
+    return Result(tables, record, plots, tuple(notes))
 
 
 def _combination(bench: Bench, spec: schema.Combination) -> Result:

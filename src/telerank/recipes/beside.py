@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from telerank.evaluate.report import changed
 from telerank.evaluate.tables import Cell, Table
@@ -50,39 +51,59 @@ def quality_table(
     return Table.of(("system", *heads, *(f"{one}, {PAPER}" for one in others)), rows)
 
 
-def depths_table(
+def depths_tables(
     curves: Mapping[str, Sequence[float]],
     depths: Sequence[int],
     published: Published,
     *,
     caption: str,
     changes: bool = False,
-) -> Table:
-    """A row for each depth, a column for each system; beside it, or after all, the paper's.
+) -> tuple[Table, ...]:
+    """A row for each depth, a column for each system; beside it what the paper has for the same system.
 
-    With ``changes`` the change from the first system stands beside, as in table 2 of RepBERT.
+    What the paper has of systems that were not measured is a table of its own. With ``changes`` the change
+    from the first system stands beside, as in table 2 of RepBERT.
     """
-    names = list(dict.fromkeys((*curves, *published)))
-    columns: list[tuple[str, str]] = []  # (system, whose values)
-    for name in names:
-        columns += [(name, own) for own, there in (("", curves), (PAPER, published)) if name in there]
-    rows = []
-    for i, depth in enumerate(depths):
-        values = {name: line[i] for name, line in curves.items()}
-        printed = {name: line.get(str(depth)) for name, line in published.items()}
-        row = [str(depth)]
-        for name, whose in columns:
-            value, base = (
-                (printed[name], next(iter(printed.values())))
-                if whose
-                else (values[name], next(iter(values.values())))
-            )
-            first = name == next(iter(published if whose else curves))
-            row.append(_with_change(value, base) if changes and not first else _shown(value))
-        rows.append(row)
-    heads = [f"{name}, {whose}" if whose else name for name, whose in columns]
+    measured = {name: dict(zip(map(str, depths), line, strict=True)) for name, line in curves.items()}
+    columns: list[_Column] = []
+    for name, values in measured.items():
+        columns.append(_Column(name, values, _base(measured, name, changes=changes)))
+        if name in published:
+            columns.append(_Column(PAPER, published[name], _base(published, name, changes=changes)))
     notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
-    return Table.of(("depth", *heads), rows, caption=caption, notes=notes)
+    tables = [_by_depth(columns, [str(one) for one in depths], caption, notes)]
+    if any(name not in measured for name in published):
+        others = [
+            _Column(name, published[name], _base(published, name, changes=changes)) for name in published
+        ]
+        rows = [depth for depth in map(str, depths) if any(depth in one for one in published.values())]
+        tables.append(_by_depth(others, rows, f"{caption}, {PAPER}", []))
+    return tuple(tables)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Values by depth; where there is a ``base``, each is shown with its change from that."""
+
+    head: str
+    values: Mapping[str, float | None]
+    base: Mapping[str, float | None] | None
+
+
+def _base(
+    lines: Mapping[str, Mapping[str, float | None]], name: str, *, changes: bool
+) -> Mapping[str, float | None] | None:
+    """What a system's values are compared with: the first system's, unless it is that itself."""
+    first = next(iter(lines))
+    return lines[first] if changes and name != first else None
+
+
+def _by_depth(columns: Sequence[_Column], depths: Sequence[str], caption: str, notes: Sequence[str]) -> Table:
+    rows = []
+    for depth in depths:
+        values = [(one.values.get(depth), one.base.get(depth) if one.base else None) for one in columns]
+        rows.append([depth, *(_with_change(value, base) for value, base in values)])
+    return Table.of(("depth", *(one.head for one in columns)), rows, caption=caption, notes=notes)
 
 
 def published_matrix(published: Published, measure: str) -> Table:

@@ -97,8 +97,13 @@ def run_recipe(recipe: Recipe, name: str, order: Order, *, progress: Progress = 
     return served
 
 
+def system_names(recipe: Recipe) -> tuple[str, ...]:
+    """The names of all its systems and re-rankers."""
+    return (*recipe.systems, *getattr(recipe.analysis, "rerankers", ()))
+
+
 def _check_names(recipe: Recipe, names: Sequence[str]) -> None:
-    known = [*recipe.systems, *getattr(recipe.analysis, "rerankers", ())]
+    known = system_names(recipe)
     for name in names:
         if name not in known:
             raise CollectionError(f"the recipe has no system {name!r}; it has: {', '.join(known)}")
