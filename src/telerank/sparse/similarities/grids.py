@@ -42,5 +42,5 @@ _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
 
 
 def grid(model: Similarity) -> tuple[Similarity, ...]:
-    """The settings of the model's family worth trying: ranges as the literature has them, at most 70."""
+    """The settings of the model's family worth trying: ranges as the literature has them, at most 80."""
     return _GRIDS[type(model)]
