@@ -211,7 +211,8 @@ def _recall(vectors: Vectors, index: Any, how: Any, queries: Encoded) -> dict[in
     recall = {}
     for k in cutoffs:
         near = list(_found(vectors, index, how, queries.vectors, k))
-        shares = [len(np.intersect1d(a.rows, b.rows[:k])) / k for a, b in zip(near, exact, strict=True)]
+        # what ties with the last of the exact list is as good
+        shares = [(a.scores >= b.scores[k - 1]).sum() / k for a, b in zip(near, exact, strict=True)]
         recall[k] = round(float(np.mean(shares)), 4)
     return recall
 
