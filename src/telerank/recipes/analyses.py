@@ -132,9 +132,11 @@ def _reranking(bench: Bench, spec: schema.Reranking) -> Result:
             bench.lists(name), reranker, bench.qrels, measured, spec.depths, progress=bench.progress
         )
         curves[name], unscored[name] = found.of(measured), found.unscored
-    caption = f"{measured} of the first n, re-ranked by {by}"
+    caption = f"{measured} of the first n, re-ranked; {by}"
     tables = depths_tables(curves, spec.depths, spec.published, caption=caption, changes=True)
-    notes = [
+    paper = next(iter(spec.rerankers))
+    notes = [] if by == paper else [f"Re-ranked by {by}; the paper's values are of {paper}."]
+    notes += [
         f"{name}: {count:,} candidates have no score from {by}: they stay below the others."
         for name, count in unscored.items()
         if count

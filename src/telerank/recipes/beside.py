@@ -77,7 +77,7 @@ def depths_tables(
             _Column(name, published[name], _base(published, name, changes=changes)) for name in published
         ]
         rows = [depth for depth in map(str, depths) if any(depth in one for one in published.values())]
-        tables.append(_by_depth(others, rows, f"{caption}, {PAPER}", []))
+        tables.append(_by_depth(others, rows, "All that the paper prints", []))
     return tuple(tables)
 
 
