@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -11,6 +13,8 @@ from pydantic import BaseModel
 
 from telerank.errors import FormatError
 from telerank.train.config import BiEncoderTraining, read_config, write_config
+
+RECIPES = Path(__file__).parent.parent.parent / "recipes" / "repbert"
 
 
 def config(tmp_path, text):
@@ -84,3 +88,9 @@ def test_every_setting_is_explained_and_all_but_three_have_defaults():
     assert [name for name, field in settings.items() if not field.description and name not in SECTIONS] == []
     needed = {name for name, field in settings.items() if field.is_required()}
     assert needed == {"data", "data.collection", "data.negatives.run", "dev.split"}
+
+
+def test_the_recipe_of_a_training_is_one():
+    wanted = read_config(RECIPES / "train-insuranceqa.yaml")
+    assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
+    assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
