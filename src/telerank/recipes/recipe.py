@@ -56,7 +56,7 @@ class Served:
         ran = f"Measured on {self.data.name}: {self.data.about}"
         counts = f"{self.documents:,} documents, {self.queries:,} judged queries (split {self.data.split})"
         notes = [f"{ran} ({counts})."]
-        if not self.data.of_paper:
+        if self.recipe.analysis.published and not self.data.of_paper:
             notes.append(f"The paper's values ({self.recipe.source}) are of other data: a rough guide.")
         notes += [f"{name}: {one.how}." for name, one in self.made.items() if one.how != name]
         for why in dict.fromkeys(self.lacking.values()):
