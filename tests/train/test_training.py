@@ -21,7 +21,7 @@ from telerank.models.loading import load_bi_encoder  # noqa: E402
 from telerank.train import checkpoint  # noqa: E402
 from telerank.train.bi_encoder import start_model, train_bi_encoder  # noqa: E402
 from telerank.train.config import BiEncoderTraining, Dev, Start, read_config, write_config  # noqa: E402
-from telerank.train.dev import read_dev  # noqa: E402
+from telerank.train.dev import encoded, ranked, read_dev  # noqa: E402
 from telerank.train.log import Record, append, cut  # noqa: E402
 from telerank.train.loop import device, precision  # noqa: E402
 
@@ -282,3 +282,23 @@ def test_bfloat16_trains(place, tmp_path):
         training(place, precision="bfloat16", optimisation={"steps": 3}), tmp_path / "out"
     )
     assert {one.dtype for one in load_bi_encoder(model)[0].parameters()} == {torch.float32}
+
+
+def test_products_are_float32_whatever_the_encoder_computes_in(place):
+    """In bfloat16 the best of many products are equal, and docnos decide."""
+    wanted = training(place)
+    dev = read_dev(open_collection(place / "collection"), Dev(split="dev", measure="RR"), seed=0)
+    seen = []
+
+    def half():
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return torch.autocast("cpu", dtype=torch.bfloat16)
+
+    model = start_model(wanted.model, 0)
+    assert dev.value(*model, half) == pytest.approx(dev.value(*model), abs=0.1)
+    assert seen == [False]
+    with half():
+        queries, documents = encoded(*model, dev.queries, dev.documents)
+    assert queries.dtype is documents.dtype is torch.float32
+    scores = next(ranked(dev.queries, tuple(dev.documents), queries, documents)).scores
+    assert len(set(scores.tolist())) == len(scores)

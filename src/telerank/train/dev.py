@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +21,9 @@ from telerank.train.examples import texts_of
 from telerank.trec import load_qrels
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
+Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
+"""Makes the context in which an encoder computes; products of vectors are float32 everywhere."""
+
 _TOKENS = 8192  # of a batch, padding counted
 _QUERIES = 64  # searched at a time
 _DEPTH = 1000
@@ -33,9 +38,17 @@ class DevSet:
     qrels: Qrels
     measure: str
 
-    def value(self, model: BiEncoder, tokenizers: Tokenizers, progress: Progress = silent) -> float:
+    def value(
+        self,
+        model: BiEncoder,
+        tokenizers: Tokenizers,
+        precision: Precision = nullcontext,
+        progress: Progress = silent,
+    ) -> float:
         """The measure's mean over the queries, searching all documents."""
-        rankings = search(model, tokenizers, self.queries, self.documents, progress)
+        with precision():
+            found = encoded(model, tokenizers, self.queries, self.documents, progress)
+        rankings = ranked(self.queries, tuple(self.documents), *found)
         return measure(rankings, self.qrels, self.measure).mean[self.measure]
 
 
@@ -68,22 +81,27 @@ def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
     return DevSet(tuple(queries), documents, judged, name)
 
 
-def search(
+def encoded(
     model: BiEncoder,
     tokenizers: Tokenizers,
     queries: Sequence[Query],
     documents: Mapping[str, str],
     progress: Progress = silent,
-) -> Iterator[Ranking]:
-    """The best thousand documents of each query by inner product; all vectors are in memory."""
-    docnos = list(documents)
+) -> tuple[Tensor, Tensor]:
+    """The vectors of queries and of documents, without dropout."""
     training = model.training
     model.eval()
     try:
         found = vectors(model.encode_documents, tokenizers.documents, list(documents.values()), progress)
-        asked = vectors(model.encode_queries, tokenizers.queries, [one.text for one in queries])
+        return vectors(model.encode_queries, tokenizers.queries, [one.text for one in queries]), found
     finally:
         model.train(training)
+
+
+def ranked(
+    queries: Sequence[Query], docnos: Sequence[str], asked: Tensor, found: Tensor
+) -> Iterator[Ranking]:
+    """The best thousand documents of each query by inner product: (queries, H) and (documents, H)."""
     for first in range(0, len(queries), _QUERIES):
         products = asked[first : first + _QUERIES] @ found.T  # (queries, documents)
         best = products.topk(min(_DEPTH, len(docnos)), dim=1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +20,10 @@ from telerank.models.tokens import SideTokenizer, Tokenizers
 from telerank.train import checkpoint, log
 from telerank.train.batches import Batch, Batches
 from telerank.train.config import BiEncoderTraining
-from telerank.train.dev import DevSet
+from telerank.train.dev import DevSet, Precision
 from telerank.train.log import Record, Report
 from telerank.train.optimiser import adamw, rate
 from telerank.types import Progress
-
-Autocast: TypeAlias = Callable[[], AbstractContextManager[Any]]
 
 
 @dataclass
@@ -154,8 +152,7 @@ class Loop:
         due = self.reached.step == self.steps or (wanted and self.reached.step % wanted.every == 0)
         if self.dev is None or not due:
             return None
-        with self._autocast():
-            value = self.dev.value(self.model, self.tokenizers, progress)
+        value = self.dev.value(self.model, self.tokenizers, self._autocast, progress)
         if value > self.reached.best:
             self.reached.best, self.reached.best_step = value, self.reached.step
             checkpoint.write_model(self.output, self.config, (self.model, self.tokenizers))
@@ -205,7 +202,7 @@ def device(name: str) -> torch.device:
     return wanted
 
 
-def precision(name: str, where: torch.device) -> Autocast:
+def precision(name: str, where: torch.device) -> Precision:
     """The context in which encoders compute: bfloat16, asked for or on a GPU that has it, or float32."""
     has = where.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     if name == "bfloat16" or (name == "auto" and has):
