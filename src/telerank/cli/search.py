@@ -83,7 +83,7 @@ def search(
 
     Example: `telerank search idx --query "does aspirin prevent cancer" -k 5`
 
-    Example: `telerank search scifact-vectors scifact --split test -o dense.run`
+    Example: `telerank search vectors xquad-en -o dense.run`
     """
     from telerank.cli.searched import Asked, opened
 
