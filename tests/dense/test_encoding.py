@@ -46,7 +46,7 @@ def test_batches_hold_like_lengths_within_the_budget():
 def test_what_was_cut_is_counted(tmp_path):
     vectors = encoded(tmp_path / "v")
     assert vectors.manifest.cut == sum(len(text) > 40 for text in TEXTS)
-    assert vectors.manifest.settings == {"reads": 40, "shard": 8, "batch_tokens": 16_384}
+    assert vectors.manifest.settings == {"reads": 40, "shard": 8, "batch_tokens": 4096}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])

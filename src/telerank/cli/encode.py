@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from telerank.dense.vectors import Encoded, Vectors
     from telerank.types import Doc
 
+_BATCH, _BATCH_OF_GPU = 4096, 65_536  # tokens; on a processor larger batches fall out of its cache
 _QUERIES = 200  # of a collection, of which an approximate index's recall is measured
 
 
@@ -94,7 +95,8 @@ def encode(
     if approximate is not None and not overwrite and (folder / "manifest.json").is_file():
         made = Vectors(folder)
     else:
-        how = How(dtype, shard_size, batch_tokens, source.name, source.state)
+        tokens = batch_tokens or (_BATCH if encoder.place == "cpu" else _BATCH_OF_GPU)
+        how = How(dtype, shard_size, tokens, source.name, source.state)
         made = _encode(source, folder, encoder, how, overwrite=overwrite)
     report = None if approximate is None else _build(made, approximate, source, encoder)
     if as_json:

@@ -34,7 +34,7 @@ class Encoding:
 
     dtype: str = "float16"
     shard: int = 16_384
-    batch_tokens: int = 16_384
+    batch_tokens: int = 4096
     collection: str = ""
     source: str = ""
 
