@@ -124,3 +124,16 @@ def test_another_model_is_refused(folder, model, monkeypatch, capsys):
     ok("encode", "set", "v", "-m", model)
     said = refusal(monkeypatch, capsys, "search", "v", "-q", "x", "-m", str(other))
     assert "its vectors were made by" in said
+
+
+def test_an_approximate_index_is_of_this_model_and_of_the_index_as_it_is(folder, model, monkeypatch, capsys):
+    from small_models import small_encoder
+
+    other = str(small_encoder(folder / "other", seed=1))
+    ok("index", "set", "idx")
+    ok("encode", "idx", "v", "-m", model)
+    said = refusal(monkeypatch, capsys, "encode", "idx", "v", "-m", other, "--approximate", "hnsw")
+    assert "its vectors were made by" in said
+    ok("index", "delete", "idx", "d3")
+    said = refusal(monkeypatch, capsys, "encode", "idx", "v", "-m", model, "--approximate", "hnsw")
+    assert "the index has changed since" in said

@@ -13,7 +13,7 @@ import typer
 from telerank.cli import console
 from telerank.cli.console import counted
 from telerank.cli.options import AsJson, Encoding, FormatOption
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, IndexFault
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import Report
@@ -93,7 +93,7 @@ def encode(
     folder = Path(vectors) if vectors is not None else source.folder(model)
     encoder = TorchEncoder(model, device, precision)
     if approximate is not None and not overwrite and (folder / "manifest.json").is_file():
-        made = Vectors(folder)
+        made = _there(Vectors(folder), source, encoder)
     else:
         tokens = batch_tokens or (_BATCH if encoder.place == "cpu" else _BATCH_OF_GPU)
         how = How(dtype, shard_size, tokens, source.name, source.state)
@@ -158,6 +158,16 @@ def _encode(source: _Source, folder: Path, encoder: Encoder, how: Any, *, overwr
     if made.manifest.cut:
         longest = made.manifest.settings["model"]["document"]["max_length"]
         console.say(f"{counted(made.manifest.cut, 'document')} longer than {longest} tokens: cut there")
+    return made
+
+
+def _there(made: Vectors, source: _Source, encoder: Encoder) -> Vectors:
+    """Vectors that were made before, if they are this model's, and those of the index as it is."""
+    from telerank.dense.retriever import DenseRetriever
+
+    DenseRetriever(made, encoder)
+    if made.manifest.source != source.state:
+        raise IndexFault(f"{made.folder}: the index has changed since: telerank encode --overwrite")
     return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -65,7 +65,6 @@ class TorchEncoder:
     model: str
     device: str | None = None
     precision: str = "float32"
-    _given: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -118,8 +117,6 @@ class TorchEncoder:
 
     @cached_property
     def _loaded(self) -> tuple[BiEncoder, Tokenizers]:
-        if self._given is not None:
-            return self._given  # type: ignore[no-any-return]
         try:
             import torch
 
