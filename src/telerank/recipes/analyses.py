@@ -18,6 +18,7 @@ from telerank.recipes import schema
 from telerank.recipes.beside import depths_tables, published_matrix, quality_table
 from telerank.recipes.candidates import scoring
 from telerank.recipes.latency import Latency, latency
+from telerank.recipes.provenance import load
 from telerank.recipes.systems import Made, Unavailable, Workshop
 from telerank.trec import read_run
 from telerank.types import Progress, Qrels, Query, Ranking
@@ -105,7 +106,9 @@ def _timed(times: Mapping[str, Latency]) -> tuple[str, ...]:
     if not times:
         return ()
     queries = next(iter(times.values())).queries
-    return (f"ms/query: wall time, one query at a time, one thread, mean of {queries} queries.",)
+    now = load()
+    busy = "" if now is None else f"; {now:.1f} processes wanted a core"
+    return (f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}.",)
 
 
 def _recall(bench: Bench, spec: schema.Recall) -> Result:

@@ -30,6 +30,11 @@ def machine() -> str:
     return ", ".join((*parts, platform.system()))
 
 
+def load() -> float | None:
+    """How many processes wanted a core in the last minute: above the cores, times are too long."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
