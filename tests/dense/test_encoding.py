@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from telerank.dense.manifest import NAME, Manifest
 from telerank.dense.vectors import Vectors
 from telerank.dense.writer import VectorWriter, write_vectors
 from telerank.errors import DocumentError, IndexDamaged, IndexFault, IndexLocked, ModelError
+from telerank.types import Doc
 
 TEXTS = [f"{number} bears {'a' * (number % 45)} and {number * 7 % 13} cats" for number in range(50)]
 
@@ -248,3 +250,17 @@ def test_progress_is_told(tmp_path):
     told = []
     encode_documents(docs(TEXTS), tmp_path / "v", Letters(), progress=lambda *what: told.append(what))
     assert told[-1] == ("encoding", 50, None)
+
+
+def test_what_encoding_holds_does_not_grow_with_the_collection(tmp_path):
+    def peak(count: int) -> int:
+        texts = (Doc(f"d{n}", f"{n} cats") for n in range(count))
+        tracemalloc.start()
+        encode_documents(texts, tmp_path / str(count), Letters(256), encoding=Encoding("float32", shard=500))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(600)
+    few, many = peak(1000), peak(6000)  # 6 MB of vectors, 1.5 of codes
+    assert many < few + 500_000
