@@ -90,7 +90,8 @@ def test_every_setting_is_explained_and_all_but_three_have_defaults():
     assert needed == {"data", "data.collection", "data.negatives.run", "dev.split"}
 
 
-def test_the_recipe_of_a_training_is_one():
-    wanted = read_config(RECIPES / "train-insuranceqa.yaml")
+@pytest.mark.parametrize("name", ["train-insuranceqa.yaml", "train-insuranceqa-tiny.yaml"])
+def test_the_recipe_of_a_training_is_one(name):
+    wanted = read_config(RECIPES / name)
     assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
     assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
