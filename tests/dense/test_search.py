@@ -6,8 +6,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from small_vectors import asked, brute, made, stored
 
+from small_vectors import asked, brute, made, stored
 from telerank.dense import search as searching
 from telerank.dense import tile
 from telerank.dense.kinds import KINDS

@@ -77,7 +77,7 @@ def encode(
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Encode the documents of a collection into a folder of vectors, for `telerank search`.
+    """Encode the documents of a collection into a folder of vectors, to be searched.
 
     A run that was killed goes on, when called again, after the last shard that it wrote.
 
