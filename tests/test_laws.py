@@ -102,6 +102,9 @@ class Broken(Stage):
             return Replacing(k)
         return super().limit(k)
 
+    def after(self, first: Stage) -> Stage:
+        return Letters(depth=1) if self.fault == "forgets what feeds it" else super().after(first)
+
     def explain(self, query: Query, docno: str) -> Explanation:
         if self.fault == "explains anything":
             return Explanation(0.0, "whatever")
@@ -203,6 +206,7 @@ FAULTS = {
     "sees the neighbours": _sees_the_neighbours,
     "limit cuts twice as deep": _right,
     "limit replaces the limit": _right,
+    "forgets what feeds it": _right,
     "explains another score": _right,
     "explains anything": _right,
 }
@@ -222,6 +226,7 @@ BREACHES = {
     "sees the neighbours": "ignores_the_neighbours",
     "limit cuts twice as deep": "cuts_to_its_beginning",
     "limit replaces the limit": "cuts_once",
+    "forgets what feeds it": "is_fed_by_what_stands_before",
     "explains another score": "explains_its_scores",
     "explains anything": "knows_what_it_cannot_explain",
 }

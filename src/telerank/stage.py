@@ -48,6 +48,14 @@ class Stage(ABC):
         """The first ``k`` of what this stage gives; a retriever answers "myself, retrieving at most k"."""
         return Cut(self, k)
 
+    def after(self, first: Stage) -> Stage:
+        """What ``first >> self`` is; a stage made of stages gives ``first`` to each of them instead.
+
+        So a pipeline can explain a score that depends on a list: ``first >> minmax(reranker)`` is
+        ``minmax(first >> reranker)``.
+        """
+        return first >> self
+
     def search(self, query: Query | str) -> Ranking:
         """The ranking of one query."""
         bare = Query("query", query) if isinstance(query, str) else query
@@ -91,7 +99,10 @@ class Chain(Stage):
         return Chain((*self.stages[:-1], self.stages[-1].limit(k)))
 
     def explain(self, query: Query, docno: str) -> Explanation:
-        return self.stages[-1].explain(query, docno)
+        *before, last = self.stages
+        whole = last.after(Chain(tuple(before)))
+        # what scores documents one by one explains a score without running what feeds it
+        return (last if isinstance(whole, Chain) else whole).explain(query, docno)
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,9 @@ class Cut(Stage):
 
     def limit(self, k: int) -> Stage:
         return Cut(self.stage, min(self.k, k))
+
+    def after(self, first: Stage) -> Stage:
+        return Cut(self.stage.after(first), self.k)
 
     def explain(self, query: Query, docno: str) -> Explanation:
         return self.stage.explain(query, docno)
@@ -128,6 +142,9 @@ class Weighted(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return (_scaled(ranking, self.weight) for ranking in self.stage(stream))
 
+    def after(self, first: Stage) -> Stage:
+        return Weighted(self.stage.after(first), self.weight)
+
     def explain(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explain(query, docno)
         value = np.float32(self.weight) * np.float32(part.value)
@@ -144,6 +161,9 @@ class Sum(Stage):
         copies = itertools.tee(stream, len(self.stages))
         streams = [stage(copy) for stage, copy in zip(self.stages, copies, strict=True)]
         return (_added(rankings) for rankings in zip(*streams, strict=True))
+
+    def after(self, first: Stage) -> Stage:
+        return Sum(tuple(stage.after(first) for stage in self.stages))
 
     def explain(self, query: Query, docno: str) -> Explanation:
         parts = [_share(stage, query, docno) for stage in self.stages]

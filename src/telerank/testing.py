@@ -154,6 +154,13 @@ def chains_in_any_grouping(trial: Trial) -> None:
     _same(list(left(trial.inputs)), list(stage(trial.outputs())), trial, chains_in_any_grouping)
 
 
+def is_fed_by_what_stands_before(trial: Trial) -> None:
+    """``s.after(first)`` answers what ``first >> s`` answers."""
+    first = _Passing() % 2
+    fed = list(trial.stage.after(first)(trial.inputs))
+    _same(fed, list((first >> trial.stage)(trial.inputs)), trial, is_fed_by_what_stands_before)
+
+
 def pickles(trial: Trial) -> None:
     """A stage that was pickled is equal to itself and answers alike."""
     again = _copied(trial, pickles)
@@ -218,6 +225,7 @@ LAWS: tuple[Law, ...] = (
     cuts_to_its_beginning,
     cuts_once,
     chains_in_any_grouping,
+    is_fed_by_what_stands_before,
     pickles,
     is_a_value,
     ignores_the_neighbours,

@@ -21,7 +21,7 @@ from telerank.fuse import (
     weighted,
 )
 from telerank.stage import Sum
-from telerank.testing import LAWS, Trial, explains_its_scores, knows_what_it_cannot_explain
+from telerank.testing import LAWS, Trial
 from telerank.types import Query, Ranking
 
 QUERY = Query("q", "bear attacks")
@@ -43,8 +43,10 @@ OF_RERANKERS = {
     "minmax": letters % 4 >> minmax(ByLength()),
     "rrf": letters % 4 >> rrf(ByLength(), -1 * ByLength()),
     "interleave": letters % 4 >> interleave(ByLength(batch=3), -1 * ByLength()),
+    "linear": letters % 4 >> 0.4 * minmax(ByLength()) + 0.6 * minmax(letters),
+    "cut": letters % 4 >> minmax(ByLength()) % 2,
+    "deep": letters >> (letters % 4 >> rrf(minmax(ByLength()), letters % 2)) % 3,
 }
-ABOUT_EXPLAINING = (explains_its_scores, knows_what_it_cannot_explain)
 
 docnos = st.lists(st.sampled_from("abcdefghijkl"), unique=True, max_size=8)
 numbers = st.floats(-1e6, 1e6, width=32)
@@ -70,19 +72,22 @@ def test_fusions_obey_the_laws_of_stages(name, law):
     law(Trial(STAGES[name], tuple(map(Ranking, QUERIES))))
 
 
-@pytest.mark.parametrize(
-    "law", [one for one in LAWS if one not in ABOUT_EXPLAINING], ids=lambda l: l.__name__
-)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("name", OF_RERANKERS)
-def test_fusions_of_rerankers_obey_the_laws_of_stages(name, law):
+def test_fusions_of_what_a_pipeline_reranks_obey_the_laws_of_stages(name, law):
     law(Trial(OF_RERANKERS[name], tuple(map(Ranking, QUERIES))))
 
 
-def test_a_fusion_of_rerankers_says_what_to_explain_instead():
-    with pytest.raises(ValueError, match=r"as in minmax\(first >> reranker\)"):
-        minmax(ByLength()).explain(QUERY, "ace")
-    with pytest.raises(ValueError, match="together with what feeds it"):
-        rrf(ByLength(), letters).explain(QUERY, "ace")
+def test_a_fusion_in_a_pipeline_is_explained_as_the_fusion_of_pipelines():
+    said = (letters % 4 >> minmax(ByLength())).explain(QUERY, "bear attacks")
+    assert said == minmax(letters % 4 >> ByLength()).explain(QUERY, "bear attacks")
+    assert said.what == "between the least (3) and the greatest (12) of 4 scores"
+
+
+def test_a_fusion_of_rerankers_alone_lists_nothing_that_it_could_explain():
+    for stage in (minmax(ByLength()), rrf(ByLength()), interleave(ByLength(), ByLength())):
+        with pytest.raises(KeyError, match="ace"):
+            stage.explain(QUERY, "ace")
 
 
 def test_the_example_of_the_paper_is_interleaved_as_there():

@@ -8,7 +8,7 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from telerank.fuse.lists import check_stages, found, placed, rank_in, shared_query, side_by_side
+from telerank.fuse.lists import check_stages, placed, rank_in, shared_query, side_by_side
 from telerank.stage import Stage, check_depth
 from telerank.types import Explanation, Query, Ranking, Scores
 
@@ -52,8 +52,11 @@ class Interleave(Stage):
         depth = k if self.depth is None else min(k, self.depth)
         return Interleave(tuple(stage.limit(depth) for stage in self.stages), depth)
 
+    def after(self, first: Stage) -> Stage:
+        return Interleave(tuple(stage.after(first) for stage in self.stages), self.depth)
+
     def explain(self, query: Query, docno: str) -> Explanation:
-        lists = [found(stage, query) for stage in self.stages]
+        lists = [stage.search(query) for stage in self.stages]
         rank = rank_in(interleaved(lists, self.depth), docno)
         if rank is None:
             raise KeyError(docno)

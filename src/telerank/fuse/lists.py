@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
-
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
@@ -37,29 +35,6 @@ def side_by_side(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator
     """What each stage answers, query by query; they read the same stream."""
     copies = itertools.tee(stream, len(stages))
     return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)
-
-
-def found(stage: Stage, query: Query) -> Ranking:
-    """The list of a stage that explains itself.
-
-    Raises
-    ------
-    ValueError
-        where the stage is a re-ranker: its list depends on candidates that only what feeds it knows.
-    """
-    ranking = stage.search(query)
-    if not len(ranking):
-        candidate = Ranking(query, ("",), np.zeros(1, np.float32))
-        try:
-            reranks = bool(len(next(stage([candidate]))))
-        except Exception:  # noqa: BLE001 — a re-ranker that cannot score what does not exist, in its own way
-            reranks = True
-        if reranks:
-            raise ValueError(
-                f"{stage!r} has no list of its own: explain it together with what feeds it, as in "
-                "minmax(first >> reranker)"
-            )
-    return ranking
 
 
 def rank_in(ranking: Ranking, docno: str) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from telerank.fuse.lists import found, rank_in
+from telerank.fuse.lists import rank_in
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
@@ -36,9 +36,12 @@ class MinMax(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return (scaled(ranking) for ranking in self.stage(stream))
 
+    def after(self, first: Stage) -> Stage:
+        return MinMax(self.stage.after(first))
+
     def explain(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explain(query, docno)
-        ranking = found(self.stage, query)
+        ranking = self.stage.search(query)
         rank = rank_in(ranking, docno)
         if rank is None:
             raise KeyError(docno)

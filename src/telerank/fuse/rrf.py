@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from telerank.fuse.lists import check_stages, found, placed, rank_in, shared_query, side_by_side
+from telerank.fuse.lists import check_stages, placed, rank_in, shared_query, side_by_side
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
@@ -44,8 +44,11 @@ class ReciprocalRank(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return (reciprocal(rankings, self.k) for rankings in side_by_side(self.stages, stream))
 
+    def after(self, first: Stage) -> Stage:
+        return ReciprocalRank(tuple(stage.after(first) for stage in self.stages), self.k)
+
     def explain(self, query: Query, docno: str) -> Explanation:
-        lists = [found(stage, query) for stage in self.stages]
+        lists = [stage.search(query) for stage in self.stages]
         parts = []
         for stage, ranking in zip(self.stages, lists, strict=True):
             rank = rank_in(ranking, docno)
