@@ -23,7 +23,8 @@ from telerank.train.bi_encoder import start_model, train_bi_encoder  # noqa: E40
 from telerank.train.config import BiEncoderTraining, Dev, Start, read_config, write_config  # noqa: E402
 from telerank.train.dev import encoded, ranked, read_dev  # noqa: E402
 from telerank.train.log import Record, append, cut  # noqa: E402
-from telerank.train.loop import device, precision  # noqa: E402
+from telerank.train.training import chosen_precision as precision  # noqa: E402
+from telerank.train.training import device  # noqa: E402
 
 PAIRS = 24
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import copy
-import math
 from pathlib import Path
-
-import torch
-from filelock import FileLock, Timeout
 
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.bi_encoder import BiEncoder, Settings, Side
 from telerank.models.loading import fresh_bi_encoder, load_bi_encoder
 from telerank.models.tokens import Tokenizers
-from telerank.train import checkpoint, log
 from telerank.train.batches import Batches
+from telerank.train.bi_encoder_task import BiEncoderTask
 from telerank.train.config import BiEncoderTraining, Start
 from telerank.train.dev import DevSet, read_dev
 from telerank.train.examples import Examples, read_examples
 from telerank.train.log import Report, unheard
-from telerank.train.loop import Loop
-from telerank.train.objectives import objective
+from telerank.train.task import Place
+from telerank.train.training import train
 from telerank.trec import read_run
 from telerank.types import Progress, silent
 
@@ -34,28 +30,24 @@ def train_bi_encoder(
     report: Report = unheard,
     progress: Progress = silent,
 ) -> Path:
-    """Train as the configuration says; the folder of the model, ``output/model``.
-
-    A training that was killed goes on from its last checkpoint with ``resume``, to the same losses as if it
-    had not been killed.
+    """Train as the configuration says; the folder of the model, ``output/model``: see :func:`train`.
 
     Raises
     ------
     ModelError
-        where ``output`` holds a training and ``resume`` is not set, or one with other settings; where another
-        training is at work there; where the loss is no number any more.
+        as :func:`train` does.
     CollectionError
         where the collection lacks what is to be learned from.
     """
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            checkpoint.sweep(folder)
-            _check(folder, config, resume=resume)
-            return _loop(config, folder, *_read(config, progress)).run(report, progress)
-    except Timeout as error:
-        raise ModelError(f"{folder}: another training is at work there") from error
+
+    def make(begun: Path | None, place: Place, progress: Progress) -> BiEncoderTask:
+        examples, dev = _read(config, progress)
+        per_query = config.data.negatives.per_query if config.data.negatives else 1
+        batches = Batches(examples, config.optimisation.batch, config.seed, per_query)
+        trained = start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)
+        return BiEncoderTask(config, batches, trained, dev, place)
+
+    return train(config, output, make, resume=resume, report=report, progress=progress)
 
 
 def start_model(start: Start, seed: int) -> tuple[BiEncoder, Tokenizers]:
@@ -85,13 +77,6 @@ def start_model(start: Start, seed: int) -> tuple[BiEncoder, Tokenizers]:
     return model, tokenizers
 
 
-def _check(folder: Path, config: BiEncoderTraining, *, resume: bool) -> None:
-    if (folder / checkpoint.CONFIG).exists():
-        if not resume:
-            raise ModelError(f"{folder} holds a training: resume it, or name another folder")
-        checkpoint.check_same(config, folder)
-
-
 def _read(config: BiEncoderTraining, progress: Progress) -> tuple[Examples, DevSet | None]:
     data = config.data
     collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
@@ -100,30 +85,3 @@ def _read(config: BiEncoderTraining, progress: Progress) -> tuple[Examples, DevS
     run = () if hard is None else read_run(hard.run)
     depth = 1 if hard is None else hard.depth
     return read_examples(collection, data.split, run, depth=depth, progress=progress), dev
-
-
-def _loop(config: BiEncoderTraining, folder: Path, examples: Examples, dev: DevSet | None) -> Loop:
-    per_query = config.data.negatives.per_query if config.data.negatives else 1
-    batches = Batches(examples, config.optimisation.batch, config.seed, per_query)
-    checkpoint.write_record(config, folder)
-    begun = checkpoint.last_checkpoint(folder)
-    torch.manual_seed(config.seed)
-    model, tokenizers = start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)
-    trained = objective(config.loss, model.width)
-    steps = _steps(config, len(examples.pairs))
-    loop = Loop(config, folder, steps, batches, model, tokenizers, trained, dev)
-    if begun is not None:
-        loop.restore(checkpoint.read_state(begun))
-    log.cut(folder / checkpoint.LOG, loop.reached.step)
-    (folder / checkpoint.CHECKPOINTS).mkdir(exist_ok=True)
-    return loop
-
-
-def _steps(config: BiEncoderTraining, pairs: int) -> int:
-    wanted = config.optimisation
-    if wanted.epochs is None:
-        return wanted.steps
-    steps = math.ceil(wanted.epochs * pairs / (wanted.batch * wanted.accumulation))
-    if wanted.warm_up >= steps:
-        raise ModelError(f"warm_up ({wanted.warm_up}) must be less than the {steps} updates of these epochs")
-    return steps

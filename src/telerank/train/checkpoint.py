@@ -13,18 +13,15 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from telerank.errors import ModelError
-from telerank.models.bi_encoder import BiEncoder
-from telerank.models.folders import save
-from telerank.models.tokens import Tokenizers
-from telerank.train.config import BiEncoderTraining, read_config, write_config
+from telerank.train.settings import Training, read_settings, write_settings
 
 CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
     "config.yaml",
@@ -36,16 +33,16 @@ CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
 _STATE = "training.pt"
 _PASSING = ".writing"
 _OLD = ".old.writing"
+Save: TypeAlias = Callable[[Path], None]
+"""Writes a model into a folder."""
 _PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 
 
-def write_checkpoint(
-    output: Path, step: int, config: BiEncoderTraining, trained: tuple[BiEncoder, Tokenizers], state: Any
-) -> Path:
+def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: Mapping[str, Any]) -> Path:
     """Write a checkpoint beside its final name and rename it; then drop all but the last ``config.keep``."""
     final = output / CHECKPOINTS / f"{step:08d}"
     passing = final.with_name(final.name + _PASSING)
-    _write_model(passing, config, trained)
+    _write_model(passing, config, save)
     torch.save(state, passing / _STATE)
     _replace(passing, final)
     for old in _all(output)[: -config.keep]:
@@ -53,11 +50,11 @@ def write_checkpoint(
     return final
 
 
-def write_model(output: Path, config: BiEncoderTraining, trained: tuple[BiEncoder, Tokenizers]) -> Path:
+def write_model(output: Path, config: Training, save: Save) -> Path:
     """Write the model that the training is for; one that is there is replaced."""
     final = output / MODEL
     passing = final.with_name(final.name + _PASSING)
-    _write_model(passing, config, trained)
+    _write_model(passing, config, save)
     _replace(passing, final)
     return final
 
@@ -82,7 +79,7 @@ def read_state(checkpoint: Path) -> Any:
         raise ModelError(f"{checkpoint / _STATE}: this is no checkpoint, or a damaged one") from error
 
 
-def check_same(config: BiEncoderTraining, output: Path) -> None:
+def check_same(config: Training, output: Path) -> None:
     """Refuse to go on with other settings than those a training began with.
 
     Raises
@@ -90,7 +87,7 @@ def check_same(config: BiEncoderTraining, output: Path) -> None:
     ModelError
         where a setting differs.
     """
-    began = _flat(read_config(output / CONFIG).model_dump())
+    began = _flat(read_settings(output / CONFIG, type(config)).model_dump())
     now = _flat(config.model_dump())
     for name in sorted(began.keys() | now.keys()):
         if began.get(name) != now.get(name):
@@ -119,16 +116,16 @@ def versions() -> dict[str, str]:
     return found
 
 
-def write_record(config: BiEncoderTraining, folder: Path) -> None:
+def write_record(config: Training, folder: Path) -> None:
     """The settings, each of them, and the versions."""
-    write_config(config, folder / CONFIG)
+    write_settings(config, folder / CONFIG)
     (folder / VERSIONS).write_text(json.dumps(versions(), indent=2) + "\n", encoding="utf-8")
 
 
-def _write_model(folder: Path, config: BiEncoderTraining, trained: tuple[BiEncoder, Tokenizers]) -> None:
+def _write_model(folder: Path, config: Training, save: Save) -> None:
     if folder.exists():
         shutil.rmtree(folder)
-    save(*trained, folder)
+    save(folder)
     write_record(config, folder)
 
 

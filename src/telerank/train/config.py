@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 
-from telerank.errors import FormatError
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+from telerank.train import settings
+from telerank.train.settings import Looks, Part, Share, Training, read_settings, write_settings
 
 
-class Start(_Part):
+class Start(Part):
     """The encoder that training begins with, and how it makes a vector."""
 
     start: str = "bert-base-uncased"
@@ -40,7 +36,7 @@ class Start(_Part):
     """Probability of dropout, on all layers."""
 
 
-class Negatives(_Part):
+class Negatives(Part):
     """Hard negatives: documents that a run ranks high for a query and that are not relevant to it."""
 
     run: str
@@ -51,7 +47,7 @@ class Negatives(_Part):
     """So many are drawn for each pair, anew in each epoch; they are negatives of the whole batch."""
 
 
-class Data(_Part):
+class Data(Part):
     """What is learned from: the relevant pairs of a split."""
 
     collection: str
@@ -66,7 +62,7 @@ class Data(_Part):
     """Hard negatives besides those of the batch; the paper has none."""
 
 
-class Loss(_Part):
+class Loss(Part):
     """What is to be small."""
 
     objective: Literal["margin", "softmax", "classification", "cosine"] = "margin"
@@ -77,32 +73,24 @@ class Loss(_Part):
     """Products are multiplied by it (`margin`, `softmax`); 20 is usual where the similarity is cosine."""
 
 
-class Optimisation(_Part):
+class Optimisation(settings.Optimisation):
     """AdamW with a warm-up and linear decay to 0."""
 
     steps: PositiveInt = 350_000
     """Updates of the weights."""
-    epochs: float | None = Field(default=None, gt=0)
-    """Instead of steps: so many times as many pairs as there are."""
     batch: PositiveInt = 26
-    """Pairs of a batch; the other pairs' documents are negatives."""
+    """Pairs of a batch, those of all processes together; the other pairs' documents are negatives."""
     accumulation: PositiveInt = 2
     """Batches to an update."""
     chunk: PositiveInt | None = None
     """Texts that are encoded at a time: the batch's gradients are cached, so that it may be any size."""
     learning_rate: float = Field(default=3e-6, gt=0)
     """The highest, at the end of the warm-up."""
-    betas: tuple[float, float] = (0.9, 0.999)
-    """Decay of the two means of AdamW."""
-    weight_decay: float = Field(default=0.01, ge=0)
-    """Not of biases and of layer norms."""
-    warm_up: int = Field(default=10_000, ge=0)
-    """Updates during which the rate rises from 0."""
-    max_gradient_norm: float = Field(default=1.0, gt=0)
-    """Longer gradients are shortened to this, as in the training of BERT."""
+    warm_up: NonNegativeInt | Share = 10_000
+    """Updates during which the rate rises from 0, or, below 1, their share of all."""
 
 
-class Dev(_Part):
+class Dev(Looks):
     """Queries that tell when to stop, and which weights to keep."""
 
     split: str
@@ -119,7 +107,7 @@ class Dev(_Part):
     """The judged documents, and others drawn by the seed up to so many; without it, all documents."""
 
 
-class BiEncoderTraining(_Part):
+class BiEncoderTraining(Training):
     """One training."""
 
     data: Data
@@ -128,25 +116,6 @@ class BiEncoderTraining(_Part):
     optimisation: Optimisation = Optimisation()
     dev: Dev | None = None
     """Without it the last weights are kept."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """bfloat16 where `auto` finds a GPU that computes in it, else float32."""
-    device: str = "auto"
-    """`cpu`, `cuda`, `cuda:1`; `auto` is the GPU where there is one."""
-    seed: int = Field(default=0, ge=0)
-    """Of the order of pairs, of negatives, of dropout and of fresh weights."""
-    log_every: PositiveInt = 10
-    """Updates between two lines of the log."""
-    checkpoint_every: PositiveInt = 1000
-    """Updates between two checkpoints."""
-    keep: PositiveInt = 2
-    """Checkpoints that stay on disk, besides the best weights."""
-
-    @model_validator(mode="after")
-    def _warms_up_within_the_training(self) -> BiEncoderTraining:
-        wanted = self.optimisation
-        if wanted.epochs is None and wanted.warm_up >= wanted.steps:
-            raise ValueError(f"warm_up ({wanted.warm_up}) must be less than steps ({wanted.steps})")
-        return self
 
 
 def read_config(path: str | Path) -> BiEncoderTraining:
@@ -157,30 +126,7 @@ def read_config(path: str | Path) -> BiEncoderTraining:
     FormatError
         where it is no YAML, has an unknown key, or a value that cannot be.
     """
-    try:
-        record: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise FormatError(path, mark.line + 1 if mark else None, "YAML", str(error).split("\n")[0]) from error
-    if not isinstance(record, dict):
-        raise FormatError(path, None, "a mapping with at least data: {collection: …}", repr(record))
-    try:
-        return BiEncoderTraining.model_validate(record)
-    except ValidationError as error:
-        raise FormatError(path, None, _said(error)) from error
+    return read_settings(path, BiEncoderTraining)
 
 
-def write_config(config: BiEncoderTraining, path: Path) -> None:
-    """Write every setting, defaults among them, as :func:`read_config` reads it."""
-    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
-
-
-def _said(error: ValidationError) -> str:
-    first, more = error.errors()[0], error.error_count() - 1
-    place = ".".join(str(part) for part in first["loc"])
-    what = (
-        f"no key {place!r}"
-        if first["type"] == "extra_forbidden"
-        else f"{place or 'settings'}: {first['msg']}"
-    )
-    return f"{what} (and {more} more)" if more else what
+write_config = write_settings

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,14 +14,12 @@ from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.evaluate.measures import measure, parse_measures
 from telerank.models.bi_encoder import BiEncoder
+from telerank.models.precision import Precision
 from telerank.models.tokens import SideTokenizer, Tokenizers
 from telerank.train.config import Dev
 from telerank.train.examples import texts_of
 from telerank.trec import load_qrels
 from telerank.types import Progress, Qrels, Query, Ranking, silent
-
-Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
-"""Makes the context in which an encoder computes; products of vectors are float32 everywhere."""
 
 _TOKENS = 8192  # of a batch, padding counted
 _QUERIES = 64  # searched at a time
@@ -45,7 +42,7 @@ class DevSet:
         precision: Precision = nullcontext,
         progress: Progress = silent,
     ) -> float:
-        """The measure's mean over the queries, searching all documents."""
+        """The measure's mean over the queries, searching all documents; products of vectors are float32."""
         with precision():
             found = encoded(model, tokenizers, self.queries, self.documents, progress)
         rankings = ranked(self.queries, tuple(self.documents), *found)

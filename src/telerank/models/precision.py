@@ -1,0 +1,91 @@
+"""The precision of matrix products, by name.
+
+``float32``
+    torch's default kernels.
+``float32-fast``
+    A processor's faster float32 kernels, which oneDNN offers under the name of bfloat16. On many processors
+    their error is float32's; those with matrix units for bfloat16 really round there, so the error of a
+    product is measured first.
+``bfloat16``
+    Matrix products in bfloat16, weights and sums in float32 (autocast).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import Any, TypeAlias
+
+import torch
+
+from telerank.errors import ModelError
+
+NAMES = ("float32", "float32-fast", "bfloat16")
+Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
+"""Makes the context in which a model computes."""
+
+_SIDES = ((64, 64, 64), (33, 384, 1536), (256, 768, 768))  # of the products whose error is measured
+_ERROR = 1e-5  # relative; float32's is below 1e-6, bfloat16's above 1e-3
+
+
+def precision(name: str, device: torch.device) -> Precision:
+    """The context in which a model computes with that precision on that device.
+
+    Raises
+    ------
+    ModelError
+        where the name is unknown, or ``float32-fast`` is none on this machine.
+    """
+    if name not in NAMES:
+        raise ModelError(f"precision must be {', '.join(NAMES[:-1])} or {NAMES[-1]}, got {name!r}")
+    if name == "bfloat16":
+        return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
+    if name == "float32-fast":
+        _check_fast(device)
+        return _fast
+    return nullcontext
+
+
+def fast_error() -> float:
+    """The largest error of products of the fast kernels, relative to the largest element; measured once."""
+    return _fast_error(torch.get_num_threads())
+
+
+@cache
+def _fast_error(_threads: int) -> float:
+    random = torch.Generator().manual_seed(0)
+    worst = 0.0
+    for rows, inner, columns in _SIDES:
+        left = torch.randn(rows, inner, generator=random)
+        right = torch.randn(columns, inner, generator=random)
+        exact = left.double() @ right.double().T
+        with _fast(), torch.no_grad():
+            found = torch.nn.functional.linear(left, right)
+        worst = max(worst, float((found - exact).abs().max() / exact.abs().max()))
+    return worst
+
+
+def _check_fast(device: torch.device) -> None:
+    if device.type != "cpu":
+        raise ModelError(f"float32-fast is a precision of processors, not of {device.type}")
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        raise ModelError(f"float32-fast needs torch 2.9 or later, this is {torch.__version__}")
+    if not torch.backends.mkldnn.is_available():
+        raise ModelError("float32-fast needs a torch that was built with oneDNN (mkldnn)")
+    error = fast_error()
+    if error > _ERROR:
+        says = f"this processor rounds to bfloat16 there (error of a product {error:.1g})"
+        raise ModelError(f"float32-fast: {says}: choose float32, or bfloat16 by its name")
+
+
+@contextmanager
+def _fast() -> Iterator[None]:
+    """For the whole process: torch has no such setting of a thread."""
+    setting: Any = torch.backends.mkldnn.matmul
+    before = setting.fp32_precision
+    setting.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        setting.fp32_precision = before

@@ -1,0 +1,123 @@
+"""A training, whatever its task: from settings to a folder."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import torch
+from filelock import FileLock, Timeout
+
+from telerank.errors import ModelError
+from telerank.models.precision import Precision, precision
+from telerank.train import checkpoint, log
+from telerank.train.log import Report, unheard
+from telerank.train.loop import Loop
+from telerank.train.optimiser import warming
+from telerank.train.parallel import joined, launched, local_rank
+from telerank.train.settings import Training
+from telerank.train.task import Make, Place, Task
+from telerank.types import Progress, silent
+
+
+def train(
+    config: Training,
+    output: str | Path,
+    make: Make,
+    *,
+    resume: bool = False,
+    report: Report = unheard,
+    progress: Progress = silent,
+) -> Path:
+    """Train what ``make`` makes; the folder of the model, ``output/model``.
+
+    A training that was killed goes on from its last checkpoint with ``resume``, to the same losses as if it
+    had not been killed. Under ``torchrun`` the processes share each batch; the first alone reports.
+
+    Raises
+    ------
+    ModelError
+        where ``output`` holds a training and ``resume`` is not set, or one with other settings; where another
+        training is at work there; where the loss is no number any more.
+    """
+    folder, where = Path(output), device(config.device)
+    with joined(where) as group:
+        place = Place(where, chosen_precision(config.precision, where), group)
+        if not group.leads:
+            report, progress = unheard, silent
+        lock = FileLock(folder / ".lock", timeout=0)
+        group.first(lambda: _begin(folder, lock, config, resume=resume))
+        try:
+            with place.precision() if config.precision == "float32-fast" else torch.enable_grad():
+                return _loop(config, folder, make, place, progress).run(report, progress)
+        finally:
+            lock.release()
+
+
+def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise ModelError(f"{folder}: another training is at work there") from error
+    checkpoint.sweep(folder)
+    if (folder / checkpoint.CONFIG).exists():
+        if not resume:
+            raise ModelError(f"{folder} holds a training: resume it, or name another folder")
+        checkpoint.check_same(config, folder)
+
+
+def _loop(config: Training, folder: Path, make: Make, place: Place, progress: Progress) -> Loop:
+    begun = checkpoint.last_checkpoint(folder)
+    torch.manual_seed(config.seed)
+    task = make(begun, place, progress)
+    steps = _steps(config, task)
+    warming(steps, config.optimisation)
+    loop = Loop(config, folder, steps, task, place)
+    if begun is not None:
+        loop.restore(checkpoint.read_state(begun))
+
+    def write() -> None:
+        checkpoint.write_record(config, folder)
+        log.cut(folder / checkpoint.LOG, loop.reached.step)
+        (folder / checkpoint.CHECKPOINTS).mkdir(exist_ok=True)
+
+    place.group.first(write)
+    return loop
+
+
+def _steps(config: Training, task: Task) -> int:
+    wanted = config.optimisation
+    if wanted.epochs is None:
+        return wanted.steps
+    if task.examples is None:
+        raise ModelError("epochs: nobody knows how many examples there are; give steps")
+    return math.ceil(wanted.epochs * task.examples / (wanted.batch * wanted.accumulation))
+
+
+def device(name: str) -> torch.device:
+    """The device of that name; of several processes on one machine each has a GPU of its own.
+
+    Raises
+    ------
+    ModelError
+        where there is none, or none to be used here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if launched() and name == "cuda":
+        name = f"cuda:{local_rank()}"
+    try:
+        wanted = torch.device(name)
+        torch.empty(0, device=wanted)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {name!r}: {str(error).splitlines()[0]}") from error
+    return wanted
+
+
+def chosen_precision(name: str, where: torch.device) -> Precision:
+    """As it is called; ``auto`` is bfloat16 on a GPU that has it, else float32."""
+    if name != "auto":
+        return precision(name, where)
+    has = where.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision("bfloat16" if has else "float32", where)
