@@ -69,9 +69,10 @@ def _fast_error(_threads: int) -> float:
 def _check_fast(device: torch.device) -> None:
     if device.type != "cpu":
         raise ModelError(f"float32-fast is a precision of processors, not of {device.type}")
-    if not hasattr(torch.backends.mkldnn, "matmul"):
+    mkldnn: Any = torch.backends.mkldnn
+    if not hasattr(mkldnn, "matmul"):
         raise ModelError(f"float32-fast needs torch 2.9 or later, this is {torch.__version__}")
-    if not torch.backends.mkldnn.is_available():
+    if not mkldnn.is_available():
         raise ModelError("float32-fast needs a torch that was built with oneDNN (mkldnn)")
     error = fast_error()
     if error > _ERROR:
@@ -82,7 +83,8 @@ def _check_fast(device: torch.device) -> None:
 @contextmanager
 def _fast() -> Iterator[None]:
     """For the whole process: torch has no such setting of a thread."""
-    setting: Any = torch.backends.mkldnn.matmul
+    mkldnn: Any = torch.backends.mkldnn
+    setting = mkldnn.matmul
     before = setting.fp32_precision
     setting.fp32_precision = "bf16"
     try:

@@ -68,7 +68,7 @@ class Group:
         return sum(self.all(value))
 
     def gathered(self, own: Tensor, count: int) -> Tensor:
-        """The vectors (count, H) of ``count`` things, of which ``own`` are this process's share, in its order.
+        """The vectors (count, H) of ``count`` things, of which ``own`` are this process's share, in order.
 
         What is computed from them should be the same in all processes, and be divided by their number; then
         the gradient of ``own`` is that of the whole. Rows of ``own`` beyond the share are left out.
@@ -84,7 +84,7 @@ class Group:
         mine = torch.tensor(self.share(count), device=own.device, dtype=torch.int64)
         live = own[: len(mine)]
         if live.requires_grad:
-            live.register_hook(lambda gradient: gradient * self.size)
+            live.register_hook(lambda gradient: gradient * self.size)  # type: ignore[no-untyped-call]
         return everything.index_copy(0, mine, live)
 
     def sum_gradients(self, weights: Sequence[nn.Parameter]) -> None:
@@ -101,10 +101,9 @@ class Group:
             gradients = [one.grad for one in bucket if one.grad is not None]
             flat = torch.cat([one.flatten() for one in gradients])
             distributed.all_reduce(flat)
-            for gradient, summed in zip(
-                gradients, flat.split([one.numel() for one in gradients]), strict=True
-            ):
-                gradient.copy_(summed.view_as(gradient))
+            summed = torch.split(flat, [one.numel() for one in gradients])  # type: ignore[no-untyped-call]
+            for gradient, total in zip(gradients, summed, strict=True):
+                gradient.copy_(total.view_as(gradient))
 
     def spread(self, modules: Iterable[nn.Module]) -> None:
         """Give every process the first one's weights."""
