@@ -12,9 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from telerank.errors import ModelError
 from telerank.models.bi_encoder import BiEncoder, token_types
+from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.loading import load_bi_encoder
-from telerank.models.tokens import SideTokenizer, Tokenizers
+from telerank.models.reranker import Reranker
+from telerank.models.tokens import SideTokenizer, Tokenizers, rules_of
 
 _PASSING = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "use_cache")
 """Entries of a configuration that saving changes, and that no vector depends on, as none does on dropout."""
@@ -44,11 +47,43 @@ def fingerprint_of(name: str | Path) -> str:
     return fingerprint(*load_bi_encoder(name))
 
 
+def reranker_fingerprint(reranker: Reranker) -> str:
+    """64 hexadecimal digits, of everything that a re-ranker's scores depend on."""
+    digest = hashlib.sha256(_text(reranker.shape.record()))
+    model = reranker.model
+    if isinstance(model, EncoderRanker):
+        _add_encoder(digest, model.encoder)
+        _add_weights(digest, model.head)
+    else:
+        _add_weights(digest, model)
+    digest.update(_text(reranker.texts.record()))
+    return digest.hexdigest()
+
+
+def encoder_fingerprint(reranker: Reranker) -> str:
+    """64 hexadecimal digits, of what a re-ranker's features depend on: its encoder and how pairs are made.
+
+    Raises
+    ------
+    ModelError
+        where it has no encoder with a head.
+    """
+    if not isinstance(reranker.model, EncoderRanker):
+        raise ModelError(f"a {reranker.shape.kind} has no encoder apart from its head")
+    digest = hashlib.sha256(_text({"language": reranker.shape.language, **reranker.texts.record()}))
+    _add_encoder(digest, reranker.model.encoder)
+    return digest.hexdigest()
+
+
 def _add_encoder(digest: Any, encoder: nn.Module) -> None:
     config = encoder.config.to_dict()  # type: ignore[union-attr, operator]
     kept = {name: value for name, value in config.items() if name not in _PASSING and "dropout" not in name}
     digest.update(_text(kept))
-    weights = encoder.state_dict()
+    _add_weights(digest, encoder)
+
+
+def _add_weights(digest: Any, model: nn.Module) -> None:
+    weights = model.state_dict()
     for name in sorted(weights):
         if not name.startswith("pooler."):
             digest.update(_text([name, str(weights[name].dtype), list(weights[name].shape)]))
@@ -61,11 +96,8 @@ def _bytes(weight: Tensor) -> npt.NDArray[np.uint8]:
 
 
 def _tokenizer(side: SideTokenizer) -> dict[str, Any]:
-    """Its rules and vocabulary; how it frames a text by what it does, for token types are ours to give."""
-    rules = json.loads(side.tokenizer.backend_tokenizer.to_str())
-    for passing in ("truncation", "padding", "post_processor"):
-        rules.pop(passing, None)
-    return {"rules": rules, "framed": side.tokenizer("a b")["input_ids"]}
+    """How it frames a text is told by what it does, for token types are ours to give."""
+    return {"rules": rules_of(side.tokenizer), "framed": side.tokenizer("a b")["input_ids"]}
 
 
 def _text(record: object) -> bytes:

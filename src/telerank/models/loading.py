@@ -37,14 +37,14 @@ def load_bi_encoder(
         where there is no such model, or it is none that encodes texts.
     """
     folder = locate(name)
-    tokenizer = _tokenizer(folder)
+    tokenizer = read_tokenizer(folder)
     own, shared = _settings(folder, tokenizer)
-    encoder = _encoder(folder, dropout)
+    encoder = read_encoder(folder, dropout)
     if shared:
         return _ready(encoder, None, tokenizer, settings or own)
-    document = _encoder(folder / DOCUMENT, dropout)
+    document = read_encoder(folder / DOCUMENT, dropout)
     model, tokens = _ready(encoder, document, tokenizer, settings or own)
-    return model, Tokenizers.of(tokens.queries.tokenizer, model.settings, _tokenizer(folder / DOCUMENT))
+    return model, Tokenizers.of(tokens.queries.tokenizer, model.settings, read_tokenizer(folder / DOCUMENT))
 
 
 def fresh_bi_encoder(
@@ -52,11 +52,11 @@ def fresh_bi_encoder(
 ) -> tuple[BiEncoder, Tokenizers]:
     """A model of that name's shape and vocabulary with weights drawn by ``seed``, as if never trained."""
     folder = locate(name)
-    tokenizer = _tokenizer(folder)
+    tokenizer = read_tokenizer(folder)
     with torch.random.fork_rng(), quiet():
         torch.manual_seed(seed)
         model: Any = AutoModel
-        encoder = model.from_config(_config(folder, dropout))
+        encoder = model.from_config(read_config(folder, dropout))
     return _ready(encoder, None, tokenizer, settings or _settings(folder, tokenizer)[0])
 
 
@@ -94,18 +94,18 @@ def _settings(folder: Path, tokenizer: Any) -> tuple[Settings, bool]:
     return Settings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
 
 
-def _tokenizer(folder: Path) -> Any:
+def read_tokenizer(folder: Path) -> Any:
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{folder}: its tokenizer cannot be read: {_first_line(error)}") from error
+        raise ModelError(f"{folder}: its tokenizer cannot be read: {first_line(error)}") from error
     if not tokenizer.is_fast:
         raise ModelError(f"{folder}: expected a tokenizer.json, or what one can be made from")
     return tokenizer
 
 
-def _config(folder: Path, dropout: float | None) -> Any:
+def read_config(folder: Path, dropout: float | None) -> Any:
     config = AutoConfig.from_pretrained(folder)
     if dropout is not None:
         for name, value in config.to_dict().items():
@@ -114,15 +114,15 @@ def _config(folder: Path, dropout: float | None) -> Any:
     return config
 
 
-def _encoder(folder: Path, dropout: float | None) -> Any:
+def read_encoder(folder: Path, dropout: float | None) -> Any:
     """In float32, whatever the file holds; without a pooler that the weights lack: it would be random."""
     try:
         with quiet():
             encoder, report = AutoModel.from_pretrained(
-                folder, config=_config(folder, dropout), output_loading_info=True, dtype=torch.float32
+                folder, config=read_config(folder, dropout), output_loading_info=True, dtype=torch.float32
             )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"{folder}: the model cannot be read: {_first_line(error)}") from error
+        raise ModelError(f"{folder}: the model cannot be read: {first_line(error)}") from error
     lacking = sorted(report["missing_keys"])
     if any(key.startswith("pooler.") for key in lacking):
         encoder.pooler = None
@@ -138,5 +138,5 @@ def _ready(
     return BiEncoder(query, document, settings=settings).eval(), Tokenizers.of(tokenizer, settings)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -15,7 +15,7 @@ was lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from telerank.errors import ModelError
+from telerank.models.tokens import rules_of
 
 NEITHER, QUERY, PASSAGE = 0, 1, 2
 """What :attr:`PairBatch.parts` says of a token: special or padding, of the query, of the passage."""
@@ -74,6 +75,9 @@ class PairTexts(Protocol):
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:
         """Both, cut and joined."""
+
+    def record(self) -> dict[str, Any]:
+        """Everything that decides what pairs it makes, for JSON."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +158,11 @@ class PairTokenizer:
     @property
     def pad_id(self) -> int:
         return int(self.tokenizer.pad_token_id or 0)
+
+    def record(self) -> dict[str, Any]:
+        """Everything that decides what pairs it makes: rules, vocabulary, frame and lengths."""
+        lengths = {"max_query": self.max_query, "max_length": self.max_length}
+        return {"rules": rules_of(self.tokenizer), **lengths, "frame": asdict(self.frame)}
 
     def queries(self, texts: Sequence[str]) -> list[_Ids]:
         """The tokens of queries, not yet cut."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,3 +55,11 @@ class Tokenizers:
     def of(cls, tokenizer: Any, settings: Settings, document_tokenizer: Any = None) -> Tokenizers:
         documents = tokenizer if document_tokenizer is None else document_tokenizer
         return cls(SideTokenizer(tokenizer, settings.query), SideTokenizer(documents, settings.document))
+
+
+def rules_of(tokenizer: Any) -> dict[str, Any]:
+    """The rules and vocabulary of a fast tokenizer, without what calls change and what frames a text."""
+    rules: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
+    for passing in ("truncation", "padding", "post_processor"):
+        rules.pop(passing, None)
+    return rules

@@ -1,0 +1,206 @@
+"""A re-ranker: a model that scores pairs, what makes its pairs of texts, and its folder on disk.
+
+::
+
+    config.json  model.safetensors  tokenizer.json …   the transformer
+    head.safetensors                                   the head on its outputs, where it has one
+    reranker.json                                      our settings: the kind, lengths, the head's sizes
+
+A folder of kind ``monobert`` opens in ``sentence_transformers.CrossEncoder(path)`` with the same scores; and
+any cross-encoder of one or two labels, from a folder or the hub, opens here as ``monobert``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from telerank.errors import ModelError
+from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.loading import locate, read_encoder, read_tokenizer
+from telerank.models.mlp import ClsMlp
+from telerank.models.monobert import MonoBert
+from telerank.models.pairs import PairTexts, PairTokenizer
+from telerank.models.positions import positions
+from telerank.models.quiet import quiet
+from telerank.models.sequence_classifier import read_classifier
+
+SETTINGS = "reranker.json"
+HEAD = "head.safetensors"
+HEADS: Mapping[str, type[nn.Module]] = {"bert": ClsMlp}
+"""The head of each kind that has an encoder: made from the encoder's width and :attr:`Shape.head`."""
+KINDS = ("monobert", *HEADS)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Everything besides weights and vocabulary that decides a score.
+
+    ``frozen`` is whether the encoder is left as it is in training. ``max_query`` and ``max_length`` count
+    tokens (monoBERT, section 2); ``language`` tells how sentences are split, for the kinds that read them;
+    ``head`` has the head's own settings, by the names of its arguments.
+    """
+
+    kind: str = "monobert"
+    frozen: bool = False
+    max_query: int = 64
+    max_length: int = 512
+    language: str = "en"
+    head: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ModelError(f"no re-ranker is called {self.kind!r}; there are: {', '.join(KINDS)}")
+        if self.frozen and self.kind not in HEADS:
+            raise ModelError(f"a {self.kind} has no head on a frozen encoder; these have: {', '.join(HEADS)}")
+
+    @property
+    def needs_sentences(self) -> bool:
+        """Whether passages must be given with the spans of their sentences."""
+        return self.kind in ("bert-dmn", "dmn")
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "head": dict(self.head)}
+
+    @classmethod
+    def of(cls, record: Any) -> Shape:
+        """The shape that :meth:`record` wrote.
+
+        Raises
+        ------
+        ModelError
+            where it holds anything else.
+        """
+        try:
+            return cls(**record)
+        except TypeError as error:
+            raise ModelError(f"these are no settings of a re-ranker: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Reranker:
+    """``model`` maps a :class:`telerank.models.pairs.PairBatch` to logits, (B,); ``texts`` makes pairs."""
+
+    model: nn.Module
+    texts: PairTexts
+    shape: Shape
+
+    @property
+    def needs_sentences(self) -> bool:
+        return self.shape.needs_sentences
+
+
+def fresh_reranker(
+    start: str | Path, shape: Shape, *, seed: int = 0, dropout: float | None = None
+) -> Reranker:
+    """The encoder of that name (``minilm``, a folder, a name on the hub) with a head drawn by ``seed``.
+
+    ``dropout`` overrides every probability of dropout in the encoder.
+
+    Raises
+    ------
+    ModelError
+        where there is no such encoder, the lengths pass its positions, or the head cannot be made.
+    """
+    folder = locate(start)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if shape.kind == "monobert":
+            model: nn.Module = MonoBert(read_classifier(folder, dropout))
+        else:
+            encoder = read_encoder(folder, dropout)
+            model = EncoderRanker(encoder, _head(shape, encoder.config.hidden_size), frozen=shape.frozen)
+    return _ready(model, folder, shape)
+
+
+def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker:
+    """The re-ranker of that name, in evaluation mode on the processor.
+
+    Raises
+    ------
+    ModelError
+        where there is none, or its files are damaged.
+    """
+    folder = locate(name)
+    shape = _read_shape(folder)
+    if shape.kind == "monobert":
+        return _ready(MonoBert(read_classifier(folder, dropout, whole=True)), folder, shape)
+    encoder = read_encoder(folder, dropout)
+    head = _head(shape, encoder.config.hidden_size)
+    try:
+        head.load_state_dict(load_file(folder / HEAD))
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise ModelError(f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged") from error
+    return _ready(EncoderRanker(encoder, head, frozen=shape.frozen), folder, shape)
+
+
+def save_reranker(reranker: Reranker, folder: str | Path) -> None:
+    """Write the re-ranker into ``folder``, which is made if it is not there."""
+    root, model = Path(folder), reranker.model
+    root.mkdir(parents=True, exist_ok=True)
+    if isinstance(model, EncoderRanker):
+        _save_transformer(model.encoder, root)
+        save_file({name: one.contiguous() for name, one in model.head.state_dict().items()}, root / HEAD)
+    elif isinstance(model, MonoBert):
+        _save_transformer(model.classifier, root)
+    _save_texts(reranker.texts, root)
+    text = json.dumps(reranker.shape.record(), indent=2)
+    (root / SETTINGS).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _head(shape: Shape, width: int) -> nn.Module:
+    try:
+        return HEADS[shape.kind](width, **shape.head)
+    except TypeError as error:
+        raise ModelError(f"these are no settings of a head of {shape.kind}: {error}") from error
+
+
+def _ready(model: nn.Module, folder: Path, shape: Shape) -> Reranker:
+    longest = positions(model)
+    if longest is not None and shape.max_length > longest:
+        raise ModelError(
+            f"{folder}: pairs of {shape.max_length} tokens, but the model has {longest} positions"
+        )
+    texts = PairTokenizer(read_tokenizer(folder), max_query=shape.max_query, max_length=shape.max_length)
+    return Reranker(model.eval(), texts, shape)
+
+
+def _read_shape(folder: Path) -> Shape:
+    file = folder / SETTINGS
+    if not file.exists():
+        return _cross_encoder(folder)
+    try:
+        return Shape.of(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, ModelError) as error:
+        raise ModelError(f"{file}: these are no settings of a re-ranker") from error
+
+
+def _cross_encoder(folder: Path) -> Shape:
+    """The shape of a cross-encoder that is not ours: as long as it can read."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    made = str((config.get("architectures") or ["nothing"])[0])
+    if not made.endswith("ForSequenceClassification"):
+        raise ModelError(f"{folder}: expected a re-ranker, got {made} and no {SETTINGS}")
+    known = [config.get("max_position_embeddings"), read_tokenizer(folder).model_max_length]
+    return Shape("monobert", max_length=min(512, *(one for one in known if isinstance(one, int))))
+
+
+def _save_transformer(transformer: Any, folder: Path) -> None:
+    with quiet():
+        transformer.save_pretrained(folder)
+
+
+def _save_texts(texts: PairTexts, folder: Path) -> None:
+    if isinstance(texts, PairTokenizer):
+        tokenizer = deepcopy(texts.tokenizer)
+        tokenizer.model_max_length = texts.max_length
+        tokenizer.save_pretrained(folder)

@@ -1,0 +1,92 @@
+"""Queries and passages as the tokens of one input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_models import ARCHITECTURES, small_encoder, small_tokenizer
+from telerank.errors import ModelError
+from telerank.models.pairs import PairTokenizer, batch_of, numbered
+
+QUERY = "q1 q2 q3"
+LONG = " ".join(f"d{number}" for number in range(40))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("passage", ["d1 d2 d3", LONG])
+def test_a_pair_is_what_the_tokenizer_itself_makes(architecture, passage):
+    tokenizer = small_tokenizer(architecture)
+    pairs = PairTokenizer(tokenizer, max_query=8, max_length=24)
+    made = pairs.pair(pairs.queries([QUERY])[0], pairs.passages([passage])[0])
+    said = tokenizer(QUERY, passage, truncation="only_second", max_length=24, return_token_type_ids=True)
+    assert made.ids.tolist() == said["input_ids"]
+    assert made.types.tolist() == said["token_type_ids"]
+    texts = said.sequence_ids()
+    assert made.parts.tolist() == [0 if one is None else one + 1 for one in texts]
+
+
+def test_a_query_is_cut_first_and_then_the_passage_and_what_is_cut_is_counted():
+    pairs = PairTokenizer(small_tokenizer("bert"), max_query=2, max_length=10)
+    made = pairs.pair(pairs.queries([QUERY])[0], pairs.passages([LONG])[0])
+    assert len(made) == 10
+    assert (made.parts == 1).sum() == 2
+    assert (made.parts == 2).sum() == 5
+    assert made.cut == 1 + 35
+
+
+def test_tokens_know_their_sentence():
+    pairs = PairTokenizer(small_tokenizer("bert"), max_query=8, max_length=24)
+    text = "d1 d2 d3 d4 d5"
+    passage = pairs.passages([text], [[(0, 5), (6, 8), (9, 14)]])[0]
+    assert passage.sentences.tolist() == [0, 0, 1, 2, 2]
+    made = pairs.pair(pairs.queries([QUERY])[0], passage)
+    assert made.sentences.tolist() == [-1, -1, -1, -1, -1, 0, 0, 1, 2, 2, -1]
+
+
+def test_sentences_without_tokens_leave_no_gap():
+    assert numbered([(0, 2), (20, 22)], [(0, 5), (6, 9), (18, 25)]).tolist() == [0, 1]
+
+
+def test_empty_texts_are_pairs_too():
+    pairs = PairTokenizer(small_tokenizer("roberta"), max_query=8, max_length=24)
+    made = pairs.pair(pairs.queries([""])[0], pairs.passages([""], [[]])[0])
+    assert made.ids.tolist() == [0, 2, 2, 2]
+
+
+def test_a_batch_is_padded_on_the_right():
+    pairs = PairTokenizer(small_tokenizer("bert"), max_query=8, max_length=24)
+    queries, passages = pairs.queries(["q1", QUERY]), pairs.passages(["d1", "d1 d2"])
+    batch = batch_of([pairs.pair(*one) for one in zip(queries, passages, strict=True)], pairs.pad_id)
+    assert batch.input_ids.shape == (2, 8)
+    assert batch.attention_mask.sum(1).tolist() == [5, 8]
+    assert batch.parts[0].tolist() == [0, 1, 0, 2, 0, 0, 0, 0]
+    assert batch.sentences[0].tolist() == [-1, -1, -1, 0, -1, -1, -1, -1]
+    assert (batch.input_ids[0, 5:] == pairs.pad_id).all()
+
+
+def test_earlier_calls_of_the_tokenizer_do_not_change_pairs():
+    tokenizer = small_tokenizer("bert")
+    pairs = PairTokenizer(tokenizer, max_query=8, max_length=30)
+    before = pairs.passages([LONG])[0].ids
+    tokenizer(["q1", LONG], truncation=True, max_length=5, padding="max_length")
+    assert np.array_equal(pairs.passages([LONG])[0].ids, before)
+
+
+def test_lengths_without_room_for_a_passage_are_refused():
+    with pytest.raises(ModelError, match="leave no room for a passage in 11"):
+        PairTokenizer(small_tokenizer("bert"), max_query=8, max_length=11)
+
+
+def test_an_encoder_that_is_no_bert_needs_no_token_types(tmp_path):
+    from telerank.models.reranker import Shape, fresh_reranker
+
+    for architecture in ("distilbert", "mpnet", "roberta"):
+        folder = small_encoder(tmp_path / architecture, architecture)
+        reranker = fresh_reranker(folder, Shape("bert", max_query=8, max_length=32))
+        texts = reranker.texts
+        pair = texts.pair(texts.queries([QUERY])[0], texts.passages(["d1 d2"])[0])
+        assert reranker.model(batch_of([pair], texts.pad_id)).shape == (1,)
