@@ -39,8 +39,8 @@ class BiEncoderTask:
     def __post_init__(self) -> None:
         self.model, self.tokenizers = self.trained
         self.objective = objective(self.config.loss, self.model.width)
-        if self.batches.size < self.place.group.size:
-            says = f"{self.batches.size} pairs for {self.place.group.size} processes"
+        if self.batches.size < self.place.processes.size:
+            says = f"{self.batches.size} pairs for {self.place.processes.size} processes"
             raise ModelError(f"batch: {says}: each needs one at least")
 
     @property
@@ -55,15 +55,15 @@ class BiEncoderTask:
         pass
 
     def backward(self, number: int) -> float:
-        batch, group = self.batches[number], self.place.group
+        batch, processes = self.batches[number], self.place.processes
         queries = self._chunks(self.model.encode_queries, self.tokenizers.queries, batch.queries)
         documents = self._chunks(self.model.encode_documents, self.tokenizers.documents, batch.documents)
 
         def loss(asked: Tensor, found: Tensor) -> Tensor:
-            asked = group.gathered(asked[queries.places], len(batch.queries))
-            found = group.gathered(found[documents.places], len(batch.documents))
+            asked = processes.gathered(asked[queries.places], len(batch.queries))
+            found = processes.gathered(found[documents.places], len(batch.documents))
             value: Tensor = self.objective(asked, found, batch)
-            return value / group.size
+            return value / processes.size
 
         run = backward_at_once if self.config.optimisation.chunk is None else backward
         return run(queries.encodes, documents.encodes, loss)
@@ -86,7 +86,7 @@ class BiEncoderTask:
         self, encode: Callable[[Mapping[str, Tensor]], Tensor], tokenizer: SideTokenizer, texts: Sequence[str]
     ) -> Chunks:
         """Of this process's share of the texts; like lengths together, where they are encoded in parts."""
-        own = [texts[place] for place in self.place.group.share(len(texts))]
+        own = [texts[place] for place in self.place.processes.share(len(texts))]
         ids = tokenizer.ids(own or texts[:1])  # where there are fewer texts than processes, one for nothing
         size = self.config.optimisation.chunk or len(ids)
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))

@@ -49,10 +49,10 @@ class Loop:
         every = (weight for module in self.task.modules for weight in module.parameters())
         self._weights = list(dict.fromkeys(weight for weight in every if weight.requires_grad))
         self._optimiser = optimiser(self._weights, self.config.optimisation)
-        self._group = self.place.group
-        self._group.spread(self.task.modules)
-        if not self._group.leads:  # dropout differs from share to share
-            torch.manual_seed(self.config.seed + self._group.rank)
+        self._processes = self.place.processes
+        self._processes.spread(self.task.modules)
+        if not self._processes.leads:  # dropout differs from share to share
+            torch.manual_seed(self.config.seed + self._processes.rank)
         self.reached = Reached()
 
     def run(self, report: Report, progress: Progress) -> Path:
@@ -82,20 +82,22 @@ class Loop:
             where it was reached by another number of processes, whose random numbers were others.
         """
         random = state["random"]
-        if len(random) != self._group.size:
-            says = f"{self.output}: this training began with {len(random)} processes, not {self._group.size}"
+        if len(random) != self._processes.size:
+            says = (
+                f"{self.output}: this training began with {len(random)} processes, not {self._processes.size}"
+            )
             raise ModelError(f"{says}: resume with as many, or begin in another folder")
         self._optimiser.load_state_dict(state["optimiser"])
         self.task.restore(state["task"])
         self.reached = Reached(**state["reached"])
-        own = random[self._group.rank]
+        own = random[self._processes.rank]
         torch.set_rng_state(own["cpu"])
         if own["gpus"] and torch.cuda.is_available():
             torch.cuda.set_rng_state_all(own["gpus"])
 
     def _save(self) -> None:
         gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-        random = self._group.all({"cpu": torch.get_rng_state(), "gpus": gpus})
+        random = self._processes.all({"cpu": torch.get_rng_state(), "gpus": gpus})
 
         def write() -> None:
             state = {
@@ -106,13 +108,13 @@ class Loop:
             }
             checkpoint.write_checkpoint(self.output, self.reached.step, self.config, self.task.save, state)
 
-        self._group.first(write)
+        self._processes.first(write)
 
     def _keep(self) -> None:
         def write() -> None:
             checkpoint.write_model(self.output, self.config, self.task.save)
 
-        self._group.first(write)
+        self._processes.first(write)
 
     def _update(self, progress: Progress) -> float:
         """One update of the weights; the mean loss of its batches."""
@@ -122,10 +124,10 @@ class Loop:
             number = step * wanted.accumulation + part
             self._prepare(number, progress)
             loss += self.task.backward(number)
-        loss = self._group.sum(loss) / wanted.accumulation
+        loss = self._processes.sum(loss) / wanted.accumulation
         if not math.isfinite(loss):
             raise ModelError(f"the loss of update {step + 1} is {loss}: try a lower learning rate")
-        self._group.sum_gradients(self._weights)
+        self._processes.sum_gradients(self._weights)
         if wanted.accumulation > 1:
             for weight in self._weights:
                 if weight.grad is not None:
@@ -139,8 +141,8 @@ class Loop:
         return loss
 
     def _prepare(self, number: int, progress: Progress) -> None:
-        self._group.first(lambda: self.task.prepare(number, progress))
-        if not self._group.leads:
+        self._processes.first(lambda: self.task.prepare(number, progress))
+        if not self._processes.leads:
             self.task.prepare(number, progress)
 
     def _look(self, progress: Progress) -> float | None:
@@ -149,7 +151,7 @@ class Loop:
         due = self.reached.step == self.steps or (wanted and self.reached.step % wanted.every == 0)
         if wanted is None or not due:
             return None
-        value = self._group.first(lambda: self.task.dev(progress))
+        value = self._processes.first(lambda: self.task.dev(progress))
         if value is None:
             raise ModelError("dev is asked for, but the task has no dev set")
         if value > self.reached.best:
@@ -168,7 +170,7 @@ class Loop:
             return
         loss, reached.losses = reached.losses / reached.updates, 0.0
         reached.updates = 0
-        if not self._group.leads:
+        if not self._processes.leads:
             return
         remaining = round((self.steps - reached.step) * seconds_each, 1)
         shown = rate(reached.step - 1, self.steps, self.config.optimisation)

@@ -25,7 +25,7 @@ _BUCKET = 1 << 24  # numbers that are added up at a time
 
 
 @dataclass(frozen=True)
-class Group:
+class Processes:
     """``size`` processes, of which this is number ``rank``; every method is called by all of them."""
 
     rank: int = 0
@@ -101,7 +101,7 @@ class Group:
             gradients = [one.grad for one in bucket if one.grad is not None]
             flat = torch.cat([one.flatten() for one in gradients])
             distributed.all_reduce(flat)
-            summed = torch.split(flat, [one.numel() for one in gradients])  # type: ignore[no-untyped-call]
+            summed = torch.split(flat, [one.numel() for one in gradients])
             for gradient, total in zip(gradients, summed, strict=True):
                 gradient.copy_(total.view_as(gradient))
 
@@ -136,19 +136,19 @@ def local_rank() -> int:
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Group]:
+def joined(device: torch.device) -> Iterator[Processes]:
     """The processes that ``torchrun`` has started, connected; or this one alone."""
     if distributed.is_available() and distributed.is_initialized():  # by whoever calls this as a library
-        yield Group(distributed.get_rank(), distributed.get_world_size())
+        yield Processes(distributed.get_rank(), distributed.get_world_size())
         return
     if not launched():
-        yield Group()
+        yield Processes()
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     distributed.init_process_group(backend, timeout=_WAIT)
     try:
-        yield Group(distributed.get_rank(), distributed.get_world_size())
+        yield Processes(distributed.get_rank(), distributed.get_world_size())
     finally:
         distributed.destroy_process_group()

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from telerank.models.precision import Precision
-from telerank.train.parallel import Group
+from telerank.train.parallel import Processes
 from telerank.types import Progress
 
 
@@ -20,12 +20,12 @@ class Place:
     """Where a task computes.
 
     ``precision`` makes the context for a model's products; what should stay float32 whatever it is, as losses
-    and inner products, is computed outside of it. ``group`` are the processes that share each batch.
+    and inner products, is computed outside of it. ``processes`` share each batch.
     """
 
     device: torch.device
     precision: Precision
-    group: Group
+    processes: Processes
 
 
 class Task(Protocol):
@@ -48,8 +48,8 @@ class Task(Protocol):
     def backward(self, number: int) -> float:
         """Add the gradients of batch ``number`` to those that are there; its loss.
 
-        Where several processes train: of ``place.group.share`` of the batch, such that the gradients and the
-        losses of all processes add up to those of the batch.
+        Where several processes train: of ``place.processes.share`` of the batch, such that gradients and
+        losses of all of them add up to those of the batch.
         """
 
     def dev(self, progress: Progress) -> float | None:

@@ -41,12 +41,12 @@ def train(
         training is at work there; where the loss is no number any more.
     """
     folder, where = Path(output), device(config.device)
-    with joined(where) as group:
-        place = Place(where, chosen_precision(config.precision, where), group)
-        if not group.leads:
+    with joined(where) as processes:
+        place = Place(where, chosen_precision(config.precision, where), processes)
+        if not processes.leads:
             report, progress = unheard, silent
         lock = FileLock(folder / ".lock", timeout=0)
-        group.first(lambda: _begin(folder, lock, config, resume=resume))
+        processes.first(lambda: _begin(folder, lock, config, resume=resume))
         try:
             with place.precision() if config.precision == "float32-fast" else torch.enable_grad():
                 return _loop(config, folder, make, place, progress).run(report, progress)
@@ -82,7 +82,7 @@ def _loop(config: Training, folder: Path, make: Make, place: Place, progress: Pr
         log.cut(folder / checkpoint.LOG, loop.reached.step)
         (folder / checkpoint.CHECKPOINTS).mkdir(exist_ok=True)
 
-    place.group.first(write)
+    place.processes.first(write)
     return loop
 
 
