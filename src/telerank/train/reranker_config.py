@@ -1,0 +1,279 @@
+"""What a training of a re-ranker is asked to do: a YAML file; defaults are those of the paper of each kind.
+
+What a file leaves out is filled in as it is read (:data:`DEFAULTS`), so that the configuration that is saved
+beside a model says every value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from telerank.train import settings
+from telerank.train.settings import Looks, Part, Share, Training
+
+Kind: TypeAlias = Literal["monobert", "bert", "bert-dmn", "dmn", "qa-lstm", "k-nrm"]
+
+
+class Negatives(Part):
+    """Documents that are not relevant to a query, from one of three sources."""
+
+    run: str | None = None
+    """A run file with the queries of the training split."""
+    pool: str | None = None
+    """A pool that the collection gives for the split: `100` of InsuranceQA, `top1000` of MS MARCO."""
+    random: bool = False
+    """Any document of the collection."""
+    depth: PositiveInt = 1000
+    """The first so many of each list are drawn from (monoBERT: BM25's top 1000)."""
+    per_positive: PositiveInt = 1
+    """So many are drawn for each relevant document; a query with fewer has them drawn more than once."""
+    resample: bool = False
+    """Draw anew in each epoch; without it an epoch has the pairs of the first, which a store then holds."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Negatives:
+        _exactly_one(run=self.run, pool=self.pool, random=self.random)
+        return self
+
+
+class Triples(Part):
+    """A file of `query, relevant, other`, tabs between, of ids or of texts, as MS MARCO ships them."""
+
+    file: str
+    """It is streamed, never held."""
+    window: PositiveInt = 100_000
+    """So many lines are shuffled at a time; in order they stand with 1."""
+
+
+class Data(Part):
+    """What is learned from: the relevant pairs of a split with negatives, or triples."""
+
+    collection: str
+    """A folder, a file, or an ir_datasets id."""
+    split: str = "train"
+    """The split whose qrels are learned from."""
+    format: str | None = None
+    """The collection's format, if it is not recognised."""
+    encoding: str = "utf-8"
+    """Encoding of its texts."""
+    negatives: Negatives | None = None
+    """Where they come from; either these or triples."""
+    triples: Triples | None = None
+    """Instead of qrels and negatives."""
+    queries: PositiveInt | None = None
+    """So many queries of the split alone, chosen by the seed; a smaller choice is a part of a larger one."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Data:
+        _exactly_one(negatives=self.negatives, triples=self.triples)
+        return self
+
+
+class Start(Part):
+    """The model that training begins with."""
+
+    kind: Kind = "monobert"
+    """monoBERT; an encoder with layers on its first token (BERT, the Piaf report's rankers); BERT-DMN; or one
+    of the three on word vectors."""
+    start: str
+    """`minilm`, a folder, or a name on the hub; for the three a folder of word vectors."""
+    frozen: bool = False
+    """Leave the encoder as it is and store its outputs: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
+    max_query: PositiveInt = 64
+    """Tokens of a query; the rest is cut (monoBERT)."""
+    max_length: PositiveInt = 512
+    """Tokens of a pair, special ones counted; the passage is cut."""
+    language: Literal["en", "fr"] = "en"
+    """By which sentences are split, where the kind reads them."""
+    head: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the layers above the encoder, or of the model over word vectors, by name."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout, on all layers of an encoder that is trained."""
+
+
+class Loss(Part):
+    """What is to be small."""
+
+    objective: Literal["pointwise", "margin", "ranknet", "softmax", "margin-mse"] = "pointwise"
+    """Cross-entropy of each pair; hinge of each two; their logistic loss; cross-entropy of the group's
+    relevant document; squared error of the difference that a teacher sees."""
+    margin: float = Field(default=0.2, ge=0)
+    """By how much a relevant document should be above another (objective `margin`): BERT-DMN's equation 4."""
+    on: Literal["probability", "logit"] = "probability"
+    """What the margin is a difference of: probabilities, as BERT-DMN's equation 3 has it, or raw scores."""
+    class_weights: bool = False
+    """Weigh both classes alike, by the Piaf report's equation 17 (objective `pointwise`)."""
+    teacher: str | None = None
+    """A run file with a teacher's scores for the pairs learned from (objective `margin-mse`)."""
+
+    @model_validator(mode="after")
+    def _a_teacher_where_one_is_heard(self) -> Loss:
+        if (self.objective == "margin-mse") != (self.teacher is not None):
+            raise ValueError("margin-mse needs a teacher, and nothing else has one")
+        return self
+
+
+class Optimisation(settings.Optimisation):
+    """AdamW with a warm-up."""
+
+    steps: PositiveInt = 400_000
+    """Updates of the weights."""
+    batch: PositiveInt = 32
+    """Groups of a batch, those of all processes together: each a relevant document and its negatives."""
+    tokens: PositiveInt = 16_384
+    """Of what is in memory at a time, padding counted: a batch is taken in parts, with the same gradients."""
+    learning_rate: float = Field(default=3e-5, gt=0)
+    """The highest, at the end of the warm-up."""
+    warm_up: NonNegativeInt | Share = 1000
+    """Updates during which the rate rises from 0, or, below 1, their share of all."""
+
+
+class Candidates(Part):
+    """Lists that are re-ranked: the first documents of a run, or of a pool of the collection."""
+
+    split: str
+    """Their split, of the same collection."""
+    run: str | None = None
+    """A run file with its queries."""
+    pool: str | None = None
+    """A pool that the collection gives for the split."""
+    depth: PositiveInt = 1000
+    """The first so many of each list."""
+    queries: PositiveInt | None = None
+    """At most so many queries, the same ones in every training."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Candidates:
+        _exactly_one(run=self.run, pool=self.pool)
+        return self
+
+
+class Dev(Candidates, Looks):
+    """Queries that tell when to stop, and which weights to keep; they are not learned from."""
+
+    measure: str = "AP"
+    """As ir_measures writes it; higher is better."""
+    every: PositiveInt = 1000
+    """Updates between two looks."""
+    patience: PositiveInt = 10_000
+    """Stop after so many updates without a better value."""
+
+
+class Measured(Candidates):
+    """What is measured at the end, on queries that nothing was learned or chosen from."""
+
+    measures: tuple[str, ...] = ("AP", "RR")
+    """As ir_measures writes them."""
+
+
+class RerankerTraining(Training):
+    """One training, or one of ``folds``."""
+
+    data: Data
+    model: Start
+    loss: Loss = Loss()
+    optimisation: Optimisation = Optimisation()
+    dev: Dev | None = None
+    """Without it the last weights are kept."""
+    test: Measured | None = None
+    """Without it nothing is measured at the end."""
+    folds: int | None = Field(default=None, ge=2)
+    """Cross-validation: the queries in so many parts; each is the test of a training on the others."""
+    held_out: int | None = Field(default=None, ge=0)
+    """The fold that this training does not see; without it each is, one after the other."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, record: Any) -> Any:
+        return filled(record) if isinstance(record, Mapping) else record
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RerankerTraining:
+        if self.data.triples and self.folds:
+            raise ValueError("folds are made of a split's queries, and triples are no split")
+        if self.folds and (self.test is None or self.test.split != self.data.split):
+            raise ValueError("folds need test candidates of the split that is learned from")
+        if self.loss.teacher and self.data.negatives and self.data.negatives.random:
+            raise ValueError("a teacher has scores for the documents of lists, not for random ones")
+        if self.held_out is not None and self.held_out >= (self.folds or 0):
+            raise ValueError(
+                f"held_out is {self.held_out}, but there are {self.folds or 'no'} folds from 0 on"
+            )
+        for name, one in (("dev", self.dev), ("test", self.test)):
+            own = one is not None and one.split == self.data.split
+            if own and one and one.queries is None and not (name == "test" and self.folds):
+                raise ValueError(
+                    f"{name} is of the split that is learned from: say how many queries it takes"
+                )
+        return self
+
+
+_DMN = {"hidden": 256, "episodes": 4, "dropout": 0.1}
+_ENCODERS: Mapping[str, Any] = {
+    "model": {"start": "bert-base-uncased"},
+    "loss": {"objective": "margin"},
+    "optimisation": {"epochs": 10.0, "batch": 32, "learning_rate": 3e-5, "warm_up": 1000},
+}
+_WORDS: Mapping[str, Any] = {**_ENCODERS, "model": {}}  # nobody's vectors are a default
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "monobert": {
+        "model": {"start": "bert-large-uncased"},
+        "loss": {"objective": "pointwise"},
+        "optimisation": {"steps": 400_000, "batch": 16, "learning_rate": 3e-6, "warm_up": 10_000},
+    },
+    "bert": {**_ENCODERS, "model": {**_ENCODERS["model"], "head": {"hidden": [], "dropout": 0.1}}},
+    "bert-dmn": {**_ENCODERS, "model": {**_ENCODERS["model"], "head": _DMN}},
+    "dmn": {**_WORDS, "model": {"head": _DMN}},
+    "qa-lstm": {**_WORDS, "model": {"head": {"hidden": 256, "dropout": 0.5}}},
+    "k-nrm": {
+        **_WORDS,
+        "optimisation": {
+            "epochs": 10.0,
+            "batch": 16,
+            "optimiser": "adam",
+            "learning_rate": 0.001,
+            "eps": 1e-5,
+            "weight_decay": 0.0,
+            "warm_up": 0,
+            "schedule": "constant",
+        },
+    },
+}
+"""By kind, what differs from the defaults above.
+
+``monobert`` is Nogueira & Cho's section 3.1: 16 groups of two are its 32 pairs. The others are Leonhardt et
+al.'s section 5, which does not say how many epochs it trains, nor whether the rate falls after the warm-up.
+"""
+
+
+def filled(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with the defaults of its kind wherever it says nothing."""
+    model = record.get("model") or {}
+    kind = model.get("kind", "monobert") if isinstance(model, Mapping) else None
+    made = dict(record)
+    for name, defaults in DEFAULTS.get(str(kind), {}).items():
+        said = made.get(name) or {}
+        if isinstance(said, Mapping):
+            made[name] = _under(defaults, said)
+    return made
+
+
+def _under(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said, over the defaults; who says steps wants no default of epochs, which would go before."""
+    kept = {name: one for name, one in defaults.items() if not (name == "epochs" and "steps" in said)}
+    inner = {
+        name: {**kept[name], **one}
+        for name, one in said.items()
+        if isinstance(one, Mapping) and isinstance(kept.get(name), Mapping)
+    }
+    return {**kept, **said, **inner}
+
+
+def _exactly_one(**choices: object) -> None:
+    chosen = [name for name, value in choices.items() if value not in (None, False)]
+    if len(chosen) != 1:
+        what = " and ".join(chosen) or "none"
+        raise ValueError(f"expected one of {', '.join(choices)}, got {what}")

@@ -1,0 +1,33 @@
+"""The texts of a collection by docno from the disk, where any may be asked for at any time."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.docstore import Docstore, DocstoreWriter
+from telerank.types import Progress, silent
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTexts:
+    docs: Docstore
+
+    def __getitem__(self, docno: str) -> str:
+        return self.docs[docno].full_text
+
+
+def stored_texts(collection: Collection, folder: Path, progress: Progress = silent) -> StoredTexts:
+    """The collection's texts from a docstore in ``folder``, which is written where it is not there whole."""
+    if not folder.exists():
+        passing = folder.with_name(folder.name + ".writing")
+        shutil.rmtree(passing, ignore_errors=True)
+        with DocstoreWriter(passing) as writer:
+            for number, doc in enumerate(collection.docs(), 1):
+                writer.add(doc)
+                if number % 10_000 == 0:
+                    progress("storing documents", number, collection.size)
+        passing.rename(folder)
+    return StoredTexts(Docstore.open(folder))

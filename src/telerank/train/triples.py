@@ -1,0 +1,74 @@
+"""Training triples as MS MARCO ships them, streamed: a group of two for each line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from telerank.corpus.msmarco import Triple, read_triples
+from telerank.errors import CollectionError
+from telerank.train.groups import Group, shuffled
+from telerank.types import Progress, silent
+
+
+@dataclass(eq=False)
+class TripleGroups:
+    """The lines of ``path`` that ``wanted`` lets pass, each made a group by ``group``.
+
+    A window of lines is in memory, and its order is the seed's. Groups are best asked for in rising order:
+    the file is read on from where it is, and from its beginning where an earlier window is asked for.
+    """
+
+    path: Path
+    group: Callable[[Triple], Group]
+    wanted: Callable[[Triple], bool]
+    window: int
+    seed: int
+    encoding: str = "utf-8"
+    progress: Progress = silent
+    _total: int | None = field(default=None, init=False)
+    _at: int = field(default=-1, init=False)  # the number of the window that is held
+    _held: list[Triple] = field(default_factory=list, init=False)
+    _stream: Iterator[Triple] = field(default_factory=lambda: iter(()), init=False)
+
+    def __len__(self) -> int:
+        if self._total is None:
+            count = 0
+            for count, _ in enumerate(self._lines(), 1):
+                if count % 1_000_000 == 0:
+                    self.progress("counting triples", count, None)
+            self._total = self._some(count)
+        return self._total
+
+    def __getitem__(self, number: int) -> Group:
+        if number < 0:
+            raise IndexError(number)
+        if self._total is None:
+            self._read(number // self.window)
+        epoch, within = divmod(number, self._total) if self._total is not None else (0, number)
+        window, place = divmod(within, self.window)
+        self._read(window)
+        return self.group(self._held[int(shuffled(len(self._held), self.seed, epoch, window)[place])])
+
+    def _read(self, window: int) -> None:
+        """Hold this window; where the file ends before it, its lines have been counted."""
+        if window < self._at or self._at < 0:
+            self._at, self._held, self._stream = -1, [], self._lines()
+        while self._at < window:
+            held = list(islice(self._stream, self.window))
+            if len(held) < self.window and self._total is None:
+                self._total = self._some((self._at + 1) * self.window + len(held))
+            if not held:
+                self._at = -1  # nothing is held: the next window is read from the beginning
+                return
+            self._at, self._held = self._at + 1, held
+
+    def _lines(self) -> Iterator[Triple]:
+        return filter(self.wanted, read_triples(self.path, self.encoding))
+
+    def _some(self, count: int) -> int:
+        if not count:
+            raise CollectionError(f"{self.path}: no triple to learn from")
+        return count
