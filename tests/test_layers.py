@@ -28,7 +28,7 @@ ALLOWED = {
     "fuse": {"types", "errors", "stage", "evaluate"},
     "inspect": {"types", "errors", "evaluate", "corpus"},
     "models": {"errors"},
-    "train": {"types", "errors", "stage", "trec", "corpus", "evaluate", "dense", "models"},
+    "train": {"types", "errors", "stage", "text", "trec", "corpus", "evaluate", "dense", "models"},
     "recipes": {
         *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),
         *("evaluate", "inspect"),
