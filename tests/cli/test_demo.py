@@ -7,25 +7,37 @@ import resource
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
+from sparse_task import plan, task
 from typer.testing import CliRunner
 
 import telerank
 import telerank.cli.demo as demo_command
 from documents import DEMO, ROOT, is_shown, steps
 from telerank.cli.main import app
+from telerank.recipes.sparse import Parts, run_plan
+from telerank.types import silent
 
 ANSWER = "Gutenberg"
 
 
+NEURAL = bool(find_spec("torch") and find_spec("transformers"))
+INSTALL = "- pip install 'telerank[neural,minilm]' adds dense vectors and fusion."
+
+
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """The output of a demo of few questions, and its folder."""
+    """The output of a demo of few questions with a model of few weights, and its folder."""
     folder = tmp_path_factory.mktemp("demo") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_command, "_DEV", 20)
         patch.setattr(demo_command, "_TEST", 60)
+        if NEURAL:
+            from small_models import small_encoder
+
+            patch.setattr(demo_command, "_MODEL", str(small_encoder(folder.parent / "small-bert")))
         result = CliRunner().invoke(app, ["demo", "--output", str(folder)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result, folder
@@ -50,6 +62,38 @@ def test_it_shows_the_four_tables(shown):
     for model in ("BM25", "LMDirichlet", "LMJelinekMercer", "DFR", "DFI"):
         assert text.count(f"\n {model} ") >= 6
     assert "Preprocessing: AP@15 of BM25 at its defaults is" in text
+
+
+@pytest.mark.skipif(not NEURAL, reason="the extra neural is not installed")
+def test_vectors_and_fusions_stand_beside_the_words(shown):
+    result, folder = shown
+    text = result.stdout
+    table = text[text.index("Dense vectors, and both together") : text.index("Here one paragraph answers")]
+    rows = ("BM25 tuned", "MiniLM", "in turns, BM25 tuned first", "reciprocal ranks")
+    assert [table.count(f"\n {row} ") for row in rows] == [1, 1, 1, 1]
+    assert "60 questions, Holm's correction over the 16 tests" in " ".join(table.split())
+    assert "the best of 11 on the 20 questions that choose" in " ".join(table.split())
+    assert "- MiniLM was trained on English; these texts are French." in text
+    assert INSTALL not in text
+    figures = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in figures["fused"]["systems"]][:4] == list(rows)
+    means = {one["name"]: one["means"] for one in figures["systems"]}
+    for name, value in figures["fused"]["systems"][0]["means"].items():
+        assert value == means["bm25 tuned, french"][name]
+    assert "What vectors add to words" in (folder / "report.html").read_text(encoding="utf-8")
+    assert (folder / "indexes" / "french" / "vectors" / "small-bert" / "manifest.json").is_file()
+
+
+def test_where_the_extras_are_missing_one_line_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    questions = task(60)
+    measures = [f"{name}@{depth}" for name in ("R", "AP") for depth in demo_command._DEPTHS]
+    outcome = run_plan(questions, plan(held_out=Parts(10), measures=measures), folder=tmp_path)
+    assert demo_command._fused(questions, outcome, tmp_path / "folded", silent) is None
+    demo_command._show(outcome, None)
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == INSTALL
+    assert "Dense" not in said
 
 
 def test_no_line_is_wider_than_a_terminal_of_80_columns_but_commands_and_paths(shown):

@@ -1,4 +1,4 @@
-"""``telerank demo``: the sparse models on the collection that is installed with telerank."""
+"""``telerank demo``: first stages on the collection that is installed with telerank."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from telerank.cli import console
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
+    from telerank.recipes.dense import FusedOutcome
     from telerank.recipes.sparse import Outcome, Task
     from telerank.recipes.sparse_report import View
+    from telerank.types import Progress
 
 _DEPTHS = tuple(range(1, 16, 2))
 _MEASURES = ("R@1", "R@5", "R@15", "AP@15")
@@ -25,6 +27,8 @@ _RELEVANT = (
 )
 _DEV, _TEST = 500, 2000
 _QUESTION = "Qui a inventé l'imprimerie ?"
+_MODEL = "minilm"
+_ENGLISH = "MiniLM was trained on English; these texts are French."
 
 
 def demo(
@@ -36,7 +40,8 @@ def demo(
     """Try everything on a French collection that is already here: about a minute, no network.
 
     Indexes PIAF with and without preprocessing, retrieves with five sparse models, tunes them on some
-    questions, compares them on others, and writes `report.html`.
+    questions, compares them on others, and writes `report.html`. With the extras `neural` and `minilm` it
+    adds dense vectors and fusion.
 
     Example: `telerank demo --output telerank-demo`
     """
@@ -52,9 +57,10 @@ def demo(
     _introduce(collection, task)
     with console.progress() as progress:
         outcome = run_plan(task, plan, folder=output / "indexes", progress=progress)
+        fused = _fused(task, outcome, output / "indexes" / "french", progress)
     view = _view(collection, task)
-    _show(outcome)
-    _write(outcome, view, output)
+    _show(outcome, fused)
+    _write(outcome, fused, view, output)
     seconds, report = time.perf_counter() - began, escape(str(output / "report.html"))
     console.out.print(f"\nThat took {seconds:.0f} s. The report: [bold]{report}[/]\n", soft_wrap=True)
     _next(output)
@@ -63,6 +69,25 @@ def demo(
 def _introduce(collection: Collection, task: Task) -> None:
     console.say(f"{collection.name}, {_counts(collection, task)}, from the French Wikipedia")
     console.say(f"{_DEV:,} questions choose the parameters, {_TEST:,} others measure\n")
+
+
+def _fused(task: Task, outcome: Outcome, place: Path, progress: Progress) -> FusedOutcome | None:
+    """Tuned BM25 beside dense vectors; nothing where the extras are not installed."""
+    import telerank
+    from telerank.dense.encoder import TorchEncoder
+    from telerank.errors import MissingExtra
+    from telerank.recipes.dense import Fused, encoded, run_fused
+    from telerank.recipes.sparse import Parts
+
+    index, encoder = telerank.open(place), TorchEncoder(_MODEL)
+    try:
+        dense = encoded(index, encoder, progress=progress)
+    except MissingExtra:
+        return None
+    tuned = next(one for one in outcome.tunings if (one.model, one.analyzer) == ("bm25", place.name))
+    what = Fused("BM25 tuned", "MiniLM", _MEASURES, outcome.plan.objective)
+    stages = (index.retriever(tuned.best), dense)
+    return run_fused(task, Parts(_DEV, _TEST), stages, what, progress=progress)
 
 
 def _view(collection: Collection, task: Task) -> View:
@@ -80,24 +105,30 @@ def _counts(collection: Collection, task: Task) -> str:
     return f"{sum(1 for _ in collection.docs()):,} paragraphs, {len(task.queries):,} questions"
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: Outcome, fused: FusedOutcome | None) -> None:
     from telerank.evaluate.tables import terminal
+    from telerank.recipes.dense import fused_findings, fused_table
     from telerank.recipes.sparse_report import findings
     from telerank.recipes.sparse_tables import depth_tables, effect_table, tuning_table
 
-    for table in (*depth_tables(outcome, _DEPTHS), effect_table(outcome, _MEASURES), tuning_table(outcome)):
+    tables = [*depth_tables(outcome, _DEPTHS), effect_table(outcome, _MEASURES), tuning_table(outcome)]
+    for table in (*tables, *([fused_table(fused)] if fused else [])):
         console.out.print(terminal(table))
         console.out.print()
     console.out.print(_RELEVANT)
-    for finding in findings(outcome):
+    for finding in (*findings(outcome), *([*fused_findings(fused), _ENGLISH] if fused else [])):
         console.out.print(f"- {finding}")
+    if fused is None:
+        console.out.print(
+            "- pip install 'telerank[neural,minilm]' adds dense vectors and fusion.", markup=False
+        )
 
 
-def _write(outcome: Outcome, view: View, output: Path) -> None:
+def _write(outcome: Outcome, fused: FusedOutcome | None, view: View, output: Path) -> None:
     from telerank.recipes.sparse_report import page, record
 
-    (output / "report.html").write_text(page(outcome, view), encoding="utf-8")
-    figures = json.dumps(record(outcome, view), ensure_ascii=False, indent=1)
+    (output / "report.html").write_text(page(outcome, view, fused), encoding="utf-8")
+    figures = json.dumps(record(outcome, view, fused), ensure_ascii=False, indent=1)
     (output / "report.json").write_text(f"{figures}\n", encoding="utf-8")
 
 

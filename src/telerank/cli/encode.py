@@ -54,9 +54,13 @@ def encode(
         int, typer.Option("--shard-size", min=1, help="Documents of a shard: what a crash can cost.")
     ] = 16_384,
     batch_tokens: Annotated[
-        int,
-        typer.Option("--batch-tokens", min=1, help="Tokens of a batch: its longest text times its texts."),
-    ] = 16_384,
+        int | None,
+        typer.Option(
+            "--batch-tokens",
+            min=1,
+            help="Tokens of a batch: its longest text times its texts. Default: 4096, on a GPU 65536.",
+        ),
+    ] = None,
     precision: Annotated[
         str, typer.Option("--precision", help="Of the model's matrix products: float32 or bfloat16.")
     ] = "float32",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError, MissingExtra
@@ -15,11 +17,12 @@ from telerank.fuse.matrix import combine
 from telerank.fuse.methods import fusion_of
 from telerank.fuse.report import matrix_table
 from telerank.recipes import schema
-from telerank.recipes.beside import depths_tables, published_matrix, quality_table
+from telerank.recipes.beside import Measured, depths_tables, published_matrix, quality_table
 from telerank.recipes.candidates import scoring
 from telerank.recipes.latency import Latency, latency
+from telerank.recipes.made import Made, Unavailable
 from telerank.recipes.provenance import load
-from telerank.recipes.systems import Made, Unavailable, Workshop
+from telerank.recipes.systems import Workshop
 from telerank.trec import read_run
 from telerank.types import Progress, Qrels, Query, Ranking
 
@@ -43,8 +46,12 @@ class Bench:
 
     def lists(self, name: str) -> Iterator[Ranking]:
         """A system's run: of the judged queries, with their texts, at the recipe's depth."""
+        return self.lists_of(self.made[name].run)
+
+    def lists_of(self, run: Path) -> Iterator[Ranking]:
+        """A run file's lists in the same way."""
         queries = {query.qid: query for query in self.queries}  # a run file holds no texts
-        for one in read_run(self.made[name].run):
+        for one in read_run(run):
             if one.query.qid in queries:
                 found = Ranking.presorted(queries[one.query.qid], one.docnos, one.scores)
                 yield found.cut(self.recipe.depth)
@@ -85,21 +92,29 @@ def analyse(bench: Bench) -> Result:
 
 def _quality(bench: Bench, spec: schema.Quality) -> Result:
     names = spec.measures
-    means, times = {}, {}
+    means, times, spread, by_seed = {}, {}, {}, {}
     for name, made in bench.made.items():
-        means[name] = _evaluated(bench, name, names).mean
+        of_seeds = [_evaluated_run(bench, run, names).mean for run in made.runs]
+        means[name] = {one: statistics.fmean(values[one] for values in of_seeds) for one in names}
+        if len(of_seeds) > 1:
+            spread[name] = {one: statistics.stdev(values[one] for values in of_seeds) for one in names}
+            by_seed[name] = of_seeds
         if made.stage is not None:
             sample, seed = spec.latency_queries, bench.recipe.seed
             times[name] = latency(
                 made.stage, bench.queries, sample=sample, seed=seed, progress=bench.progress
             )
-    table = quality_table(means, times, spec.published, names, systems=tuple(bench.recipe.systems))
+    measured = Measured(means, spread, times)
+    table = quality_table(measured, spec.published, names, systems=tuple(bench.recipe.systems))
     record = {
         "means": means,
+        "standard_deviation": spread,
+        "by_seed": by_seed,
         "latency_ms": {name: asdict(one) for name, one in times.items()},
         "published": spec.published,
     }
-    return Result((table,), record, notes=_timed(times))
+    several = ("± is the standard deviation over the seeds of a training.",) if spread else ()
+    return Result((table,), record, notes=(*several, *_timed(times)))
 
 
 def _timed(times: Mapping[str, Latency]) -> tuple[str, ...]:
@@ -212,4 +227,8 @@ def _combination(bench: Bench, spec: schema.Combination) -> Result:
 
 
 def _evaluated(bench: Bench, name: str, names: Sequence[str]) -> Evaluation:
-    return measure(bench.lists(name), bench.qrels, names, progress=bench.progress)
+    return _evaluated_run(bench, bench.made[name].run, names)
+
+
+def _evaluated_run(bench: Bench, run: Path, names: Sequence[str]) -> Evaluation:
+    return measure(bench.lists_of(run), bench.qrels, names, progress=bench.progress)

@@ -15,9 +15,17 @@ PAPER = "paper"
 _NONE = "–"
 
 
+@dataclass(frozen=True)
+class Measured:
+    """By system: means by measure, their standard deviations over seeds where there are several, times."""
+
+    means: Mapping[str, Mapping[str, float]]
+    spread: Mapping[str, Mapping[str, float]]
+    times: Mapping[str, Latency]
+
+
 def quality_table(
-    means: Mapping[str, Mapping[str, float]],
-    times: Mapping[str, Latency],
+    found: Measured,
     published: Published,
     measures: Sequence[str],
     *,
@@ -34,14 +42,17 @@ def quality_table(
     for column in own:
         heads += [column, *([PAPER] if column in printed else [])]
     rows: list[list[str | Cell]] = []
+    means = found.means
     best = {name: max((round(one[name], 3) for one in means.values()), default=None) for name in measures}
     for system in dict.fromkeys((*systems, *published)):
         values = published.get(system, {})
         row: list[str | Cell] = [system]
         for column in own:
             measured = means.get(system, {}).get(column)
-            time = times.get(system)
+            time = found.times.get(system)
             shown = f"{time.mean:.2f}" if column == MS and time else _shown(measured)
+            if spread := found.spread.get(system, {}).get(column):
+                shown += f" ± {spread:.3f}"
             strong = measured is not None and round(measured, 3) == best.get(column)
             row += [
                 Cell(shown, strong=strong),

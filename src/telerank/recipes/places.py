@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from telerank.corpus.collection import Collection
-from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
+from telerank.recipes.made_of import ranking_set
 from telerank.recipes.schema import Data
+from telerank.types import Progress, silent
 
 VARIABLE = "TELERANK_DATA"
 
@@ -44,8 +44,12 @@ class Places:
             folders.append(Path(variable))
         return cls(named, tuple(folders))
 
-    def find(self, wanted: Sequence[Data], only: str | None = None) -> tuple[Data, Collection]:
-        """The first of the wanted collections that is there; with ``only`` none but that.
+    def find(
+        self, wanted: Sequence[Data], only: str | None, folder: Path, progress: Progress = silent
+    ) -> tuple[Data, str]:
+        """The first of the wanted collections that is there, and where; with ``only`` none but that.
+
+        One that is made of others is made in ``folder``, if those are there.
 
         Raises
         ------
@@ -58,7 +62,10 @@ class Places:
                 raise CollectionError(f"the recipe knows no data {name!r}; it takes: {', '.join(names)}")
         for one in wanted:
             if only in (None, one.name) and (place := self._place(one.name)) is not None:
-                return one, open_collection(place)
+                return one, str(place)
+            parts = [place for part in one.made_of if (place := self._place(part)) is not None]
+            if only in (None, one.name) and one.made_of and len(parts) == len(one.made_of):
+                return one, str(ranking_set(one, [str(part) for part in parts], folder, progress))
         sought = only or ", ".join(names)
         how = f"give --data NAME=PATH, or set {VARIABLE} to a folder of them"
         raise CollectionError(f"no data here for this recipe ({sought}): {how}")

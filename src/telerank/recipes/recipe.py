@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluate.tables import Table, html_page, markdown
 from telerank.recipes.analyses import Bench, Result, analyse
+from telerank.recipes.made import Made, plain
 from telerank.recipes.places import Places
 from telerank.recipes.provenance import machine, versions
 from telerank.recipes.schema import Data, Recipe
-from telerank.recipes.systems import Made, Own, Workshop, plain
+from telerank.recipes.systems import Own, Workshop
 from telerank.trec import load_qrels
 from telerank.types import Progress, silent
 
@@ -80,15 +83,20 @@ def run_recipe(recipe: Recipe, name: str, order: Order, *, progress: Progress = 
         as indexing, encoding and reading do.
     """
     _check_names(recipe, (*order.given, *order.skip))
-    data, collection = order.places.find(recipe.data, order.only)
+    data, place = order.places.find(recipe.data, order.only, order.folder, progress)
+    collection = open_collection(place)
     qrels = load_qrels(collection.split_qrels(data.split))
     queries = tuple(one for one in collection.split_queries(data.split) if one.qid in qrels)
     if not queries:
         raise CollectionError(f"{data.name}: no query of the split {data.split} is judged")
+    if recipe.queries is not None and recipe.queries < len(queries):
+        drawn = set(random.Random(recipe.seed).sample(range(len(queries)), recipe.queries))
+        queries = tuple(query for number, query in enumerate(queries) if number in drawn)
     judged = {query.qid: qrels[query.qid] for query in queries}
     folder = order.folder / f"{plain(name)}-{plain(data.name)}"
     own = Own(order.given, order.skip)
-    workshop = Workshop(data, collection, queries, order.folder / plain(data.name), own, progress)
+    shelf = order.folder / plain(data.name)
+    workshop = Workshop(data, str(place), collection, queries, judged, shelf, own, progress)
     made, lacking = workshop.make(recipe, folder / "runs")
     bench = Bench(recipe, workshop, judged, made, progress)
     documents = collection.size or sum(1 for _ in collection.docs())

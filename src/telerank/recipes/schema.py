@@ -37,6 +37,8 @@ class Data(_Strict):
     split: str
     analyzer: str = "english"
     of_paper: bool = False
+    made_of: tuple[str, ...] = ()
+    """Question-answering sets that it is made of where it is not there (``data make-ranking-set``)."""
 
 
 class System(_Strict):
@@ -55,17 +57,31 @@ class System(_Strict):
     given: str | None = None
     """What the user must give, as ``--system NAME=PATH``: a run file, or a bi-encoder's folder."""
     method: Literal["interleave", "linear", "rrf"] = "interleave"
-    weights: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | Literal["tuned"] | None = None
+    """Of the method linear: one for each, or ``tuned``, for each fold of the queries on the others."""
+    rerank: str | None = None
+    """A system named above it: its first ``depth`` documents are ordered anew by a re-ranker."""
+    depth: Annotated[int, Field(ge=1)] | None = None
+    reranker: str | None = None
+    """The re-ranker: a folder, or a name on the hub."""
+    train: dict[str, Any] | None = None
+    """Instead: what ``telerank train reranker`` is told, over what the recipe's ``training`` says."""
+    seeds: tuple[int, ...] | None = None
+    """Of the trainings, instead of the recipe's."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        kinds = [name for name in ("model", "dense", "run", "pool", "fuse", "given") if getattr(self, name)]
+        known = ("model", "dense", "run", "pool", "fuse", "given", "rerank")
+        kinds = [name for name in known if getattr(self, name)]
         if len(kinds) != 1:
-            raise ValueError(f"exactly one of model, dense, run, pool, fuse, given; got {kinds or 'none'}")
-        if self.weights is not None and (
-            self.method != "linear" or len(self.weights) != len(self.fuse or ())
-        ):
+            raise ValueError(f"exactly one of {', '.join(known)}; got {kinds or 'none'}")
+        short = isinstance(self.weights, tuple) and len(self.weights) != len(self.fuse or ())
+        if self.weights is not None and (self.method != "linear" or short):
             raise ValueError("weights are for the method linear, one for each of the fused")
+        if (self.rerank is None) != (self.reranker is None and self.train is None):
+            raise ValueError("rerank goes with one of reranker and train")
+        if self.reranker is not None and self.train is not None:
+            raise ValueError("a reranker that is there is not trained: give one of reranker and train")
         return self
 
 
@@ -147,6 +163,12 @@ class Recipe(_Strict):
     analysis: AnalysisSpec
     depth: int = Field(1000, ge=1)
     """Documents retrieved for each query."""
+    queries: int | None = Field(None, ge=1)
+    """So many of the judged queries, drawn by the seed; without it all."""
+    training: dict[str, Any] = {}
+    """What all systems with ``train`` are told; a run there may be a system's name."""
+    seeds: tuple[int, ...] = Field((0,), min_length=1)
+    """Of trainings: each system is trained with each, and the tables have mean and standard deviation."""
     seed: int = 0
 
     @field_validator("systems")
@@ -154,8 +176,9 @@ class Recipe(_Strict):
     def _fused_above(cls, systems: dict[str, System]) -> dict[str, System]:
         above: set[str] = set()
         for name, system in systems.items():
-            if unknown := [one for one in system.fuse or () if one not in above]:
-                raise ValueError(f"{name} fuses {unknown[0]!r}, which is no system above it")
+            parts = system.fuse or ((system.rerank,) if system.rerank else ())
+            if unknown := [one for one in parts if one not in above]:
+                raise ValueError(f"{name} needs {unknown[0]!r}, which is no system above it")
             above.add(name)
         return systems
 

@@ -13,6 +13,7 @@ from telerank.evaluate.compare import Comparison
 from telerank.evaluate.depth import names_at
 from telerank.evaluate.tables import html
 from telerank.evaluate.tune import Folds
+from telerank.recipes.dense import FusedOutcome, fused_findings, fused_table
 from telerank.recipes.sparse import TUNED, Outcome, System
 from telerank.recipes.sparse_tables import (
     curves_plot,
@@ -71,7 +72,7 @@ def findings(outcome: Outcome) -> list[str]:
     return said
 
 
-def page(outcome: Outcome, view: View) -> str:
+def page(outcome: Outcome, view: View, fused: FusedOutcome | None = None) -> str:
     """A page of HTML with its tables, plots and style."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -88,7 +89,8 @@ def page(outcome: Outcome, view: View) -> str:
     }
     return environment.get_template("sparse.html").render(
         view=view,
-        findings=findings(outcome),
+        findings=[*findings(outcome), *(fused_findings(fused) if fused else ())],
+        fused=Markup(html(fused_table(fused))) if fused else "",  # noqa: S704 — html() escapes
         curves=_embedded(curves_plot(outcome, view.depths)),
         bars=_embedded(effects_plot(outcome, view.panels)),
         facts=facts(outcome, view),
@@ -116,7 +118,7 @@ def facts(outcome: Outcome, view: View) -> dict[str, str]:
     }
 
 
-def record(outcome: Outcome, view: View) -> dict[str, Any]:
+def record(outcome: Outcome, view: View, fused: FusedOutcome | None = None) -> dict[str, Any]:
     """Every figure of the report, for programs."""
     plan = outcome.plan
     compared = {
@@ -143,6 +145,17 @@ def record(outcome: Outcome, view: View) -> dict[str, Any]:
             for one in outcome.tunings
         ],
         "comparisons": {name: _differences(one) for name, one in compared.items()},
+        "fused": _fused(fused) if fused else None,
+    }
+
+
+def _fused(fused: FusedOutcome) -> dict[str, Any]:
+    return {
+        "systems": [{"name": name, "means": one.mean} for name, one in fused.evaluations.items()],
+        "weights": fused.tuning.result.best,
+        "dev": fused.tuning.in_sample,
+        "documents": {"longer than the dense model reads": fused.cut, "all": fused.documents},
+        "differences": _differences(fused.comparison),
     }
 
 

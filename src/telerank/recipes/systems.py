@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -12,21 +12,15 @@ from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, MissingExtra
 from telerank.fuse.joined import joined
 from telerank.fuse.methods import fusion_of, stage_of
+from telerank.recipes.made import Made, Unavailable, plain
+from telerank.recipes.rerankers import reranked
 from telerank.recipes.schema import Data, Recipe, System
-from telerank.sparse.index import Index
+from telerank.recipes.tuned import tuned_fusion
+from telerank.sparse.index import Index, IndexDocs
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
-from telerank.types import Progress, Query, Ranking, silent
-
-
-@dataclass(frozen=True)
-class Made:
-    """A system that was made: its run, what made it in a few words, its stage unless it is a run only."""
-
-    run: Path
-    how: str
-    stage: Stage | None = None
+from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 
 @dataclass(frozen=True)
@@ -39,11 +33,16 @@ class Own:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Makes systems over one collection; indexes and vectors stay in ``folder`` for other recipes."""
+    """Makes systems over one collection, which lies at ``place``.
+
+    Indexes, vectors and trained re-rankers stay in ``folder`` for other recipes.
+    """
 
     data: Data
+    place: str
     collection: Collection
     queries: tuple[Query, ...]
+    qrels: Qrels
     folder: Path
     own: Own = Own()
     progress: Progress = silent
@@ -85,7 +84,30 @@ class Workshop:
         place = Path(self.own.given[name])
         if not place.exists():
             raise CollectionError(f"--system {name}={place}: no such file or folder")
+        if place.is_dir() and system.rerank is not None:
+            return System(rerank=system.rerank, depth=system.depth, reranker=str(place))
         return System(dense=str(place)) if place.is_dir() else System(run=str(place))
+
+    @property
+    def docs(self) -> IndexDocs:
+        """The collection's documents by docno."""
+        return self._index().docs
+
+    def split_run(self, system: System, split: str, depth: int) -> Path:
+        """The run of a system over another split's queries; one that is there is taken.
+
+        Raises
+        ------
+        Unavailable
+            where the system is no retriever.
+        """
+        found = repr((system, split, depth)).encode() + (self._index().folder / "manifest.json").read_bytes()
+        path = self.folder / "runs" / f"{plain(split)}-{hashlib.sha256(found).hexdigest()[:12]}.run.gz"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True, parents=True)
+            queries = self.collection.split_queries(split)
+            write_run(path, self._told(f"split {split}", (self.stage(system) % depth).run(queries)))
+        return path
 
     def stage(self, system: System) -> Stage:
         """The retriever of a sparse model or a bi-encoder, all of the collection deep.
@@ -105,6 +127,9 @@ class Workshop:
         path = runs / f"{plain(name)}.run.gz"
         if system.run is not None:
             return self._of_run(Path(system.run))
+        if system.rerank is not None:
+            chosen = recipe.model_copy(update={"systems": {**recipe.systems, name: system}})
+            return reranked(name, chosen, self, made, runs)
         if system.fuse is not None:
             return self._fused(system, recipe, made, path)
         if system.pool is not None:
@@ -128,6 +153,9 @@ class Workshop:
         parts = system.fuse or ()
         if lacking := [name for name in parts if name not in made]:
             raise Unavailable(f"it needs {lacking[0]}")
+        if system.weights == "tuned":
+            told = tuned_fusion([made[name] for name in parts], self.qrels, recipe, path)
+            return Made(path, f"{' and '.join(parts)}, {told}")
         weights = system.weights or (1.0 / len(parts),) * len(parts)
         fusion = fusion_of(system.method, weights)
         lists = joined([read_run(made[name].run) for name in parts])
@@ -194,12 +222,3 @@ class Workshop:
             if checksum([doc.docno for doc in part], [doc.full_text for doc in part]) != shard.texts:
                 return False
         return next(docs, None) is None
-
-
-class Unavailable(Exception):  # noqa: N818
-    """A system cannot be made here; its message says why."""
-
-
-def plain(name: str) -> str:
-    """A name as a file's name."""
-    return re.sub(r"[^\w.+-]+", "_", name).strip("_") or "_"
