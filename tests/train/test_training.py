@@ -6,27 +6,25 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_models import small_encoder  # noqa: E402
+from small_training import PAIRS, hard_run, losses, small_place, training  # noqa: E402
+
 from telerank.corpus.formats import open_collection  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
 from telerank.models.identity import fingerprint_of  # noqa: E402
 from telerank.models.loading import load_bi_encoder  # noqa: E402
 from telerank.train import checkpoint  # noqa: E402
 from telerank.train.bi_encoder import start_model, train_bi_encoder  # noqa: E402
-from telerank.train.config import BiEncoderTraining, Dev, Start, read_config, write_config  # noqa: E402
+from telerank.train.config import Dev, Start, read_config, write_config  # noqa: E402
 from telerank.train.dev import encoded, ranked, read_dev  # noqa: E402
 from telerank.train.log import Record, append, cut  # noqa: E402
 from telerank.train.training import chosen_precision as precision  # noqa: E402
 from telerank.train.training import device  # noqa: E402
-
-PAIRS = 24
 
 
 @pytest.fixture(autouse=True)
@@ -39,45 +37,7 @@ def _one_thread():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A collection in which word q7 asks for word d7, and an encoder that knows no word yet."""
-    folder = tmp_path_factory.mktemp("place")
-    small_encoder(folder / "encoder")
-    collection = folder / "collection"
-    (collection / "qrels").mkdir(parents=True)
-    docs = [{"_id": f"d{i}", "title": "", "text": f"d{i} x{i % 5} x{i % 7}"} for i in range(40)]
-    (collection / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
-    queries = [{"_id": f"{split}{i}", "text": f"q{i}"} for split in (1, 2) for i in range(PAIRS)]
-    (collection / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    for number, split in ((1, "train"), (2, "dev")):
-        lines = [f"{number}{i}\td{i}\t1" for i in range(PAIRS)]
-        head = "query-id\tcorpus-id\tscore"
-        (collection / "qrels" / f"{split}.tsv").write_text("\n".join([head, *lines]))
-    return folder
-
-
-def training(place, **changes):
-    record = {
-        "data": {"collection": str(place / "collection")},
-        "model": {"start": str(place / "encoder"), "query_length": 8, "document_length": 12},
-        "optimisation": {
-            "steps": 8,
-            "warm_up": 2,
-            "batch": 6,
-            "accumulation": 2,
-            "chunk": 4,
-            "learning_rate": 0.003,
-        },
-        "checkpoint_every": 3,
-        "log_every": 1,
-    }
-    for name, value in changes.items():
-        record[name] = {**record[name], **value} if isinstance(record.get(name), dict) else value
-    return BiEncoderTraining.model_validate(record)
-
-
-def losses(output):
-    lines = (Path(output) / "log.jsonl").read_text().splitlines()
-    return {line["step"]: line["loss"] for line in map(json.loads, lines)}
+    return small_place(tmp_path_factory.mktemp("place"))
 
 
 def test_what_is_trained_finds_what_it_could_not_find_before(place, tmp_path):
@@ -113,11 +73,7 @@ train_bi_encoder(read_config(sys.argv[1]), sys.argv[2], report=report)
 @pytest.mark.parametrize("objective", ["margin", "classification"])
 def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path, objective):
     """With dropout, accumulation, gradient caching and hard negatives; the classifier has weights of its own."""
-    run = tmp_path / "hard.run"
-    run.write_text(
-        "".join(f"1{i} Q0 d{(i + j) % 40} {j} {9 - j} t\n" for i in range(PAIRS) for j in range(6))
-    )
-    data = {"negatives": {"run": str(run), "depth": 5}}
+    data = {"negatives": {"run": str(hard_run(tmp_path / "hard.run")), "depth": 5}}
     wanted = training(place, data=data, loss={"objective": objective})
     write_config(wanted, tmp_path / "config.yaml")
     asked = [sys.executable, "-c", KILLED, str(tmp_path / "config.yaml"), str(tmp_path / "killed")]

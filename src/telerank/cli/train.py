@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,7 +52,15 @@ def bi_encoder(
 
     with console.progress() as progress:
         model = train_bi_encoder(wanted, output, resume=resume, report=_lines(), progress=progress)
-    console.err.print(f"trained {model}")
+    _say_trained(model)
+
+
+def _say_trained(model: Path) -> None:
+    """Once, where several processes have trained it."""
+    from telerank.train.parallel import leads
+
+    if leads():
+        console.err.print(f"trained {model}")
 
 
 def _lines() -> Report:

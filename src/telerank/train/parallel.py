@@ -6,9 +6,9 @@ everywhere and are those of one process with the whole batch. The first process 
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -130,25 +130,34 @@ def launched() -> bool:
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
+def leads() -> bool:
+    """Whether this is the first of the processes that were started, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def local_rank() -> int:
     """The number of this process among those of its machine."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
-@contextmanager
-def joined(device: torch.device) -> Iterator[Processes]:
-    """The processes that ``torchrun`` has started, connected; or this one alone."""
-    if distributed.is_available() and distributed.is_initialized():  # by whoever calls this as a library
-        yield Processes(distributed.get_rank(), distributed.get_world_size())
-        return
-    if not launched():
-        yield Processes()
-        return
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    distributed.init_process_group(backend, timeout=_WAIT)
-    try:
-        yield Processes(distributed.get_rank(), distributed.get_world_size())
-    finally:
-        distributed.destroy_process_group()
+def processes_here() -> int:
+    """How many processes ``torchrun`` has started on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def joined(device: torch.device) -> Processes:
+    """The processes that ``torchrun`` has started, connected; or this one alone.
+
+    They stay connected until they end: the addresses that they have told each other cannot be told anew.
+    """
+    if not distributed.is_available():
+        return Processes()
+    if not distributed.is_initialized():  # else by whoever calls this as a library
+        if not launched():
+            return Processes()
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        distributed.init_process_group(backend, timeout=_WAIT)
+        atexit.register(distributed.destroy_process_group)
+    return Processes(distributed.get_rank(), distributed.get_world_size())

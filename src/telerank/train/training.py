@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
@@ -14,7 +16,7 @@ from telerank.train import checkpoint, log
 from telerank.train.log import Report, unheard
 from telerank.train.loop import Loop
 from telerank.train.optimiser import warming
-from telerank.train.parallel import joined, launched, local_rank
+from telerank.train.parallel import joined, launched, local_rank, processes_here
 from telerank.train.settings import Training
 from telerank.train.task import Make, Place, Task
 from telerank.types import Progress, silent
@@ -41,17 +43,22 @@ def train(
         training is at work there; where the loss is no number any more.
     """
     folder, where = Path(output), device(config.device)
-    with joined(where) as processes:
-        place = Place(where, chosen_precision(config.precision, where), processes)
-        if not processes.leads:
-            report, progress = unheard, silent
-        lock = FileLock(folder / ".lock", timeout=0)
-        processes.first(lambda: _begin(folder, lock, config, resume=resume))
-        try:
-            with place.precision() if config.precision == "float32-fast" else torch.enable_grad():
-                return _loop(config, folder, make, place, progress).run(report, progress)
-        finally:
-            lock.release()
+    processes = joined(where)
+    place = Place(where, chosen_precision(config.precision, where), processes)
+    if not processes.leads:
+        report, progress = unheard, silent
+    lock = FileLock(folder / ".lock", timeout=0)
+    processes.first(lambda: _begin(folder, lock, config, resume=resume))
+    try:
+        with _kernels(config, place):
+            return _loop(config, folder, make, place, progress).run(report, progress)
+    finally:
+        lock.release()
+
+
+def _kernels(config: Training, place: Place) -> AbstractContextManager[Any]:
+    """Gradients are computed outside of the task's contexts; autocast's are what their products were."""
+    return place.precision() if config.precision == "float32-fast" else nullcontext()
 
 
 def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> None:
@@ -107,6 +114,8 @@ def device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if launched() and name == "cuda":
         name = f"cuda:{local_rank()}"
+    elif processes_here() > 1 and name.startswith("cuda"):
+        raise ModelError(f"device {name!r}: each process has a GPU of its own, so ask for 'cuda'")
     try:
         wanted = torch.device(name)
         torch.empty(0, device=wanted)
