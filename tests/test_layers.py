@@ -26,12 +26,12 @@ ALLOWED = {
     "sparse": {"types", "errors", "compiled", "stage", "text", "corpus", "dense"},
     "dense": {"types", "errors", "compiled", "stage", "corpus", "models"},
     "fuse": {"types", "errors", "stage", "evaluate"},
-    "inspect": {"types", "errors", "evaluate", "corpus"},
+    "inspect": {"types", "errors", "text", "evaluate", "corpus", "models", "rerank"},
     "models": {"errors"},
     "train": {"types", "errors", "stage", "text", "trec", "corpus", "evaluate", "dense", "models"},
     "recipes": {
         *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),
-        *("evaluate", "inspect"),
+        *("evaluate", "inspect", "train", "rerank"),
     },
 }
 """What a part may import; ``cli`` may import everything, and nothing imports it."""

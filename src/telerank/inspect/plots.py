@@ -23,7 +23,7 @@ _DASHES = ("-", "--", ":", "-.")
 _PANEL = (4.2, 3.2)  # inches
 _SPREAD = 30  # largest to smallest x, from where on the axis is logarithmic
 _TICKS = 10  # labels of x that have room beside each other
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -54,7 +54,7 @@ def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", tit
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         size = (
             _PANEL[0] * columns,
             _PANEL[1] * rows + 0.3 * bool(title) + 0.25 * _legend_rows(names, columns),
@@ -92,7 +92,7 @@ def bar_plot(
     if not panels:
         raise ValueError("a plot needs a panel")
     names = list(dict.fromkeys(name for bars in panels.values() for name in bars))
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         height = 0.75 * _PANEL[1] * len(panels) + 0.3 * bool(title) + 0.25 * _legend_rows(names, 2)
         figure = NewFigure(figsize=(2 * _PANEL[0], height), layout="constrained")
         axes = figure.subplots(len(panels), 1, squeeze=False).ravel()
@@ -136,7 +136,7 @@ def rendered(figure: Figure, form: str = "svg") -> bytes:
     from matplotlib import rc_context
 
     content = io.BytesIO()
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure.savefig(content, format=form, dpi=150, metadata=_METADATA[f".{form}"])
     return content.getvalue()
 

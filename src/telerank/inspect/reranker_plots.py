@@ -1,0 +1,148 @@
+"""Plots of what goes on in re-rankers: boxes of cosines, maps of pairs, gates over sentences."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from telerank.inspect.plots import COLOURS, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from telerank.inspect.diffusion import Diffusion
+    from telerank.inspect.embeddings import Marks, Vectors
+    from telerank.inspect.gates import Gates
+
+_BLUE, _ORANGE = COLOURS[:2]
+_PANEL = (4.2, 3.4)  # inches
+_LINE = 60  # characters of a sentence in a line
+_LINES = 3  # of a sentence
+
+
+def diffusion_plot(found: Mapping[str, Diffusion]) -> Figure:
+    """Boxes of the three kinds of cosines, one for each checkpoint: quartiles, and a diamond at the mean."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as NewFigure
+
+    kinds = list(next(iter(found.values())).spreads)
+    width = 0.8 / len(found)
+    with rc_context(STYLE):
+        figure = NewFigure(figsize=(7.0, 3.8), layout="constrained")
+        panel: Any = figure.subplots()
+        handles = []
+        for i, one in enumerate(found.values()):
+            places = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
+            boxes = [_box(spread) for spread in one.spreads.values()]
+            drawn = panel.bxp(boxes, places, 0.85 * width, **_looks(COLOURS[i % len(COLOURS)]))
+            handles.append(drawn["boxes"][0])
+        panel.set_xticks(range(len(kinds)), kinds)
+        panel.tick_params(axis="x", length=0)
+        panel.grid(visible=False, axis="x")
+        panel.set_xlim(-0.5, len(kinds) - 0.5)
+        panel.set_ylabel("cosine")
+        figure.legend(handles, list(found), loc="outside lower center", ncols=3)
+    return figure
+
+
+def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
+    """The maps of each checkpoint in a column, of two and of three dimensions; relevant pairs stand out.
+
+    ``notes`` stand under the checkpoints' names.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as NewFigure
+
+    rows = len(next(iter(maps.values())))
+    with rc_context(STYLE):
+        size = (_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4)
+        figure = NewFigure(figsize=size, layout="constrained")
+        for column, (name, of_model) in enumerate(maps.items(), 1):
+            for row, points in enumerate(of_model):
+                deep = {"projection": "3d"} if points.shape[1] == 3 else {}
+                panel: Any = figure.add_subplot(rows, len(maps), row * len(maps) + column, **deep)
+                handles = _scatter(panel, points, relevant)
+                if row == 0:
+                    panel.set_title(f"{name}\n{notes.get(name, '')}".strip(), fontsize=10)
+        figure.legend(*handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def gates_plot(gates: Gates) -> Figure:
+    """A row for each sentence, a column for each episode: the darker, the wider its gate stands open."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as NewFigure
+
+    sentences = [_wrapped(one.text) for one in gates.sentences]
+    lines = sum(one.count("\n") + 1.6 for one in sentences)
+    with rc_context({**STYLE, "axes.grid": False}):
+        height = max(2.0, 1.1 + 0.17 * lines)
+        figure = NewFigure(figsize=(4.6 + 0.75 * gates.episodes, height), layout="constrained")
+        panel: Any = figure.subplots()
+        edges = [0.0]
+        for one in sentences:
+            edges.append(edges[-1] + one.count("\n") + 1.6)
+        values = [one.gates for one in gates.sentences]
+        drawn = panel.pcolormesh(
+            range(gates.episodes + 1), edges, values, cmap="Blues", vmin=0, vmax=1, edgecolors="white"
+        )
+        middles = [(low + high) / 2 for low, high in pairwise(edges)]
+        for middle, row in zip(middles, values, strict=True):
+            for episode, gate in enumerate(row):
+                colour = "white" if gate > 0.55 else "black"
+                panel.text(episode + 0.5, middle, f"{gate:.2f}", ha="center", va="center", color=colour)
+        panel.invert_yaxis()
+        panel.set_yticks(middles, sentences, fontsize=8)
+        panel.set_xticks([e + 0.5 for e in range(gates.episodes)], range(1, gates.episodes + 1))
+        panel.tick_params(length=0)
+        panel.spines[:].set_visible(False)
+        panel.set_xlabel("episode")
+        panel.set_title(_wrapped(gates.query), fontsize=10, loc="left")
+        figure.colorbar(drawn, ax=panel, label="gate", shrink=min(1.0, 2.0 / height + 0.4))
+    return figure
+
+
+def _box(spread: Any) -> dict[str, float]:
+    return {
+        "whislo": spread.low,
+        "q1": spread.first,
+        "med": spread.median,
+        "mean": spread.mean,
+        "q3": spread.third,
+        "whishi": spread.high,
+    }
+
+
+def _looks(colour: str) -> dict[str, Any]:
+    line = {"color": colour, "linewidth": 1.3}
+    return {
+        "showfliers": False,
+        "showmeans": True,
+        "patch_artist": True,
+        "manage_ticks": False,
+        "boxprops": {"facecolor": f"{colour}40", "edgecolor": colour, "linewidth": 1.3},
+        "medianprops": {"color": colour, "linewidth": 2.2},
+        "meanprops": {"marker": "D", "markersize": 4, "markerfacecolor": "white", "markeredgecolor": colour},
+        "whiskerprops": line,
+        "capprops": line,
+    }
+
+
+def _scatter(panel: Any, points: Vectors, relevant: Marks) -> tuple[list[Any], list[str]]:
+    """Relevant pairs are drawn last, over the others, by another colour and another mark."""
+    looks = (
+        (~relevant, "not relevant", {"color": _BLUE, "marker": "o", "s": 9, "alpha": 0.55}),
+        (relevant, "relevant", {"color": _ORANGE, "marker": "^", "s": 14, "alpha": 0.85}),
+    )
+    handles = [
+        panel.scatter(*points[marks].T, label=name, linewidths=0, **look) for marks, name, look in looks
+    ]
+    for axis in ("x", "y", "z")[: points.shape[1]]:
+        getattr(panel, f"set_{axis}ticks")([])  # the numbers of a map mean nothing
+    return handles, [handle.get_label() for handle in handles]
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, _LINE, max_lines=_LINES, placeholder=" …")) or " "

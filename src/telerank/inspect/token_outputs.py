@@ -1,0 +1,124 @@
+"""What a re-ranker's transformer gives for each token of a pair, whatever stands on top of it.
+
+======  ==============================================================================================
+``B``   pairs of a batch
+``L``   tokens of the longest of them
+``H``   width of the outputs
+======  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from telerank.errors import ModelError
+from telerank.models.bi_encoder import token_types
+from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.loading import locate, read_tokenizer
+from telerank.models.monobert import MonoBert
+from telerank.models.pairs import Pair, PairBatch, batch_of
+from telerank.models.reranker import SETTINGS, Reranker, Shape, fresh_reranker, load_reranker
+from telerank.types import Progress, silent
+
+BATCH = 8192
+"""Tokens of a batch by default, padding counted."""
+
+
+def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
+    """The re-ranker of that name; or an encoder that has no head yet, as it is before any training.
+
+    The latter gets a head that was never trained, which outputs of tokens do not depend on, and the lengths
+    of ``like``, so that it reads the same tokens as the re-rankers it is compared with.
+
+    Raises
+    ------
+    ModelError
+        where there is no such model.
+    """
+    folder = locate(name)
+    if is_reranker(folder):
+        return load_reranker(name)
+    longest = like.max_length if like else _longest(folder)
+    shape = Shape("bert", frozen=True, max_query=like.max_query if like else 64, max_length=longest)
+    return fresh_reranker(name, shape)
+
+
+def is_reranker(folder: Path) -> bool:
+    """Whether the model of a folder scores pairs, rather than being an encoder alone."""
+    if (folder / SETTINGS).exists():
+        return True
+    made = str((_config(folder).get("architectures") or [""])[0])
+    return made.endswith("ForSequenceClassification")
+
+
+def shape_among(names: Sequence[str | Path]) -> Shape | None:
+    """The shape of the first of these that is a re-ranker, not an encoder alone."""
+    for name in names:
+        folder = locate(name)
+        if is_reranker(folder):
+            return load_reranker(name).shape
+    return None
+
+
+@torch.no_grad()
+def token_outputs(model: nn.Module, batch: PairBatch) -> Tensor:
+    """The last hidden states for a batch, in float32 on the processor: (B, L, H).
+
+    Raises
+    ------
+    ModelError
+        where the model has none: over word vectors, a token's vector knows nothing of the others.
+    """
+    batch = on_device_of(model, batch)
+    if isinstance(model, EncoderRanker):
+        tokens = model.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        return tokens.float().cpu()
+    if not isinstance(model, MonoBert):
+        name = type(model).__name__
+        raise ModelError(f"a {name} over word vectors has no outputs of a transformer to look at")
+    classifier: Any = model.classifier
+    base = getattr(classifier, classifier.base_model_prefix, None)  # classifier.bert, classifier.roberta, …
+    if base is None:
+        raise ModelError(f"{type(classifier).__name__} does not tell its transformer from its last layer")
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+    if token_types(classifier) > 1:
+        inputs["token_type_ids"] = batch.token_type_ids
+    outputs: Tensor = base(**inputs).last_hidden_state
+    return outputs.float().cpu()
+
+
+def on_device_of(model: nn.Module, batch: PairBatch) -> PairBatch:
+    return batch.to(next(model.parameters()).device)
+
+
+def batches(
+    pairs: Sequence[Pair], pad_id: int, tokens: int, *, what: str, progress: Progress = silent
+) -> Iterator[tuple[list[int], PairBatch]]:
+    """Batches of at most so many tokens, padding counted, with the places of their pairs; the longest first.
+
+    A pair that is longer stands alone.
+    """
+    order = sorted(range(len(pairs)), key=lambda place: (-len(pairs[place]), place))
+    done = 0
+    while done < len(order):
+        size = max(1, tokens // max(1, len(pairs[order[done]])))
+        places = order[done : done + size]
+        yield places, batch_of([pairs[place] for place in places], pad_id)
+        done += len(places)
+        progress(what, done, len(order))
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _longest(folder: Path) -> int:
+    known = [_config(folder).get("max_position_embeddings"), read_tokenizer(folder).model_max_length]
+    return min(512, *(one for one in known if isinstance(one, int)))

@@ -1,0 +1,126 @@
+"""Cosines of tokens' outputs, beside the same computed one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_models import ARCHITECTURES, small_encoder  # noqa: E402
+from telerank.errors import ModelError  # noqa: E402
+from telerank.inspect.diffusion import KINDS, diffusion, pairwise_sum  # noqa: E402
+from telerank.inspect.token_outputs import batches, open_checkpoint, token_outputs  # noqa: E402
+from telerank.models.pairs import batch_of  # noqa: E402
+from telerank.models.reranker import Shape, fresh_reranker, save_reranker  # noqa: E402
+
+TEXTS = [
+    ("q1 q2", "d1 d2 d3 d4"),
+    ("q3", "d5"),
+    ("q4 q5 q6", " ".join(f"d{n}" for n in range(12))),
+    ("q7 q8", " ".join(f"x{n}" for n in range(40))),
+]
+SMALL = {"max_query": 8, "max_length": 32}
+
+
+def made(folder, kind="monobert", architecture="bert"):
+    return fresh_reranker(small_encoder(folder, architecture), Shape(kind, **SMALL))
+
+
+def pairs_of(reranker, texts=TEXTS):
+    queries = reranker.texts.queries([query for query, _ in texts])
+    passages = reranker.texts.passages([passage for _, passage in texts])
+    return [reranker.texts.pair(*one) for one in zip(queries, passages, strict=True)]
+
+
+def cosines_one_by_one(reranker, pairs):
+    """Every pair alone, every two tokens alone, in float64, from transformers' own hidden states."""
+    model = reranker.model
+    whole = model.classifier if reranker.shape.kind == "monobert" else model.encoder
+    found = {kind: [] for kind in KINDS}
+    for pair in pairs:
+        inputs = {"input_ids": torch.tensor(pair.ids[None]).long()}
+        if getattr(whole.config, "type_vocab_size", 0) > 1:
+            inputs["token_type_ids"] = torch.tensor(pair.types[None]).long()
+        with torch.no_grad():
+            states = whole(**inputs, output_hidden_states=True).hidden_states[-1][0].double().numpy()
+        tokens = [list(states[pair.parts == part]) for part in (1, 2)]
+        found["CLS-query"] += [cosine(states[0], one) for one in tokens[0]]
+        found["CLS-passage"] += [cosine(states[0], one) for one in tokens[1]]
+        found["inner-passage"] += [cosine(a, b) for a, b in itertools.combinations(tokens[1], 2)]
+    return found
+
+
+def cosine(a, b):
+    return float(a @ b / math.sqrt(a @ a) / math.sqrt(b @ b))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["monobert", "bert"])
+def test_spreads_are_those_of_cosines_computed_one_by_one(tmp_path, architecture, kind):
+    reranker = made(tmp_path, kind, architecture)
+    pairs = pairs_of(reranker)
+    slow = cosines_one_by_one(reranker, pairs)
+    found = diffusion(reranker, pairs, batch_tokens=64)
+    for name in KINDS:
+        spread, values = found.spreads[name], np.array(slow[name])
+        assert spread.count == len(values)
+        assert spread.mean == pytest.approx(values.mean(), abs=1e-6)
+        quartiles = np.quantile(values, [0.25, 0.5, 0.75], method="inverted_cdf")
+        assert (spread.first, spread.median, spread.third) == pytest.approx(quartiles, abs=1e-4)
+        reach = 1.5 * (quartiles[2] - quartiles[0])
+        assert spread.low == pytest.approx(values[values >= quartiles[0] - reach].min(), abs=1e-4)
+        assert spread.high == pytest.approx(values[values <= quartiles[2] + reach].max(), abs=1e-4)
+
+
+def test_the_mean_does_not_depend_on_the_batches(tmp_path):
+    reranker = made(tmp_path)
+    pairs = pairs_of(reranker)
+    one, many = (diffusion(reranker, pairs, batch_tokens=size) for size in (1, 10_000))
+    for name in KINDS:
+        assert one.spreads[name].mean == pytest.approx(many.spreads[name].mean, abs=1e-6)
+
+
+def test_the_sum_over_pairs_of_unit_vectors_is_of_closed_form():
+    units = torch.nn.functional.normalize(
+        torch.randn(50, 16, generator=torch.Generator().manual_seed(3)), dim=-1
+    )
+    direct = sum(float(a @ b) for a, b in itertools.combinations(units, 2))
+    assert pairwise_sum(units) == pytest.approx(direct, abs=1e-4)
+
+
+def test_what_is_cut_is_counted_and_one_token_has_no_inner_cosine(tmp_path):
+    reranker = made(tmp_path)
+    found = diffusion(reranker, pairs_of(reranker))
+    assert (found.pairs, found.cut) == (4, 1)
+    alone = diffusion(reranker, pairs_of(reranker, [("q1", "d1")])).spreads["inner-passage"]
+    assert alone.count == 0
+    assert math.isnan(alone.mean)
+
+
+def test_an_encoder_without_a_head_reads_the_tokens_of_those_it_is_compared_with(tmp_path):
+    start = small_encoder(tmp_path / "start")
+    trained = fresh_reranker(start, Shape("bert", **SMALL))
+    save_reranker(trained, tmp_path / "trained")
+    before = open_checkpoint(start, like=trained.shape)
+    pairs = pairs_of(before)
+    assert [one.ids.tolist() for one in pairs] == [one.ids.tolist() for one in pairs_of(trained)]
+    assert diffusion(before, pairs) == diffusion(open_checkpoint(tmp_path / "trained"), pairs)
+
+
+def test_a_model_over_word_vectors_has_no_outputs_to_look_at(tmp_path):
+    reranker = made(tmp_path)
+    batch = batch_of(pairs_of(reranker), 0)
+    with pytest.raises(ModelError, match="a Linear over word vectors has no outputs of a transformer"):
+        token_outputs(torch.nn.Linear(1, 1), batch)
+
+
+def test_batches_hold_their_tokens_and_every_pair_once(tmp_path):
+    pairs = pairs_of(made(tmp_path))
+    found = list(batches(pairs, 0, 40, what="reading"))
+    assert sorted(place for places, _ in found for place in places) == [0, 1, 2, 3]
+    assert all(batch.input_ids.numel() <= 40 for _, batch in found)
