@@ -242,11 +242,11 @@ def test_what_is_not_there_is_told(places, tmp_path, monkeypatch):
         Places.of(["nowhere"])
 
 
-def test_the_environment_names_a_folder_of_data(data, monkeypatch):
+def test_the_environment_names_a_folder_of_data(data, monkeypatch, tmp_path):
     monkeypatch.setenv("TELERANK_DATA", str(data))
     recipe = read_recipe(REPBERT / "table1.yaml")
-    found, collection = Places.of([]).find(recipe.data)
-    assert (found.name, collection.format) == ("msmarco", "msmarco")
+    found, place = Places.of([]).find(recipe.data, None, tmp_path)
+    assert (found.name, place) == ("msmarco", str(data / "msmarco"))
 
 
 GOOD = yaml.safe_load((REPBERT / "table1.yaml").read_text())

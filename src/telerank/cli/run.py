@@ -37,7 +37,15 @@ def run(
     system: Annotated[
         list[str] | None,
         typer.Option(
-            "--system", help="`NAME=PATH`: a run file or a bi-encoder's folder for a system of the recipe."
+            "--system", help="`NAME=PATH`: a run file or a model's folder for a system of the recipe."
+        ),
+    ] = None,
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--start",
+            help="Where encoders and word vectors are that trainings start from: `NAME=FOLDER`, or a folder "
+            "of them by their names. Besides, the folder that the variable TELERANK_MODELS names.",
         ),
     ] = None,
     skip: Annotated[
@@ -54,17 +62,18 @@ def run(
 
     Example: `telerank run recipes/repbert/table3.yaml --on scifact --system MiniLM=dfr.run`
     """
-    from telerank.recipes.places import Places
+    from telerank.recipes.places import STARTS, Places
     from telerank.recipes.recipe import Order, run_recipe, system_names
     from telerank.recipes.schema import read_recipe
 
-    places, given, left_out = Places.of(data or []), _named(system or []), skip or []
+    places, starts = Places.of(data or []), Places.of(start or [], STARTS)
+    given, left_out = _named(system or []), skip or []
     read = [(path, read_recipe(path)) for path in recipe]  # all of them before the work
     _check_names([*given, *left_out], [name for _, one in read for name in system_names(one)])
     for path, one in read:
         own = system_names(one)
         mine = {name: place for name, place in given.items() if name in own}
-        order = Order(places, output, only, mine, tuple(name for name in left_out if name in own))
+        order = Order(places, output, only, starts, mine, tuple(one for one in left_out if one in own))
         with console.progress() as progress:
             name = f"{path.resolve().parent.name}-{path.stem}"
             served = run_recipe(one, name, order, progress=progress)

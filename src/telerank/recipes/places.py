@@ -1,4 +1,4 @@
-"""Where a recipe's data is: folders that the user names, or that stand under one folder by their names."""
+"""Where data and encoders are: folders that the user names, or that stand under one folder by their names."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from telerank.recipes.made_of import ranking_set
 from telerank.recipes.schema import Data
 from telerank.types import Progress, silent
 
-VARIABLE = "TELERANK_DATA"
+DATA, STARTS = ("--data", "TELERANK_DATA"), ("--start", "TELERANK_MODELS")
+"""The option and the variable of the environment that say where collections are, and encoders."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """``named`` are places of collections by name, ``folders`` hold collections' folders by their names."""
+    """``named`` are places by name, ``folders`` hold folders by their names."""
 
     named: Mapping[str, str]
     folders: tuple[Path, ...]
 
     @classmethod
-    def of(cls, given: Sequence[str]) -> Places:
-        """What ``--data`` says: ``NAME=PATH``, or a folder of folders; and what the environment says.
+    def of(cls, given: Sequence[str], said: tuple[str, str] = DATA) -> Places:
+        """What the option says: ``NAME=PATH``, or a folder of folders; and what the environment says.
 
         Raises
         ------
         CollectionError
             where a folder is not there.
         """
-        named, folders = {}, []
+        (option, environment), named, folders = said, {}, []
         for one in given:
             name, equals, path = one.partition("=")
             if equals:
@@ -39,8 +40,8 @@ class Places:
             elif Path(one).is_dir():
                 folders.append(Path(one))
             else:
-                raise CollectionError(f"--data {one}: expected NAME=PATH, or a folder of collections")
-        if variable := os.environ.get(VARIABLE):
+                raise CollectionError(f"{option} {one}: expected NAME=PATH, or a folder of folders")
+        if variable := os.environ.get(environment):
             folders.append(Path(variable))
         return cls(named, tuple(folders))
 
@@ -61,16 +62,17 @@ class Places:
             if name not in names:
                 raise CollectionError(f"the recipe knows no data {name!r}; it takes: {', '.join(names)}")
         for one in wanted:
-            if only in (None, one.name) and (place := self._place(one.name)) is not None:
+            if only in (None, one.name) and (place := self.place(one.name)) is not None:
                 return one, str(place)
-            parts = [place for part in one.made_of if (place := self._place(part)) is not None]
+            parts = [place for part in one.made_of if (place := self.place(part)) is not None]
             if only in (None, one.name) and one.made_of and len(parts) == len(one.made_of):
                 return one, str(ranking_set(one, [str(part) for part in parts], folder, progress))
         sought = only or ", ".join(names)
-        how = f"give --data NAME=PATH, or set {VARIABLE} to a folder of them"
+        how = f"give --data NAME=PATH, or set {DATA[1]} to a folder of them"
         raise CollectionError(f"no data here for this recipe ({sought}): {how}")
 
-    def _place(self, name: str) -> str | Path | None:
+    def place(self, name: str) -> str | Path | None:
+        """Where what has this name is; None where it is in none of the places."""
         if name in self.named:
             return self.named[name]
         return next((folder / name for folder in self.folders if (folder / name).exists()), None)

@@ -30,12 +30,14 @@ _FIGURES = ("svg", "png")
 class Order:
     """How a recipe is run: where its data is, and where results go.
 
-    ``only`` names one of its data; ``given`` are the user's systems by name, ``skip`` names those left out.
+    ``only`` names one of its data; ``starts`` are places of what trainings start from; ``given`` are the
+    user's systems by name, ``skip`` names those left out.
     """
 
     places: Places
     folder: Path
     only: str | None = None
+    starts: Places = field(default_factory=lambda: Places({}, ()))
     given: Mapping[str, str] = field(default_factory=dict)
     skip: tuple[str, ...] = ()
 
@@ -94,7 +96,7 @@ def run_recipe(recipe: Recipe, name: str, order: Order, *, progress: Progress = 
         queries = tuple(query for number, query in enumerate(queries) if number in drawn)
     judged = {query.qid: qrels[query.qid] for query in queries}
     folder = order.folder / f"{plain(name)}-{plain(data.name)}"
-    own = Own(order.given, order.skip)
+    own = Own(order.given, order.skip, order.starts)
     shelf = order.folder / plain(data.name)
     workshop = Workshop(data, str(place), collection, queries, judged, shelf, own, progress)
     made, lacking = workshop.make(recipe, folder / "runs")

@@ -13,6 +13,7 @@ from telerank.errors import CollectionError, MissingExtra
 from telerank.fuse.joined import joined
 from telerank.fuse.methods import fusion_of, stage_of
 from telerank.recipes.made import Made, Unavailable, plain
+from telerank.recipes.places import Places
 from telerank.recipes.rerankers import reranked
 from telerank.recipes.schema import Data, Recipe, System
 from telerank.recipes.tuned import tuned_fusion
@@ -25,10 +26,14 @@ from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 @dataclass(frozen=True)
 class Own:
-    """What the user has of systems: by name a run file or a bi-encoder's folder; and those to leave out."""
+    """What the user has of systems: by name a run file or a model's folder; and those to leave out.
+
+    ``starts`` are places of what trainings start from: encoders, word vectors.
+    """
 
     given: Mapping[str, str] = field(default_factory=dict)
     skip: tuple[str, ...] = ()
+    starts: Places = field(default_factory=lambda: Places({}, ()))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,187 @@
+"""Systems of a recipe that order another's candidates anew: trained first, where none is given.
+
+Under the collection's folder ``trained/`` has a folder for each training, named by the system, the seed and a
+hash of its configuration: what is there whole is not trained again, what was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telerank.errors import CollectionError, MissingExtra, ModelError
+from telerank.recipes.made import Made, Unavailable, plain
+from telerank.recipes.places import STARTS
+from telerank.recipes.schema import Recipe, System
+from telerank.trec import read_run, write_run
+from telerank.types import Query, Ranking
+
+if TYPE_CHECKING:
+    from telerank.recipes.systems import Workshop
+    from telerank.stage import Stage
+    from telerank.train.reranker_config import RerankerTraining
+
+
+def reranked(name: str, recipe: Recipe, shop: Workshop, made: Mapping[str, Made], runs: Path) -> Made:
+    """The system of that name: a run for each seed; its stage, where its candidates have one.
+
+    Raises
+    ------
+    Unavailable
+        where the system that gives the candidates is not there.
+    """
+    system = recipe.systems[name]
+    first = made.get(str(system.rerank))
+    if first is None:
+        raise Unavailable(f"it needs {system.rerank}")
+    candidates = runs / f"{plain(str(system.rerank))}-{system.depth or recipe.depth}.run.gz"
+    write_run(candidates, _cut(first.run, shop.queries, system.depth or recipe.depth))
+    if system.reranker is not None:
+        return _given(name, system, shop, first, candidates)
+    seeds = system.seeds or recipe.seeds
+    folders = [_trained(name, recipe, shop, candidates, seed) for seed in seeds]
+    stage = _stage(first, system, recipe, folders[0] / _MODEL, shop)
+    found = [folder / _TEST_RUN for folder in folders]
+    start = _start(merged(recipe.training, system.train or {}), shop)
+    how = _told(recipe, system, start, len(seeds))
+    return Made(found[0], how, stage, tuple(found))
+
+
+_MODEL, _TEST_RUN = "model", "test.run.gz"
+
+
+def training_of(name: str, recipe: Recipe, shop: Workshop, candidates: Path, seed: int) -> RerankerTraining:
+    """The configuration of a system's training; the runs of systems that it names are made.
+
+    Raises
+    ------
+    CollectionError
+        where it is no configuration.
+    """
+    from pydantic import ValidationError
+
+    from telerank.train.reranker_config import RerankerTraining
+
+    record = merged(recipe.training, recipe.systems[name].train or {})
+    record["model"] = {**record.get("model", {}), "start": _start(record, shop)}
+    data = record.setdefault("data", {})
+    data["collection"] = shop.place
+    _with_run(data.get("negatives"), data.get("split", "train"), recipe, shop)
+    if dev := record.get("dev"):
+        _with_run(dev, dev.get("split", "dev"), recipe, shop)
+    measures = getattr(recipe.analysis, "measures", None) or (getattr(recipe.analysis, "measure", "AP"),)
+    record["test"] = {"split": shop.data.split, "run": str(candidates), "measures": list(measures)}
+    record["seed"] = seed
+    try:
+        return RerankerTraining.model_validate(record)
+    except ValidationError as error:
+        said = error.errors()[0]
+        where = ".".join(str(one) for one in said["loc"])
+        raise CollectionError(f"the recipe's training of {name}: {where}: {said['msg']}") from error
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with what ``over`` says, key by key at every depth; null takes a key away."""
+    made = {key: merged(value, {}) if isinstance(value, Mapping) else value for key, value in base.items()}
+    for key, value in over.items():
+        if value is None:
+            made.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(made.get(key), Mapping):
+            made[key] = merged(made[key], value)
+        else:
+            made[key] = merged(value, {}) if isinstance(value, Mapping) else value
+    return made
+
+
+def _trained(name: str, recipe: Recipe, shop: Workshop, candidates: Path, seed: int) -> Path:
+    from telerank.train.reranker import train_reranker
+
+    config = training_of(name, recipe, shop, candidates, seed)
+    said = json.dumps(config.model_dump(mode="json"), sort_keys=True).encode()
+    digest = hashlib.sha256(said + candidates.read_bytes()).hexdigest()[:12]
+    folder = shop.folder / "trained" / f"{plain(name)}-{seed}-{digest}"
+    if not (folder / _TEST_RUN).exists():
+        train_reranker(config, folder, shared=shop.folder, resume=True, progress=shop.progress)
+    return folder
+
+
+def _with_run(part: Any, split: str, recipe: Recipe, shop: Workshop) -> None:
+    """Put a run file where a system's name stands."""
+    if isinstance(part, dict) and part.get("run") in recipe.systems:
+        part["run"] = str(shop.split_run(recipe.systems[part["run"]], split, int(part.get("depth", 1000))))
+
+
+def _given(name: str, system: System, shop: Workshop, first: Made, candidates: Path) -> Made:
+    from telerank.rerank.stage import CrossReranker
+
+    stage = CrossReranker(str(system.reranker), shop.docs)
+    path = candidates.with_name(f"{plain(name)}.run.gz")
+    write_run(path, stage(_with_texts(read_run(candidates), shop.queries)))
+    whole = None if first.stage is None else first.stage % (system.depth or 1000) >> stage
+    return Made(path, f"{system.rerank} re-ranked by {Path(str(system.reranker)).name}", whole)
+
+
+def _stage(first: Made, system: System, recipe: Recipe, model: Path, shop: Workshop) -> Stage | None:
+    from telerank.rerank.stage import CrossReranker
+
+    if first.stage is None:
+        return None
+    return first.stage % (system.depth or recipe.depth) >> CrossReranker(str(model), shop.docs)
+
+
+def _start(record: Mapping[str, Any], shop: Workshop) -> str:
+    """The first of the encoders or word vectors to start from that can be had here.
+
+    Raises
+    ------
+    Unavailable
+        where none can.
+    """
+    from telerank.models.loading import locate
+
+    wanted = _wanted(record)
+    for name in wanted:
+        if (place := shop.own.starts.place(name)) is not None:
+            return str(place)
+    for name in wanted:
+        try:
+            locate(name)
+        except (ModelError, MissingExtra):
+            continue
+        return name
+    option, variable = STARTS
+    how = f"{option} {wanted[0]}=FOLDER, or a folder of them in {variable}"
+    raise Unavailable(f"nothing to start from is here: {' or '.join(wanted)}; give {how}")
+
+
+def _wanted(record: Mapping[str, Any]) -> list[str]:
+    from telerank.train.reranker_config import DEFAULTS
+
+    model = record.get("model", {})
+    usual = DEFAULTS.get(model.get("kind", "monobert"), {}).get("model", {}).get("start", "minilm")
+    named = model.get("start", usual)
+    return [named] if isinstance(named, str) else list(named)
+
+
+def _told(recipe: Recipe, system: System, start: str, seeds: int) -> str:
+    record = merged(recipe.training, system.train or {})
+    model, first = record.get("model", {}), _wanted(record)[0]
+    lacking = "" if Path(start).name == first else f" ({first} is not here)"
+    frozen = ", frozen" if model.get("frozen") else ""
+    times = "one seed" if seeds == 1 else f"{seeds} seeds"
+    return f"{model.get('kind', 'monobert')} from {Path(start).name}{lacking}{frozen}, trained with {times}"
+
+
+def _cut(run: Path, queries: Iterable[Query], depth: int) -> Iterator[Ranking]:
+    return (ranking.cut(depth) for ranking in _with_texts(read_run(run), queries))
+
+
+def _with_texts(rankings: Iterable[Ranking], queries: Iterable[Query]) -> Iterator[Ranking]:
+    """Those of the queries, with their texts, which run files lack."""
+    asked = {query.qid: query for query in queries}
+    for one in rankings:
+        if one.query.qid in asked:
+            yield Ranking.presorted(asked[one.query.qid], one.docnos, one.scores)
