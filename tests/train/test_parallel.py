@@ -147,8 +147,8 @@ def test_torchrun_starts_the_command(place, tmp_path):
 
 
 def test_one_process_is_a_group_of_itself():
-    processes = joined(torch.device("cpu"))
-    assert processes == Processes(0, 1)
+    with joined(torch.device("cpu")) as processes:
+        assert processes == Processes(0, 1)
     assert processes.leads
     assert list(processes.share(3)) == [0, 1, 2]
     assert processes.first(lambda: 5) == 5

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -145,19 +146,19 @@ def processes_here() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
-def joined(device: torch.device) -> Processes:
+@contextmanager
+def joined(device: torch.device) -> Iterator[Processes]:
     """The processes that ``torchrun`` has started, connected; or this one alone.
 
-    They stay connected until they end: the addresses that they have told each other cannot be told anew.
+    They stay connected until they end: what they have told each other to meet cannot be told anew.
     """
-    if not distributed.is_available():
-        return Processes()
-    if not distributed.is_initialized():  # else by whoever calls this as a library
-        if not launched():
-            return Processes()
+    if distributed.is_available() and launched() and not distributed.is_initialized():
         if device.type == "cuda":
             torch.cuda.set_device(device)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=_WAIT)
         atexit.register(distributed.destroy_process_group)
-    return Processes(distributed.get_rank(), distributed.get_world_size())
+    if distributed.is_available() and distributed.is_initialized():  # perhaps by whoever calls this library
+        yield Processes(distributed.get_rank(), distributed.get_world_size())
+    else:
+        yield Processes()

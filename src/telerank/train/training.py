@@ -43,17 +43,17 @@ def train(
         training is at work there; where the loss is no number any more.
     """
     folder, where = Path(output), device(config.device)
-    processes = joined(where)
-    place = Place(where, chosen_precision(config.precision, where), processes)
-    if not processes.leads:
-        report, progress = unheard, silent
-    lock = FileLock(folder / ".lock", timeout=0)
-    processes.first(lambda: _begin(folder, lock, config, resume=resume))
-    try:
-        with _kernels(config, place):
-            return _loop(config, folder, make, place, progress).run(report, progress)
-    finally:
-        lock.release()
+    with joined(where) as processes:
+        place = Place(where, chosen_precision(config.precision, where), processes)
+        if not processes.leads:
+            report, progress = unheard, silent
+        lock = FileLock(folder / ".lock", timeout=0)
+        processes.first(lambda: _begin(folder, lock, config, resume=resume))
+        try:
+            with _kernels(config, place):
+                return _loop(config, folder, make, place, progress).run(report, progress)
+        finally:
+            lock.release()
 
 
 def _kernels(config: Training, place: Place) -> AbstractContextManager[Any]:
