@@ -40,6 +40,10 @@ class Groups(Protocol):
     def __len__(self) -> int:
         """Groups of an epoch; it may have to be counted."""
 
+    @property
+    def stretch(self) -> int:
+        """So many groups, from a multiple of it on, are at hand together."""
+
 
 class Source(Protocol):
     """What is not relevant to a query."""
@@ -102,6 +106,10 @@ class QrelGroups:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    @property
+    def stretch(self) -> int:
+        return len(self.pairs)
+
     def __getitem__(self, number: int) -> Group:
         if number < 0:
             raise IndexError(number)
@@ -120,11 +128,6 @@ class QrelGroups:
         qid, docno = self.pairs[pair]
         random = np.random.default_rng([self.seed, epoch * self.resample, pair + 1])
         return docno, *self.source.drawn(qid, self.negatives, random)
-
-
-def batch(groups: Groups, number: int, size: int) -> list[Group]:
-    """The groups of batch ``number``."""
-    return [groups[place] for place in range(number * size, (number + 1) * size)]
 
 
 @lru_cache(maxsize=2)  # a batch may lie across the border of two epochs

@@ -29,7 +29,11 @@ class Reading:
         left = [qid for qid in qids if qid not in self.kept_back]
         if len(left) < len(qids):
             self.counts["queries kept back for dev and test"] = len(qids) - len(left)
-        return chosen(left, self.config.data.queries, self.config.seed)
+        wanted = self.config.data.queries
+        if wanted is not None and wanted > len(left):
+            few = f"split {self.config.data.split!r} has {len(left):,} queries to learn from"
+            raise CollectionError(f"{self.collection.name}: {few}, not {wanted:,}")
+        return chosen(left, wanted, self.config.seed)
 
     def teacher(self, qids: Iterable[str]) -> dict[str, dict[str, float]] | None:
         """The teacher's scores for these queries; None where there is no teacher."""

@@ -167,6 +167,8 @@ class Measured(Candidates):
 
     measures: tuple[str, ...] = ("AP", "RR")
     """As ir_measures writes them."""
+    store: bool = False
+    """Keep a frozen encoder's features of these pairs, too: trainings with other seeds then read them."""
 
 
 class RerankerTraining(Training):
@@ -198,6 +200,8 @@ class RerankerTraining(Training):
             raise ValueError("folds need test candidates of the split that is learned from")
         if self.loss.teacher and self.data.negatives and self.data.negatives.random:
             raise ValueError("a teacher has scores for the documents of lists, not for random ones")
+        if self.test and self.test.store and not self.model.frozen:
+            raise ValueError("test.store: only a frozen encoder's features are stored")
         if self.held_out is not None and self.held_out >= (self.folds or 0):
             raise ValueError(
                 f"held_out is {self.held_out}, but there are {self.folds or 'no'} folds from 0 on"

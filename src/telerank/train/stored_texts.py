@@ -6,6 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.types import Progress, silent
@@ -21,13 +23,21 @@ class StoredTexts:
 
 def stored_texts(collection: Collection, folder: Path, progress: Progress = silent) -> StoredTexts:
     """The collection's texts from a docstore in ``folder``, which is written where it is not there whole."""
-    if not folder.exists():
-        passing = folder.with_name(folder.name + ".writing")
-        shutil.rmtree(passing, ignore_errors=True)
-        with DocstoreWriter(passing) as writer:
-            for number, doc in enumerate(collection.docs(), 1):
-                writer.add(doc)
-                if number % 10_000 == 0:
-                    progress("storing documents", number, collection.size)
-        passing.rename(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(
+        folder.with_name(f".{folder.name}.lock")
+    ):  # of several processes one writes, the others wait
+        if not folder.exists():
+            _write(collection, folder, progress)
     return StoredTexts(Docstore.open(folder))
+
+
+def _write(collection: Collection, folder: Path, progress: Progress) -> None:
+    passing = folder.with_name(f"{folder.name}.writing")
+    shutil.rmtree(passing, ignore_errors=True)
+    with DocstoreWriter(passing) as writer:
+        for number, doc in enumerate(collection.docs(), 1):
+            writer.add(doc)
+            if number % 10_000 == 0:
+                progress("storing documents", number, collection.size)
+    passing.rename(folder)

@@ -42,6 +42,10 @@ class TripleGroups:
             self._total = self._some(count)
         return self._total
 
+    @property
+    def stretch(self) -> int:
+        return self.window
+
     def __getitem__(self, number: int) -> Group:
         if number < 0:
             raise IndexError(number)

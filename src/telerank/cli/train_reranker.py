@@ -1,0 +1,133 @@
+"""``telerank train reranker``: a model that scores pairs learns from a collection, and is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telerank.cli import console, losses
+from telerank.errors import ModelError
+
+if TYPE_CHECKING:
+    from telerank.train.reranker_config import RerankerTraining
+    from telerank.train.reranker_study import Study
+
+PLOT = "sizes.png"
+
+
+def reranker(
+    config: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG",
+            help="A YAML file; `data: {collection: …, negatives: …}` is all it must have.",
+        ),
+    ],
+    *,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The folder of the model, its checkpoints and its log.")
+    ] = "trained",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint there; what is done stays.")
+    ] = False,
+    seeds: Annotated[
+        str | None, typer.Option(help="Train once with each of these seeds, as `0,1,2`; mean and spread.")
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(help="Train on each of these numbers of queries, as `100,1000`: a table and a plot."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the test measured as JSON.")] = False,
+) -> None:
+    """Train a re-ranker: monoBERT, BERT-DMN, frozen or fine-tuned rankers, or one on word vectors.
+
+    With the section `test` it is measured beside the order that it was given, and the table is printed. With
+    `folds`, or several seeds or sizes, each training has a folder of its own below the output.
+
+    Example: `telerank train reranker monobert.yaml --output monobert`
+
+    Example: `telerank train reranker monobert.yaml --output curve --sizes 40,80 --seeds 0,1`
+    """
+    asked = _numbers("--seeds", seeds, least=0), _numbers("--sizes", sizes, least=1)
+
+    from telerank.train.reranker_config import RerankerTraining
+    from telerank.train.settings import read_settings
+
+    wanted = read_settings(config, RerankerTraining)
+    if wanted.test is None and not any(asked) and wanted.folds is None:
+        from telerank.train.reranker import train_reranker
+
+        with console.progress() as progress:
+            model = train_reranker(wanted, output, resume=resume, report=losses.lines(), progress=progress)
+        _say_counts(model.parent)
+        losses.say_trained(model)
+    else:
+        _study(wanted, output, *asked, resume=resume, as_json=as_json)
+
+
+def _study(
+    wanted: RerankerTraining,
+    output: str,
+    seeds: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    from telerank.evaluate.tables import terminal
+    from telerank.train.parallel import leads
+    from telerank.train.reranker_study import run_study, variants
+
+    trainings = variants(wanted, seeds=seeds, sizes=sizes)
+    with console.progress() as progress:
+        study = run_study(wanted, output, trainings, resume=resume, report=losses.lines(), progress=progress)
+    if not leads():
+        return
+    for one in trainings:
+        _say_counts(Path(output) / one.folder, str(one.folder))
+    if len(study.sizes) > 1:
+        _draw(study, Path(output) / PLOT)
+    if as_json:
+        print(json.dumps(study.record(), indent=2))  # noqa: T201
+    else:
+        console.out.print(terminal(study.table()))
+
+
+def _say_counts(folder: Path, name: str = ".") -> None:
+    """What was learned from, and what not."""
+    from telerank.train.parallel import leads
+
+    if leads():
+        counts = json.loads((folder / "data.json").read_text(encoding="utf-8"))
+        told = "; ".join(f"{what}: {count:,}" for what, count in counts.items() if count)
+        console.say(told if name == "." else f"{name}: {told}")
+
+
+def _draw(study: Study, path: Path) -> None:
+    """Each measure by the number of training queries, the mean over seeds."""
+    from statistics import fmean
+
+    from telerank.inspect.plots import line_plot, save
+
+    panels = {
+        name: {"re-ranked": [fmean(study.values(size, name)) for size in study.sizes]}
+        for name in study.measures
+    }
+    save(line_plot(panels, study.sizes, x_label="training queries"), path)
+    console.say(f"plot in {path}")
+
+
+def _numbers(option: str, text: str | None, *, least: int) -> list[int]:
+    if text is None:
+        return []
+    try:
+        numbers = [int(one) for one in text.replace(",", " ").split()]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < least or len(set(numbers)) < len(numbers):
+        raise ModelError(f"{option}: expected different whole numbers from {least} on, got {text!r}")
+    return numbers

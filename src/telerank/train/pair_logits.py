@@ -1,0 +1,116 @@
+"""Pairs of texts to logits: those of like length together, so many tokens at a time.
+
+======  ==============================================================================================
+``B``   pairs
+``N``   documents of a group
+======  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from telerank.models.pairs import Pair, Passage, batch_of
+from telerank.models.precision import Precision
+from telerank.models.reranker import Reranker
+from telerank.text.sentences import split_sentences
+from telerank.train.frozen_encoder import TextPair
+from telerank.train.groups import Group
+from telerank.types import Progress, silent
+
+_AT_ONCE = 4096  # pairs whose tokens are in memory
+
+
+def tokenised(reranker: Reranker, pairs: Sequence[TextPair]) -> list[Pair]:
+    """The tokens of pairs; each text is tokenised once."""
+    queries, passages = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
+    spans = None
+    if reranker.needs_sentences:
+        spans = [split_sentences(text, reranker.shape.language) for text in passages]
+    asked = dict(zip(queries, reranker.texts.queries(queries), strict=True))
+    read: dict[str, Passage] = dict(zip(passages, reranker.texts.passages(passages, spans), strict=True))
+    return [reranker.texts.pair(asked[query], read[passage]) for query, passage in pairs]
+
+
+def of_like_length(lengths: Sequence[int], tokens: int, shortest: float = 2 / 3) -> list[list[int]]:
+    """Places, longest first, in lists that take at most so many tokens, or hold one place.
+
+    None is shorter than ``shortest`` of the longest in its list.
+    """
+    lists: list[list[int]] = []
+    longest = 0
+    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
+        full = lists and (len(lists[-1]) + 1) * longest > tokens
+        if not lists or full or lengths[place] < longest * shortest:
+            lists.append([])
+            longest = lengths[place]
+        lists[-1].append(place)
+    return lists
+
+
+def logits(
+    reranker: Reranker, pairs: Sequence[Pair], tokens: int, precision: Precision = nullcontext
+) -> Tensor:
+    """The logits of pairs, (B,), in float32, in the order of the pairs."""
+    device = next(reranker.model.parameters()).device
+    order: list[int] = []
+    made: list[Tensor] = []
+    for places in of_like_length([len(one) for one in pairs], tokens):
+        batch = batch_of([pairs[place] for place in places], reranker.texts.pad_id).to(device)
+        with precision():
+            made.append(reranker.model(batch).float())
+        order += places
+    return torch.cat(made)[torch.from_numpy(np.argsort(order)).to(device)]
+
+
+def scores(
+    model: nn.Module, some: Callable[[int], Tensor], count: int, at_once: int, progress: Progress
+) -> list[float]:
+    """What ``some`` gives of each stretch of ``at_once``, with the model in evaluation mode."""
+    mode = model.training
+    model.eval()
+    found: list[float] = []
+    try:
+        with torch.no_grad():
+            for first in range(0, count, at_once):
+                found += some(first).tolist()
+                progress("scoring pairs", len(found), count)
+    finally:
+        model.train(mode)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class EndToEnd:
+    """Pairs go through the whole model, so many ``tokens`` at a time, padding counted."""
+
+    reranker: Reranker
+    tokens: int
+    precision: Precision
+
+    def prepare(self, wanted: range, progress: Progress) -> None:
+        pass
+
+    def parts(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
+        """Some of the groups with their logits, (B, N): a part's graph may go before the next is made."""
+        pairs = [tokenised(self.reranker, group.pairs) for group in groups]
+        sizes = [len(group) * max(len(pair) for pair in group) for group in pairs]
+        for places in of_like_length(sizes, self.tokens, shortest=0):
+            flat = [pair for place in places for pair in pairs[place]]
+            found = logits(self.reranker, flat, self.tokens, self.precision)
+            yield [groups[place] for place in places], found.view(len(places), -1)
+
+    def scores(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
+        """The logits of any number of pairs, without dropout."""
+
+        def some(first: int) -> Tensor:
+            read = tokenised(self.reranker, pairs[first : first + _AT_ONCE])
+            return logits(self.reranker, read, self.tokens, self.precision)
+
+        return scores(self.reranker.model, some, len(pairs), _AT_ONCE, progress)

@@ -1,0 +1,141 @@
+"""The training of a re-ranker, from a configuration to a folder, and what it then measures."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
+from telerank.errors import ModelError
+from telerank.models.reranker import Reranker, Shape, fresh_reranker, load_reranker
+from telerank.train.candidates import read_candidates
+from telerank.train.folds import Parts, parted
+from telerank.train.groups import Groups
+from telerank.train.log import Report, unheard
+from telerank.train.pair_logits import EndToEnd
+from telerank.train.parallel import Processes, joined
+from telerank.train.reading import Reading
+from telerank.train.reranker_config import RerankerTraining, Start
+from telerank.train.reranker_examples import read_groups
+from telerank.train.reranker_task import Passes, RerankerTask
+from telerank.train.reranker_test import RESULT, measure_test
+from telerank.train.stored_logits import FromStore, Stored
+from telerank.train.task import Place
+from telerank.train.training import chosen_precision, device, train
+from telerank.types import Progress, silent
+
+DATA, FEATURES, TEXTS = "data.json", "features", "texts"
+
+
+def train_reranker(
+    config: RerankerTraining,
+    output: str | Path,
+    *,
+    shared: Path | None = None,
+    resume: bool = False,
+    report: Report = unheard,
+    progress: Progress = silent,
+) -> Path:
+    """Train as the configuration says, and measure where it has a test; the folder of the model.
+
+    ``output/data.json`` counts what was learned from. Features of a frozen encoder lie in
+    ``shared/features``, the texts for triples of ids in ``shared/texts``; without ``shared``, in ``output``.
+
+    Raises
+    ------
+    ModelError
+        as :func:`telerank.train.training.train` does; where there are folds and none of them is held out.
+    CollectionError
+        where the collection lacks what is to be learned from or measured on.
+    """
+    if config.folds and config.held_out is None:
+        raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
+    asked = _Asked.of(config, Path(output), shared or Path(output))
+    with joined(device(config.device)) as processes:
+        model = train(config, output, asked.task, resume=resume, report=report, progress=progress)
+        processes.first(lambda: asked.measure(model, progress))
+    return model
+
+
+def start_reranker(start: Start, seed: int) -> Reranker:
+    """The model before its first update.
+
+    Raises
+    ------
+    ModelError
+        where there is no such model, or it cannot be given these settings.
+    """
+    shape = Shape(
+        start.kind,
+        frozen=start.frozen,
+        max_query=start.max_query,
+        max_length=start.max_length,
+        language=start.language,
+        head=start.head,
+    )
+    return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout)
+
+
+def updates(config: RerankerTraining, groups: Groups) -> int:
+    """Updates of the weights, if nothing ends the training before."""
+    wanted = config.optimisation
+    if wanted.epochs is None:
+        return wanted.steps
+    return math.ceil(wanted.epochs * len(groups) / (wanted.batch * wanted.accumulation))
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    config: RerankerTraining
+    output: Path
+    shared: Path
+    collection: Collection
+    parts: Parts
+
+    @classmethod
+    def of(cls, config: RerankerTraining, output: Path, shared: Path) -> _Asked:
+        data = config.data
+        collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
+        return cls(config, output, shared, collection, parted(collection, config))
+
+    def task(self, begun: Path | None, place: Place, progress: Progress) -> RerankerTask:
+        config, start = self.config, self.config.model
+        reading = Reading(config, self.collection, self.parts.kept_back, progress)
+        groups = read_groups(reading, self.shared / TEXTS)
+        dev = None
+        if config.dev is not None and place.processes.leads:
+            dev = read_candidates(self.collection, config.dev, self.parts.dev, progress)
+        reranker = (
+            start_reranker(start, config.seed)
+            if begun is None
+            else load_reranker(begun, dropout=start.dropout)
+        )
+        if place.processes.leads:
+            counts = json.dumps(reading.counts, indent=2)
+            (self.output / DATA).write_text(f"{counts}\n", encoding="utf-8")
+        return RerankerTask(config, reranker, groups, self._passes(reranker, groups, place), dev, place)
+
+    def measure(self, model: Path, progress: Progress) -> None:
+        """Re-rank the test's candidates, if there are any, with the model that was kept; once."""
+        if self.config.test is None or (self.output / RESULT).exists():
+            return
+        where = device(self.config.device)
+        place = Place(where, chosen_precision(self.config.precision, where), Processes())
+        reranker = load_reranker(model)
+        reranker.model.to(where)
+        tokens = self.config.optimisation.tokens
+        passes: EndToEnd | Stored = EndToEnd(reranker, tokens, place.precision)
+        if self.config.test.store:
+            passes = Stored.of(reranker, self.shared / FEATURES, place, tokens)
+        candidates = read_candidates(self.collection, self.config.test, self.parts.test, progress)
+        measure_test(candidates, passes.scores(candidates.pairs, progress), self.config.test, self.output)
+
+    def _passes(self, reranker: Reranker, groups: Groups, place: Place) -> Passes:
+        wanted = self.config.optimisation
+        if not self.config.model.frozen:
+            return EndToEnd(reranker, wanted.tokens, place.precision)
+        stored = Stored.of(reranker, self.shared / FEATURES, place, wanted.tokens)
+        return FromStore(stored, groups, updates(self.config, groups) * wanted.accumulation * wanted.batch)

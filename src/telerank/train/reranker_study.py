@@ -1,0 +1,183 @@
+"""Several trainings that differ in seed, in the queries they learn from, or in the fold they do not see."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from statistics import fmean, stdev
+
+from telerank.errors import ModelError
+from telerank.evaluate.tables import Table, markdown
+from telerank.train import checkpoint
+from telerank.train.log import Report, unheard
+from telerank.train.parallel import joined
+from telerank.train.reranker import train_reranker
+from telerank.train.reranker_config import RerankerTraining
+from telerank.train.reranker_test import RESULT as TESTED
+from telerank.train.reranker_test import RUN, Tested, read_tested, together
+from telerank.train.training import device
+from telerank.trec import read_run, write_run
+from telerank.types import Progress, silent
+
+TABLE = "table.md"
+RESULT = "table.json"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One training of a study: what differs, and by that its folder."""
+
+    size: int | None = None
+    seed: int | None = None
+    fold: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        names = (("size", self.size), ("seed", self.seed), ("fold", self.fold))
+        return Path(*(f"{name}-{value}" for name, value in names if value is not None))
+
+    @property
+    def label(self) -> str:
+        """What differs, in words."""
+        names = (("seed", self.seed), ("fold", self.fold))
+        return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
+
+    def of(self, config: RerankerTraining) -> RerankerTraining:
+        """The configuration of this training."""
+        record = config.model_dump()
+        if self.size is not None:
+            record["data"]["queries"] = self.size
+        if self.seed is not None:
+            record["seed"] = self.seed
+        if self.fold is not None:
+            record["held_out"] = self.fold
+        return RerankerTraining.model_validate(record)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What came out of each training, and, where folds are held out, of all of them together."""
+
+    measures: tuple[str, ...]
+    tested: Mapping[Variant, Tested]
+    folds: Mapping[Variant, Tested]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of queries learned from, where there are several."""
+        return list(dict.fromkeys(one.size for one in self.tested if one.size is not None))
+
+    def values(self, size: int | None, measure: str) -> list[float]:
+        """The measure of each seed."""
+        return [told.measures[measure] for one, told in self.tested.items() if one.size == size]
+
+    def table(self) -> Table:
+        """A row for each training, or for each size; then the mean over seeds."""
+        first = next(iter(self.tested.values()))
+        rows = [("first stage", *self._cells(first.before))]
+        if self.sizes:
+            rows += [(f"{size:,} queries", *self._means(size)) for size in self.sizes]
+        else:
+            rows += [(one.label, *self._cells(told.measures)) for one, told in self.folds.items()]
+            rows += [(one.label, *self._cells(told.measures)) for one, told in self.tested.items()]
+            rows += [("mean over seeds", *self._means(None))] if len(self.tested) > 1 else []
+        notes = [f"{first.queries:,} test queries, {first.candidates:,} candidates."]
+        if first.without:
+            notes.append(f"{first.without:,} of the queries have no candidates, and count 0.")
+        if seeds := len({one.seed for one in self.tested}) - 1:
+            notes.append(f"Means over {seeds + 1} seeds ± their standard deviation.")
+        return Table.of(("training", *self.measures), rows, notes=notes)
+
+    def record(self) -> dict[str, object]:
+        """Every value, for JSON."""
+        both = {"trainings": self.tested, "folds": self.folds}
+        return {
+            name: [{**asdict(one), **asdict(told)} for one, told in some.items()]
+            for name, some in both.items()
+        }
+
+    def _cells(self, values: Mapping[str, float]) -> list[str]:
+        return [f"{values[name]:.4f}" for name in self.measures]
+
+    def _means(self, size: int | None) -> list[str]:
+        found = [self.values(size, name) for name in self.measures]
+        return [
+            f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+            for values in found
+        ]
+
+
+def run_study(
+    config: RerankerTraining,
+    output: str | Path,
+    asked: Sequence[Variant],
+    *,
+    resume: bool = False,
+    report: Report = unheard,
+    progress: Progress = silent,
+) -> Study:
+    """Train the variants that are ``asked`` for, each in a folder of its own, and put their tests together.
+
+    With ``resume``, what is done is not done again, and other variants may be added. What trainings share
+    lies in ``output``: stored features, texts. The checkpoints of several go once they are tested.
+
+    Raises
+    ------
+    ModelError
+        where the configuration has no test; where variants were trained already and ``resume`` is not set.
+    """
+    if config.test is None:
+        raise ModelError("several trainings are compared by a test: add the section test")
+    folder, found = Path(output), dict[Variant, Tested]()
+    with joined(device(config.device)) as processes:
+        for done, variant in enumerate(asked):
+            progress("trainings", done, len(asked))
+            wanted, own = variant.of(config), folder / variant.folder
+            if resume and processes.first((own / TESTED).exists):
+                checkpoint.check_same(wanted, own)
+            else:
+                train_reranker(wanted, own, shared=folder, resume=resume, report=report, progress=progress)
+            found[variant] = read_tested(own)
+            if len(asked) > 1:
+                processes.first(partial(shutil.rmtree, own / checkpoint.CHECKPOINTS, ignore_errors=True))
+        study = _put_together(found)
+        processes.first(lambda: _write(study, folder))
+    return study
+
+
+def variants(
+    config: RerankerTraining, *, seeds: Sequence[int] = (), sizes: Sequence[int] = ()
+) -> list[Variant]:
+    """All that are asked for: every size with every seed and every fold."""
+    folds: Sequence[int | None] = (None,)
+    if config.folds and config.held_out is None:
+        folds = range(config.folds)
+    return [
+        Variant(size, seed, fold) for size in sizes or (None,) for seed in seeds or (None,) for fold in folds
+    ]
+
+
+def _put_together(found: Mapping[Variant, Tested]) -> Study:
+    folds: dict[Variant, dict[Variant, Tested]] = {}
+    for one, told in found.items():
+        if one.fold is not None:
+            folds.setdefault(replace(one, fold=None), {})[one] = told
+    tested = {one: told for one, told in found.items() if one.fold is None}
+    tested |= {whole: together(list(parts.values())) for whole, parts in folds.items()}
+    held_out = {one: told for one, told in found.items() if one.fold is not None}
+    return Study(tuple(next(iter(found.values())).measures), tested, held_out)
+
+
+def _write(study: Study, folder: Path) -> None:
+    """The table, its values, and, of a cross-validation, the run of all queries."""
+    for whole in study.tested:
+        runs = [folder / one.folder / RUN for one in study.folds if replace(one, fold=None) == whole]
+        if runs:
+            write_run(folder / whole.folder / RUN, chain.from_iterable(map(read_run, runs)))
+    (folder / TABLE).write_text(markdown(study.table()), encoding="utf-8")
+    (folder / RESULT).write_text(json.dumps(study.record(), indent=2) + "\n", encoding="utf-8")
