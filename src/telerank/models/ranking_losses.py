@@ -1,0 +1,104 @@
+"""Losses of re-rankers: what is to be small.
+
+======  ==============================================================================================
+``B``   groups of a batch: the documents of one query each
+``N``   documents of the largest group
+======  ==============================================================================================
+
+``logits`` and ``labels`` are (B, N); a label above zero is relevant, and below zero marks the padding of a
+smaller group, which counts nowhere. Pairwise losses take every pair of a group whose labels differ, the
+higher label before the lower, and are means over all pairs of the batch; the others are means over documents
+or groups. Where nothing counts the loss is zero.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, weights: tuple[float, float] | None = None) -> Tensor:
+    """-y log(s) - (1 - y) log(1 - s) with s the sigmoid of a logit: monoBERT, and Piaf's equation 16.
+
+    ``weights`` are of the classes 0 and 1, see :func:`class_weights`; the mean is over documents, whatever
+    they weigh. (Equation 16 as printed lacks the minus.)
+    """
+    relevant, real = (labels > 0).to(logits.dtype), labels >= 0
+    losses = functional.binary_cross_entropy_with_logits(logits, relevant, reduction="none")
+    if weights is not None:
+        losses = losses * (weights[0] + (weights[1] - weights[0]) * relevant)
+    return _mean(losses[real])
+
+
+def class_weights(not_relevant: int, relevant: int) -> tuple[float, float]:
+    """Piaf's equation 17, n_samples / (n_classes n_class), of the counts of both classes.
+
+    Raises
+    ------
+    ValueError
+        where a class has no sample.
+    """
+    if not_relevant < 1 or relevant < 1:
+        raise ValueError(
+            f"both classes need a sample, got {not_relevant} not relevant and {relevant} relevant"
+        )
+    samples = not_relevant + relevant
+    return samples / (2 * not_relevant), samples / (2 * relevant)
+
+
+def max_margin(logits: Tensor, labels: Tensor, margin: float = 0.2, *, of: str = "prob") -> Tensor:
+    """max(0, margin - R(q, p+) + R(q, p-)): BERT-DMN's equation 4.
+
+    R is the probability, the sigmoid of a logit, as in its equation 3; with ``of="logit"`` it is what the
+    model gives: so for QA-LSTM and K-NRM, whose scores lie between -1 and 1 as they are. Piaf's equation 18
+    as printed has no margin, and any constant score would satisfy it; its text speaks of one.
+
+    Raises
+    ------
+    ValueError
+        where ``of`` is anything else.
+    """
+    if of not in ("prob", "logit"):
+        raise ValueError(f"the margin is of 'prob' or 'logit', got {of!r}")
+    better, worse = _pairs(logits.sigmoid() if of == "prob" else logits, labels)
+    return _mean((margin - better + worse).clamp(min=0))
+
+
+def ranknet(logits: Tensor, labels: Tensor) -> Tensor:
+    """-log(sigmoid(s+ - s-)), Burges et al. 2005."""
+    better, worse = _pairs(logits, labels)
+    return _mean(functional.softplus(worse - better))
+
+
+def listwise_softmax(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of the softmax of a group with its labels as shares: ListNet (Cao et al. 2007).
+
+    With one relevant document it is -log of its share. Groups without a relevant document do not count.
+    """
+    real = labels >= 0
+    least = torch.finfo(logits.dtype).min  # -inf times a share of zero is no number
+    logs = logits.masked_fill(~real, least).log_softmax(1)
+    shares = labels.clamp(min=0).to(logits.dtype)
+    total = shares.sum(1, keepdim=True)
+    losses = -(shares / total.clamp(min=torch.finfo(logits.dtype).tiny) * logs).sum(1)  # (B,)
+    return _mean(losses[total.squeeze(1) > 0])
+
+
+def margin_mse(logits: Tensor, labels: Tensor, teacher: Tensor) -> Tensor:
+    """((s+ - s-) - (t+ - t-))² with the teacher's logits t, (B, N): Hofstätter et al. 2020."""
+    better, worse = _pairs(logits, labels)
+    sure, unsure = _pairs(teacher.to(logits.dtype), labels)
+    return _mean(((better - worse) - (sure - unsure)) ** 2)
+
+
+def _pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The scores of both documents of each pair that counts, (pairs,) and (pairs,)."""
+    counts = (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels.unsqueeze(1) >= 0)  # (B, N, N)
+    group, better, worse = counts.nonzero(as_tuple=True)
+    return scores[group, better], scores[group, worse]
+
+
+def _mean(losses: Tensor) -> Tensor:
+    """Zero, and no gradient, where there are none."""
+    return losses.sum() / max(1, losses.numel())
