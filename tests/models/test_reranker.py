@@ -15,6 +15,7 @@ from telerank.models.identity import encoder_fingerprint, reranker_fingerprint  
 from telerank.models.pairs import batch_of  # noqa: E402
 from telerank.models.positions import positions  # noqa: E402
 from telerank.models.reranker import HEAD, SETTINGS, Shape, fresh_reranker, load_reranker, save_reranker  # noqa: E402
+from telerank.models.word_vectors import save_vectors  # noqa: E402
 
 PAIRS = [("q1 q2", "d1 d2 d3 d4"), ("q3", "d5"), ("q4 q5 q6", " ".join(f"d{n}" for n in range(12)))]
 SMALL = {"max_query": 8, "max_length": 32}
@@ -30,7 +31,7 @@ def logits(reranker, pairs=PAIRS):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kind", ["monobert", "bert"])
+@pytest.mark.parametrize("kind", ["monobert", "bert", "bert-dmn"])
 def test_what_is_saved_scores_the_same_when_loaded(tmp_path, architecture, kind):
     made = fresh_reranker(small_encoder(tmp_path / "start", architecture), Shape(kind, **SMALL))
     save_reranker(made, tmp_path / "saved")
@@ -39,6 +40,21 @@ def test_what_is_saved_scores_the_same_when_loaded(tmp_path, architecture, kind)
     assert not loaded.model.training
     torch.testing.assert_close(logits(loaded), logits(made), rtol=0, atol=1e-6)
     assert reranker_fingerprint(loaded) == reranker_fingerprint(made)
+
+
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
+def test_models_over_word_vectors_are_saved_with_their_words(tmp_path, kind):
+    words = [f"{letter}{number}" for letter in "qd" for number in range(20)]
+    save_vectors(tmp_path / "vectors", words, torch.randn(len(words) + 2, 8))
+    made = fresh_reranker(tmp_path / "vectors", Shape(kind, **SMALL), keep={"q1", "q2", "d1", "d4", "d5"})
+    assert made.texts.vocabulary == ("q1", "q2", "d1", "d4", "d5")
+    save_reranker(made, tmp_path / "saved")
+    loaded = load_reranker(tmp_path / "saved")
+    assert torch.equal(logits(loaded), logits(made))
+    assert reranker_fingerprint(loaded) == reranker_fingerprint(made)
+    (tmp_path / "saved" / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ModelError, match=f"no weights of a {kind}, or damaged ones"):
+        load_reranker(tmp_path / "saved")
 
 
 @pytest.mark.parametrize("architecture", ["bert", "camembert", "distilbert", "mpnet"])

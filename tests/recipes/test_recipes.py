@@ -263,9 +263,9 @@ def broken(tmp_path, **changes) -> Path:
     [
         ({"sytems": {}}, "sytems: Extra inputs are not permitted"),
         ({"systems": {"a": {"model": "bm25", "colour": "red"}}}, r"systems\.a\.colour: Extra inputs"),
-        ({"systems": {"a": {}}}, "exactly one of model, dense, run, pool, fuse, given; got none"),
+        ({"systems": {"a": {}}}, "exactly one of model, dense, run, pool, fuse, given, rerank; got none"),
         ({"systems": {"a": {"model": "bm25", "run": "x"}}}, r"got \['model', 'run'\]"),
-        ({"systems": {"a": {"fuse": ["b"]}}}, "a fuses 'b', which is no system above it"),
+        ({"systems": {"a": {"fuse": ["b"]}}}, "a needs 'b', which is no system above it"),
         ({"systems": {"a": {"model": "dfi", "weights": [1]}}}, "weights are for the method linear"),
         ({"analysis": {"kind": "beauty"}}, "analysis: Input tag 'beauty'"),
         (

@@ -2,7 +2,7 @@
 
 ::
 
-    config.json  model.safetensors  tokenizer.json …   the transformer
+    config.json  model.safetensors  tokenizer.json …   the transformer; for word vectors vocab.txt and weights
     head.safetensors                                   the head on its outputs, where it has one
     reranker.json                                      our settings: the kind, lengths, the head's sizes
 
@@ -13,7 +13,7 @@ any cross-encoder of one or two labels, from a folder or the hub, opens here as 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from telerank.errors import ModelError
+from telerank.models.bert_dmn import DmnHead
 from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.loading import locate, read_encoder, read_tokenizer
 from telerank.models.mlp import ClsMlp
@@ -33,12 +34,14 @@ from telerank.models.pairs import PairTexts, PairTokenizer
 from telerank.models.positions import positions
 from telerank.models.quiet import quiet
 from telerank.models.sequence_classifier import read_classifier
+from telerank.models.word_rankers import WORD_KINDS, fresh_word_ranker, load_word_ranker, save_word_ranker
+from telerank.models.words import Words
 
 SETTINGS = "reranker.json"
 HEAD = "head.safetensors"
-HEADS: Mapping[str, type[nn.Module]] = {"bert": ClsMlp}
+HEADS: Mapping[str, type[nn.Module]] = {"bert": ClsMlp, "bert-dmn": DmnHead}
 """The head of each kind that has an encoder: made from the encoder's width and :attr:`Shape.head`."""
-KINDS = ("monobert", *HEADS)
+KINDS = ("monobert", *HEADS, *WORD_KINDS)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Shape:
 
     ``frozen`` is whether the encoder is left as it is in training. ``max_query`` and ``max_length`` count
     tokens (monoBERT, section 2); ``language`` tells how sentences are split, for the kinds that read them;
-    ``head`` has the head's own settings, by the names of its arguments.
+    ``head`` has the settings of the head, or of a model over word vectors, by the names of its arguments.
     """
 
     kind: str = "monobert"
@@ -100,20 +103,29 @@ class Reranker:
 
 
 def fresh_reranker(
-    start: str | Path, shape: Shape, *, seed: int = 0, dropout: float | None = None
+    start: str | Path,
+    shape: Shape,
+    *,
+    seed: int = 0,
+    dropout: float | None = None,
+    keep: Collection[str] | None = None,
 ) -> Reranker:
     """The encoder of that name (``minilm``, a folder, a name on the hub) with a head drawn by ``seed``.
 
-    ``dropout`` overrides every probability of dropout in the encoder.
+    ``dropout`` overrides every probability of dropout in the encoder. For the kinds over word vectors
+    ``start`` is where those are (:func:`telerank.models.word_vectors.load_vectors`), and ``keep`` the words
+    that are kept of them.
 
     Raises
     ------
     ModelError
         where there is no such encoder, the lengths pass its positions, or the head cannot be made.
     """
-    folder = locate(start)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
+        if shape.kind in WORD_KINDS:
+            return _over_words(*fresh_word_ranker(shape.kind, start, shape.head, keep), shape)
+        folder = locate(start)
         if shape.kind == "monobert":
             model: nn.Module = MonoBert(read_classifier(folder, dropout))
         else:
@@ -130,8 +142,10 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
     ModelError
         where there is none, or its files are damaged.
     """
-    folder = locate(name)
+    folder = Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
     shape = _read_shape(folder)
+    if shape.kind in WORD_KINDS:
+        return _over_words(*load_word_ranker(shape.kind, folder, shape.head), shape)
     if shape.kind == "monobert":
         return _ready(MonoBert(read_classifier(folder, dropout, whole=True)), folder, shape)
     encoder = read_encoder(folder, dropout)
@@ -152,7 +166,10 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
         save_file({name: one.contiguous() for name, one in model.head.state_dict().items()}, root / HEAD)
     elif isinstance(model, MonoBert):
         _save_transformer(model.classifier, root)
-    _save_texts(reranker.texts, root)
+    if isinstance(reranker.texts, PairTokenizer):
+        _save_tokenizer(reranker.texts, root)
+    elif isinstance(reranker.texts, Words):
+        save_word_ranker(model, reranker.texts.vocabulary, root)
     text = json.dumps(reranker.shape.record(), indent=2)
     (root / SETTINGS).write_text(f"{text}\n", encoding="utf-8")
 
@@ -171,6 +188,11 @@ def _ready(model: nn.Module, folder: Path, shape: Shape) -> Reranker:
             f"{folder}: pairs of {shape.max_length} tokens, but the model has {longest} positions"
         )
     texts = PairTokenizer(read_tokenizer(folder), max_query=shape.max_query, max_length=shape.max_length)
+    return Reranker(model.eval(), texts, shape)
+
+
+def _over_words(model: nn.Module, vocabulary: Sequence[str], shape: Shape) -> Reranker:
+    texts = Words(vocabulary, max_query=shape.max_query, max_length=shape.max_length)
     return Reranker(model.eval(), texts, shape)
 
 
@@ -199,8 +221,7 @@ def _save_transformer(transformer: Any, folder: Path) -> None:
         transformer.save_pretrained(folder)
 
 
-def _save_texts(texts: PairTexts, folder: Path) -> None:
-    if isinstance(texts, PairTokenizer):
-        tokenizer = deepcopy(texts.tokenizer)
-        tokenizer.model_max_length = texts.max_length
-        tokenizer.save_pretrained(folder)
+def _save_tokenizer(texts: PairTokenizer, folder: Path) -> None:
+    tokenizer = deepcopy(texts.tokenizer)
+    tokenizer.model_max_length = texts.max_length
+    tokenizer.save_pretrained(folder)

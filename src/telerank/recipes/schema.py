@@ -52,6 +52,8 @@ class System(_Strict):
     """A run file."""
     pool: str | None = None
     """A candidate list that the collection ships."""
+    with_relevant: bool = False
+    """After the first ``depth`` of the list come the relevant documents that it lacks."""
     fuse: tuple[str, ...] | None = None
     """Systems named above it, made one by ``method``."""
     given: str | None = None

@@ -20,7 +20,7 @@ from telerank.recipes.tuned import tuned_fusion
 from telerank.sparse.index import Index, IndexDocs
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
-from telerank.trec import read_run, write_run
+from telerank.trec import load_qrels, read_run, write_run
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 
@@ -106,12 +106,18 @@ class Workshop:
         Unavailable
             where the system is no retriever.
         """
-        found = repr((system, split, depth)).encode() + (self._index().folder / "manifest.json").read_bytes()
-        path = self.folder / "runs" / f"{plain(split)}-{hashlib.sha256(found).hexdigest()[:12]}.run.gz"
-        if not path.exists():
+        stage = None if system.pool is not None else self.stage(system) % depth
+        seen = b"" if stage is None else (self._index().folder / "manifest.json").read_bytes()
+        digest = hashlib.sha256(repr((system, split, depth)).encode() + seen).hexdigest()[:12]
+        path = self.folder / "runs" / f"{plain(split)}-{digest}.run.gz"
+        if stage is None:
+            name = f"{split}/{str(system.pool).rpartition('/')[2]}"
+            path.parent.mkdir(exist_ok=True, parents=True)
+            write_run(path, self._pool(system.model_copy(update={"pool": name}), split))
+        elif not path.exists():
             path.parent.mkdir(exist_ok=True, parents=True)
             queries = self.collection.split_queries(split)
-            write_run(path, self._told(f"split {split}", (self.stage(system) % depth).run(queries)))
+            write_run(path, self._told(f"split {split}", stage.run(queries)))
         return path
 
     def stage(self, system: System) -> Stage:
@@ -138,10 +144,10 @@ class Workshop:
         if system.fuse is not None:
             return self._fused(system, recipe, made, path)
         if system.pool is not None:
-            if system.pool not in self.collection.pools:
-                raise Unavailable(f"{self.collection.name} has no candidate list {system.pool}")
-            write_run(path, self._asked(self.collection.pools[system.pool]()))
-            return Made(path, f"the collection's {system.pool}")
+            write_run(path, self._asked(self._pool(system, self.data.split)))
+            first = f"the first {system.depth} of " if system.depth else ""
+            added = " and what it lacks of the relevant documents" if system.with_relevant else ""
+            return Made(path, f"{first}the collection's {system.pool}{added}")
         stage = self.stage(system) % recipe.depth
         write_run(path, self._told(name, stage.run(self.queries)))
         return Made(path, system.model or f"bi-encoder {Path(system.dense or '').name}", stage)
@@ -170,6 +176,22 @@ class Workshop:
         stage = stage_of(system.method, found, weights) % recipe.depth if len(found) == len(parts) else None
         shown = f", weights {', '.join(f'{one:g}' for one in weights)}" if system.method == "linear" else ""
         return Made(path, f"{system.method} of {' and '.join(parts)}{shown}", stage)
+
+    def _pool(self, system: System, split: str) -> Iterator[Ranking]:
+        """The lists of a pool as the system takes them.
+
+        Raises
+        ------
+        Unavailable
+            where the collection has no such pool.
+        """
+        pool = self.collection.pools.get(str(system.pool))
+        if pool is None:
+            raise Unavailable(f"{self.collection.name} has no candidate list {system.pool}")
+        qrels = load_qrels(self.collection.split_qrels(split)) if system.with_relevant else {}
+        for ranking in pool():
+            cut = ranking if system.depth is None else ranking.cut(system.depth)
+            yield _with_relevant(cut, qrels.get(ranking.query.qid, {}), self.collection.relevant_from)
 
     def _asked(self, rankings: Iterable[Ranking]) -> Iterator[Ranking]:
         """Those of the split's queries, first come."""
@@ -227,3 +249,14 @@ class Workshop:
             if checksum([doc.docno for doc in part], [doc.full_text for doc in part]) != shard.texts:
                 return False
         return next(docs, None) is None
+
+
+def _with_relevant(ranking: Ranking, grades: Mapping[str, int], relevant_from: int) -> Ranking:
+    """The list and, after its last, the relevant documents that it lacks, their docnos descending."""
+    there = set(ranking.docnos)
+    lacking = [docno for docno, grade in grades.items() if grade >= relevant_from and docno not in there]
+    if not lacking:
+        return ranking
+    last = float(ranking.scores[-1]) if len(ranking) else 0.0
+    scores = [*ranking.scores.tolist(), *(last - 1.0 for _ in lacking)]
+    return Ranking.ranked(ranking.query, (*ranking.docnos, *lacking), scores)

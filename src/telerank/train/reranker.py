@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.reranker import Reranker, Shape, fresh_reranker, load_reranker
+from telerank.models.word_rankers import WORD_KINDS
+from telerank.models.words import words_in
 from telerank.train.candidates import read_candidates
 from telerank.train.folds import Parts, parted
 from telerank.train.groups import Groups
@@ -60,7 +63,7 @@ def train_reranker(
     return model
 
 
-def start_reranker(start: Start, seed: int) -> Reranker:
+def start_reranker(start: Start, seed: int, keep: set[str] | None = None) -> Reranker:
     """The model before its first update.
 
     Raises
@@ -76,7 +79,7 @@ def start_reranker(start: Start, seed: int) -> Reranker:
         language=start.language,
         head=start.head,
     )
-    return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout)
+    return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, keep=keep)
 
 
 def updates(config: RerankerTraining, groups: Groups) -> int:
@@ -109,7 +112,7 @@ class _Asked:
         if config.dev is not None and place.processes.leads:
             dev = read_candidates(self.collection, config.dev, self.parts.dev, progress)
         reranker = (
-            start_reranker(start, config.seed)
+            start_reranker(start, config.seed, self._words())
             if begun is None
             else load_reranker(begun, dropout=start.dropout)
         )
@@ -117,6 +120,15 @@ class _Asked:
             counts = json.dumps(reading.counts, indent=2)
             (self.output / DATA).write_text(f"{counts}\n", encoding="utf-8")
         return RerankerTask(config, reranker, groups, self._passes(reranker, groups, place), dev, place)
+
+    def _words(self) -> set[str] | None:
+        """The words to keep of a table of vectors: those of the collection."""
+        if self.config.model.kind not in WORD_KINDS:
+            return None
+        queries = (
+            one.text for split in self.collection.queries for one in self.collection.split_queries(split)
+        )
+        return words_in(chain(queries, (doc.full_text for doc in self.collection.docs())))
 
     def measure(self, model: Path, progress: Progress) -> None:
         """Re-rank the test's candidates, if there are any, with the model that was kept; once."""
