@@ -26,7 +26,7 @@ ALLOWED = {
     "sparse": {"types", "errors", "compiled", "stage", "text", "corpus", "dense"},
     "dense": {"types", "errors", "compiled", "stage", "corpus", "models"},
     "fuse": {"types", "errors", "stage", "evaluate"},
-    "inspect": {"types", "errors", "text", "evaluate", "corpus", "models", "rerank"},
+    "inspect": {"types", "errors", "text", "evaluate", "corpus", "models", "rerank", "train"},
     "models": {"errors"},
     "train": {"types", "errors", "stage", "text", "trec", "corpus", "evaluate", "dense", "models"},
     "recipes": {

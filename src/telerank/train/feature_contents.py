@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from telerank.models.features import PairFeatures
 from telerank.train.feature_shards import PAIR, Halves, Manifest, open_shard
@@ -82,9 +83,8 @@ class Contents:
         queries, sentences = self.queries[rows], self.sentences[rows]
         query, query_mask = _places(begins + 1, queries, len(flat) - 1)  # (B, N)
         spoken, spoken_mask = _places(begins + 1 + queries, sentences, len(flat) - 1)  # (B, S)
-        return PairFeatures(
-            flat[torch.from_numpy(begins)], flat[query], query_mask, flat[spoken], spoken_mask
-        )
+        cls = embedding(torch.from_numpy(begins), flat)
+        return PairFeatures(cls, embedding(query, flat), query_mask, embedding(spoken, flat), spoken_mask)
 
     def _flat(self, rows: Rows) -> tuple[Tensor, Rows]:
         """All vectors of the rows, in the order of the files, and zeros; where those of each row begin."""

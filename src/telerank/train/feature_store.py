@@ -131,6 +131,8 @@ class FeatureStore:
             where the disk cannot hold what is missing.
         """
         self.manifest.require(encoder.fingerprint, encoder.width, self.folder)
+        if not self.missing(pairs):
+            return 0
         with self._filling():
             wanted = self.missing(pairs)
             filling = Filling.of(wanted, encoder, self.manifest, shard=shard, progress=progress)

@@ -1,0 +1,261 @@
+"""Batches a second of fine-tuning, and of training a head on a frozen encoder (BERT-DMN, table 3).
+
+In the first epoch a frozen encoder's outputs are made and stored, in all later ones they are read. The three
+take turns, in rounds, so that what else the machine does slows down all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from telerank.errors import ModelError
+from telerank.evaluate.tables import Cell, Table
+from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.identity import encoder_fingerprint
+from telerank.models.pairs import batch_of
+from telerank.models.precision import Precision
+from telerank.models.reranker import Reranker
+from telerank.rerank.texts import pair_texts
+from telerank.train.feature_store import FeatureStore
+from telerank.train.frozen_encoder import FrozenEncoder, TextPair
+from telerank.types import Progress, silent
+
+TUNED, FIRST, LATER = "fine-tuned", "frozen, first epoch", "frozen, later epochs"
+READING, HEAD, UPDATE = "reading features", "the head and its gradients", "updating its weights"
+PAPER = {TUNED: 1.69, FIRST: 2.55, LATER: 5.67}
+"""Batches of 16 a second on InsuranceQA, on a GTX 1080Ti."""
+
+Times: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What each of ``number`` rounds measures: ``batches`` of ``size`` pairs that no other round has.
+
+    ``tuned`` of them are fine-tuned on; all are encoded, stored and learned from, and then learned from
+    ``epochs`` times more. A round before them, in which everything is loaded, does not count.
+    """
+
+    number: int = 5
+    size: int = 16
+    batches: int = 4
+    tuned: int = 2
+    epochs: int = 10
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise ModelError(f"{name} must be at least 1, got {value}")
+        if self.tuned > self.batches:
+            raise ModelError(f"of {self.batches} batches {self.tuned} cannot be fine-tuned on")
+
+    @property
+    def pairs(self) -> int:
+        """How many are needed."""
+        return (self.number + 1) * self.batches * self.size
+
+
+@dataclass(frozen=True, eq=False)
+class Efficiency:
+    """Seconds a batch, (rounds, 2) each: of the processor, and by the clock.
+
+    ``seconds`` has them of :data:`TUNED`, :data:`FIRST` and :data:`LATER`; ``parts`` add up to those of the
+    last. On a device other than the processor the clock's alone mean something.
+    """
+
+    seconds: Mapping[str, Times]
+    parts: Mapping[str, Times]
+
+    def pace(self, way: str, *, by_the_clock: bool = False) -> float:
+        """Batches a second: the median of the rounds."""
+        return float(1 / np.median(self.seconds[way][:, int(by_the_clock)]))
+
+    def ratio(self, way: str, *, by_the_clock: bool = False) -> float:
+        """How many times as fast as fine-tuning: the median of the rounds."""
+        column = int(by_the_clock)
+        return float(np.median(self.seconds[TUNED][:, column] / self.seconds[way][:, column]))
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """A re-ranker that is fine-tuned, and one whose encoder is frozen, with its features in ``folder``.
+
+    ``precision`` makes the context in which both compute.
+    """
+
+    tuned: Reranker
+    frozen: Reranker
+    folder: Path
+    precision: Precision = nullcontext
+
+    def measure(
+        self,
+        pairs: Sequence[TextPair],
+        labels: Sequence[float],
+        rounds: Rounds | None = None,
+        *,
+        progress: Progress = silent,
+    ) -> Efficiency:
+        """The times of both on the first :attr:`Rounds.pairs` pairs.
+
+        Both minimise the cross-entropy of labels, 1 or 0, with Adam. Tokens are made before fine-tuning, but
+        within the first epoch.
+
+        Raises
+        ------
+        ModelError
+            where there are too few pairs, one comes twice or is stored already, or the model that is to be
+            frozen has no encoder apart from its head.
+        """
+        plan = rounds or Rounds()
+        if len(pairs) < plan.pairs:
+            raise ModelError(f"{plan.number} rounds and one before need {plan.pairs} pairs, got {len(pairs)}")
+        track = _Track.of(self)
+        if len(track.store.missing(pairs[: plan.pairs])) < plan.pairs:
+            raise ModelError(f"{track.store.folder}: has some of these pairs already, or one comes twice")
+        step = plan.batches * plan.size
+        for number in range(plan.number + 1):
+            some = slice(number * step, (number + 1) * step)
+            track.run(plan, pairs[some], torch.tensor(labels[some], dtype=torch.float32))
+            progress("measuring", number + 1, plan.number + 1)
+        return track.watch.efficiency(plan)
+
+
+def efficiency_table(found: Efficiency, *, by_the_clock: bool = False) -> Table:
+    """What was measured beside the paper's table 3, for InsuranceQA."""
+    rows = []
+    for way in (TUNED, FIRST, LATER):
+        ratio = f"{found.ratio(way, by_the_clock=by_the_clock):.2f}"
+        pace = f"{found.pace(way, by_the_clock=by_the_clock):,.2f}"
+        published = f"{PAPER[way]:.2f}", f"{PAPER[way] / PAPER[TUNED]:.2f}"
+        rows.append((way, pace, Cell(ratio, strong=way != TUNED), *published))
+    columns = ("training", "batches/s", "times fine-tuning", "the paper’s batches/s", "times")
+    parts = {name: np.median(one[:, int(by_the_clock)]) for name, one in found.parts.items()}
+    told = ", ".join(f"{name} {1e3 * one:.1f} ms" for name, one in parts.items())
+    return Table.of(columns, rows, notes=(f"A batch of a later epoch: {told}.",))
+
+
+@dataclass(frozen=True, eq=False)
+class _Learner:
+    """A model and what updates it."""
+
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    precision: Precision
+
+    @classmethod
+    def of(cls, model: nn.Module, precision: Precision) -> _Learner:
+        weights = [one for one in model.parameters() if one.requires_grad]
+        return cls(model.train(), torch.optim.AdamW(weights, lr=1e-5), precision)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def gradients(self, given: Any, labels: Tensor) -> None:
+        with self.precision():
+            logits = self.model(given.to(self.device))
+        loss = binary_cross_entropy_with_logits(logits.float(), labels.to(self.device))
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def update(self) -> None:
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+
+@dataclass(eq=False)
+class _Stopwatch:
+    """``rounds[number][name]``: seconds of the processor, and by the clock."""
+
+    device: torch.device
+    rounds: list[dict[str, Times]] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Begin a round."""
+        self.rounds.append(defaultdict(lambda: np.zeros(2)))
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Add to what the round has of that name."""
+        began = self._now()
+        yield
+        self.rounds[-1][name] += self._now() - began
+
+    def efficiency(self, plan: Rounds) -> Efficiency:
+        def each(name: str, batches: int) -> Times:
+            return np.array([one[name] for one in self.rounds[1:]]) / batches
+
+        parts = {name: each(name, plan.batches * plan.epochs) for name in (READING, HEAD, UPDATE)}
+        later: Times = np.sum(list(parts.values()), axis=0)
+        return Efficiency(
+            {TUNED: each(TUNED, plan.tuned), FIRST: each(FIRST, plan.batches), LATER: later}, parts
+        )
+
+    def _now(self) -> Times:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return np.array([time.process_time(), time.perf_counter()])
+
+
+@dataclass(frozen=True, eq=False)
+class _Track:
+    """Where the rounds are run."""
+
+    tuned: Reranker
+    tuner: _Learner
+    head: _Learner
+    encoder: FrozenEncoder
+    store: FeatureStore
+    watch: _Stopwatch
+
+    @classmethod
+    def of(cls, contest: Contest) -> _Track:
+        frozen, model = contest.frozen, contest.frozen.model
+        known = encoder_fingerprint(frozen)
+        if not isinstance(model, EncoderRanker):
+            raise ModelError(f"a {frozen.shape.kind} has no encoder that could be frozen")
+        encoder = FrozenEncoder(model, frozen.texts, known, frozen.shape.language, contest.precision)
+        tuner, head = (_Learner.of(one, contest.precision) for one in (contest.tuned.model, model.head))
+        store = FeatureStore.open(contest.folder, known, model.width)
+        return cls(contest.tuned, tuner, head, encoder, store, _Stopwatch(tuner.device))
+
+    def run(self, plan: Rounds, pairs: Sequence[TextPair], labels: Tensor) -> None:
+        """One round."""
+        self.watch.begin()
+        places = _cut(torch.arange(len(pairs)), plan.size)
+        for some in places[: plan.tuned]:
+            queries, passages = zip(*(pairs[place] for place in some.tolist()), strict=True)
+            batch = batch_of(pair_texts(self.tuned, queries, passages), self.tuned.texts.pad_id)
+            with self.watch(TUNED):
+                self.tuner.gradients(batch, labels[some])
+                self.tuner.update()
+        with self.watch(FIRST):
+            self.store.fill(pairs, self.encoder)
+            rows = self.store.rows(pairs)
+            for some in places:
+                self.head.gradients(self.store.batch(rows[some]), labels[some])
+                self.head.update()
+        for _ in range(plan.epochs):
+            for some in _cut(torch.randperm(len(pairs)), plan.size):
+                with self.watch(READING):
+                    features = self.store.batch(rows[some])
+                with self.watch(HEAD):
+                    self.head.gradients(features, labels[some])
+                with self.watch(UPDATE):
+                    self.head.update()
+
+
+def _cut(places: Tensor, size: int) -> list[Tensor]:
+    return [places[first : first + size] for first in range(0, len(places), size)]

@@ -1,0 +1,78 @@
+"""Training on stored features beside fine-tuning: what is measured, and that it was learned from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_models import small_encoder  # noqa: E402
+from telerank.errors import ModelError  # noqa: E402
+from telerank.evaluate.tables import markdown  # noqa: E402
+from telerank.inspect.efficiency import (  # noqa: E402
+    FIRST,
+    LATER,
+    TUNED,
+    Contest,
+    Efficiency,
+    Rounds,
+    efficiency_table,
+)
+from telerank.models.reranker import Shape, fresh_reranker  # noqa: E402
+
+PAIRS = [(f"q{n}", f"d{n} d{n % 7}. d5 d{n} d7.") for n in range(24)]
+LABELS = [float(n % 2) for n in range(24)]
+PLAN = Rounds(number=2, size=3, batches=2, tuned=1, epochs=2)
+
+
+@pytest.fixture
+def contest(tmp_path):
+    start = small_encoder(tmp_path / "encoder")
+    lengths = {"max_query": 8, "max_length": 30}
+    made = [fresh_reranker(start, Shape("bert", frozen=frozen, **lengths)) for frozen in (False, True)]
+    return Contest(*made, tmp_path / "features")
+
+
+def test_both_learn_and_the_frozen_encoder_does_not(contest):
+    before = [
+        {name: one.clone() for name, one in reranker.model.named_parameters()}
+        for reranker in (contest.tuned, contest.frozen)
+    ]
+    told = []
+    found = contest.measure(PAIRS, LABELS, PLAN, progress=lambda *one: told.append(one))
+    for was, reranker in zip(before, (contest.tuned, contest.frozen), strict=True):
+        now = dict(reranker.model.named_parameters())
+        changed = {name.split(".")[0] for name in was if not torch.equal(was[name], now[name])}
+        assert changed == ({"encoder", "head"} if reranker is contest.tuned else {"head"})
+    assert told[-1] == ("measuring", 3, 3)
+    for way in (TUNED, FIRST, LATER):
+        assert found.seconds[way].shape == (2, 2)
+        assert found.pace(way, by_the_clock=True) > 0
+    np.testing.assert_allclose(sum(found.parts.values()), found.seconds[LATER])
+
+
+def test_a_pace_is_the_median_of_the_rounds():
+    seconds = {
+        TUNED: np.array([[2.0, 4], [2, 4], [2, 8]]),
+        FIRST: np.array([[1.0, 2], [0.5, 2], [9, 9]]),
+        LATER: np.array([[0.1, 0.1], [0.1, 0.1], [0.1, 0.1]]),
+    }
+    found = Efficiency(seconds, {"reading": np.array([[0.02, 0.03]])})
+    assert (found.pace(FIRST), found.ratio(FIRST), found.ratio(LATER)) == (1.0, 2.0, 20.0)
+    assert (found.pace(TUNED, by_the_clock=True), found.ratio(LATER, by_the_clock=True)) == (0.25, 40.0)
+    shown = markdown(efficiency_table(found))
+    assert "| frozen, later epochs | 10.00 | **20.00** | 5.67 | 3.36 |" in shown
+    assert "reading 20.0 ms" in shown
+
+
+def test_what_cannot_be_measured_is_refused(contest):
+    with pytest.raises(ModelError, match="2 rounds and one before need 18 pairs, got 17"):
+        contest.measure(PAIRS[:17], LABELS, PLAN)
+    with pytest.raises(ModelError, match="or one comes twice"):
+        contest.measure([PAIRS[0]] * 18, LABELS, PLAN)
+    with pytest.raises(ModelError, match="of 2 batches 3 cannot be fine-tuned on"):
+        Rounds(batches=2, tuned=3)
+    with pytest.raises(ModelError, match="epochs must be at least 1, got 0"):
+        Rounds(epochs=0)
