@@ -112,7 +112,7 @@ def test_what_the_disk_cannot_hold_is_not_begun(tmp_path, monkeypatch):
 
 
 def test_only_the_first_output_is_stored_where_no_more_is_wanted(tmp_path, store):
-    small = opened(tmp_path, cls_only=True)
+    small = opened(tmp_path / "apart", cls_only=True)
     assert len(small) == 0
     size = small.estimate(PAIRS, TableEncoder())
     small.fill(PAIRS, TableEncoder())
@@ -266,3 +266,9 @@ def test_a_store_travels_to_another_process_as_its_folder(store):
     assert np.array_equal(other.rows(PAIRS[::-1]), rows)
     assert_same(other.batch(rows), store.batch(rows), rtol=0.0, atol=0.0)
     assert repr(other).endswith("40 pairs)")
+
+
+def test_a_head_on_the_first_token_shares_a_store_of_everything(tmp_path, store):
+    shared = opened(tmp_path, cls_only=True)
+    assert shared.folder == store.folder
+    assert not shared.missing(PAIRS)

@@ -52,7 +52,8 @@ class FeatureStore:
 
         ``fingerprint`` is the identity of all that decides a feature, ``width`` is ``H``. ``cls_only`` keeps
         the first token's output alone, some ten times less, for heads that read nothing else: a store of its
-        own, whose batches have no query and no sentences.
+        own, whose batches have no query and no sentences. Where a store of everything is there, such heads
+        share that.
 
         Raises
         ------
@@ -63,8 +64,10 @@ class FeatureStore:
         """
         if len(fingerprint) < 32 or set(fingerprint) - set("0123456789abcdef"):
             raise ModelError(f"a fingerprint has at least 32 hexadecimal digits, got {fingerprint!r}")
-        place = Path(folder).resolve() / f"{fingerprint[:32]}{'-cls' if cls_only else ''}"
-        return cls(place, _begun(place, Manifest(fingerprint, width, cls_only)))
+        whole = Path(folder).resolve() / fingerprint[:32]
+        alone = cls_only and not (whole / shards.NAME).exists()
+        place = whole.with_name(f"{whole.name}-cls") if alone else whole
+        return cls(place, _begun(place, Manifest(fingerprint, width, alone)))
 
     @property
     def width(self) -> int:
