@@ -6,10 +6,19 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from telerank.errors import ModelError
+from telerank.models.ranking_losses import (
+    class_weights,
+    cross_entropy,
+    listwise_softmax,
+    margin_mse,
+    max_margin,
+    ranknet,
+)
 from telerank.train.reranker_config import Loss
+
+_OF = {"probability": "prob", "logit": "logit"}
 
 
 @dataclass(frozen=True)
@@ -18,29 +27,19 @@ class RankingObjective:
 
     def __call__(self, logits: Tensor, teacher: Tensor | None) -> Tensor:
         """Logits, and a teacher's where it is heard, both (groups, documents of a group) -> a number."""
-        first, others = logits[:, :1], logits[:, 1:]
+        labels = torch.zeros_like(logits)
+        labels[:, 0] = 1
         match self.wanted.objective:
-            case "pointwise":
-                labels = torch.zeros_like(logits)
-                labels[:, 0] = 1.0
-                weights = _class_weights(labels) if self.wanted.class_weights else None
-                return functional.binary_cross_entropy_with_logits(logits, labels, weights)
+            case "pointwise":  # all groups have as many of each class, so a group's counts are the whole's
+                weights = class_weights(logits.shape[1] - 1, 1) if self.wanted.class_weights else None
+                return cross_entropy(logits, labels, weights)
             case "margin":
-                if self.wanted.on == "probability":
-                    first, others = first.sigmoid(), others.sigmoid()
-                return (self.wanted.margin - first + others).clamp(min=0).mean()
+                return max_margin(logits, labels, self.wanted.margin, of=_OF[self.wanted.on])
             case "ranknet":
-                return functional.softplus(others - first).mean()
+                return ranknet(logits, labels)
             case "softmax":
-                return -logits.log_softmax(1)[:, 0].mean()
-            case _:
+                return listwise_softmax(logits, labels)
+            case "margin-mse":
                 if teacher is None:
                     raise ModelError("margin-mse: no teacher has scored these pairs")
-                seen = teacher[:, :1] - teacher[:, 1:]
-                return functional.mse_loss(first - others, seen)
-
-
-def _class_weights(labels: Tensor) -> Tensor:
-    """Of each pair, samples / (classes x samples of its class): Piaf's equation 17."""
-    positive = labels.mean()
-    return labels / (2 * positive) + (1 - labels) / (2 * (1 - positive))
+                return margin_mse(logits, labels, teacher)

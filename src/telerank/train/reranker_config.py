@@ -103,7 +103,8 @@ class Loss(Part):
     margin: float = Field(default=0.2, ge=0)
     """By how much a relevant document should be above another (objective `margin`): BERT-DMN's equation 4."""
     on: Literal["probability", "logit"] = "probability"
-    """What the margin is a difference of: probabilities, as BERT-DMN's equation 3 has it, or raw scores."""
+    """What the margin is a difference of: probabilities (BERT-DMN's equation 3), or what a model gives,
+    the default of `qa-lstm` and `k-nrm`, whose scores lie between -1 and 1."""
     class_weights: bool = False
     """Weigh both classes alike, by the Piaf report's equation 17 (objective `pointwise`)."""
     teacher: str | None = None
@@ -222,6 +223,7 @@ _ENCODERS: Mapping[str, Any] = {
     "optimisation": {"epochs": 10.0, "batch": 32, "learning_rate": 3e-5, "warm_up": 1000},
 }
 _WORDS: Mapping[str, Any] = {**_ENCODERS, "model": {}}  # nobody's vectors are a default
+_SCORES: Mapping[str, Any] = {**_WORDS, "loss": {"objective": "margin", "on": "logit"}}
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "monobert": {
         "model": {"start": "bert-large-uncased"},
@@ -231,9 +233,9 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "bert": {**_ENCODERS, "model": {**_ENCODERS["model"], "head": {"hidden": [], "dropout": 0.1}}},
     "bert-dmn": {**_ENCODERS, "model": {**_ENCODERS["model"], "head": _DMN}},
     "dmn": {**_WORDS, "model": {"head": _DMN}},
-    "qa-lstm": {**_WORDS, "model": {"head": {"hidden": 256, "dropout": 0.5}}},
+    "qa-lstm": {**_SCORES, "model": {"head": {"hidden": 256, "dropout": 0.5}}},
     "k-nrm": {
-        **_WORDS,
+        **_SCORES,
         "optimisation": {
             "epochs": 10.0,
             "batch": 16,

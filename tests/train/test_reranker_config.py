@@ -1,0 +1,125 @@
+"""A training of a re-ranker is a file, and what it does not say is its paper's."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from pydantic import BaseModel
+
+from telerank.errors import FormatError
+from telerank.train.reranker_config import DEFAULTS, RerankerTraining
+from telerank.train.settings import read_settings, write_settings
+
+DATA = "data: {collection: c, negatives: {run: r}}\n"
+
+
+def config(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    return read_settings(tmp_path / "config.yaml", RerankerTraining)
+
+
+def test_monobert_is_that_of_its_paper(tmp_path):
+    wanted = config(tmp_path, DATA)
+    model, how, negatives = wanted.model, wanted.optimisation, wanted.data.negatives
+    assert (model.kind, model.start, model.frozen) == ("monobert", "bert-large-uncased", False)
+    assert (model.max_query, model.max_length, model.dropout) == (64, 512, 0.1)
+    assert (negatives.depth, negatives.per_positive) == (1000, 1)
+    assert (how.steps, how.epochs, how.learning_rate, how.warm_up) == (400_000, None, 3e-6, 10_000)
+    assert how.batch * (1 + negatives.per_positive) * how.steps == 12_800_000  # pairs, as the paper counts
+    assert (how.betas, how.weight_decay, how.schedule) == ((0.9, 0.999), 0.01, "linear")
+    assert wanted.loss.objective == "pointwise"
+
+
+@pytest.mark.parametrize("kind", ["bert", "bert-dmn"])
+def test_bert_and_bert_dmn_are_those_of_their_paper(tmp_path, kind):
+    wanted = config(tmp_path, f"{DATA}model: {{kind: {kind}}}")
+    how, loss = wanted.optimisation, wanted.loss
+    assert wanted.model.start == "bert-base-uncased"
+    assert (how.optimiser, how.learning_rate, how.batch, how.warm_up) == ("adamw", 3e-5, 32, 1000)
+    assert (loss.objective, loss.margin, loss.on) == ("margin", 0.2, "probability")
+    if kind == "bert-dmn":
+        assert wanted.model.head == {"hidden": 256, "episodes": 4, "dropout": 0.1}
+
+
+def test_the_baselines_are_those_of_their_paper(tmp_path):
+    start = "start: glove"
+    lstm = config(tmp_path, f"{DATA}model: {{kind: qa-lstm, {start}}}")
+    assert (lstm.optimisation.batch, lstm.model.head) == (32, {"hidden": 256, "dropout": 0.5})
+    knrm = config(tmp_path, f"{DATA}model: {{kind: k-nrm, {start}}}")
+    how = knrm.optimisation
+    assert (how.optimiser, how.learning_rate, how.eps, how.batch) == ("adam", 0.001, 1e-5, 16)
+    assert {lstm.loss.on, knrm.loss.on} == {"logit"}  # their scores lie between -1 and 1
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_what_is_saved_says_every_default_of_the_kind(tmp_path, kind):
+    wanted = config(tmp_path, f"{DATA}model: {{kind: {kind}, start: s, head: {{dropout: 0.3}}}}\nseed: 4")
+    write_settings(wanted, tmp_path / "again.yaml")
+    text = (tmp_path / "again.yaml").read_text()
+    for name in ("learning_rate: ", "batch: ", "objective: ", "warm_up: ", "per_positive: ", "dropout: 0.3"):
+        assert name in text
+    assert read_settings(tmp_path / "again.yaml", RerankerTraining) == wanted
+
+
+def test_who_says_steps_gets_them(tmp_path):
+    wanted = config(tmp_path, f"{DATA}model: {{kind: bert}}\noptimisation: {{steps: 2000}}")
+    assert (wanted.optimisation.steps, wanted.optimisation.epochs) == (2000, None)
+    wanted = config(tmp_path, f"{DATA}model: {{kind: bert}}\noptimisation: {{epochs: 2}}")
+    assert wanted.optimisation.epochs == 2
+
+
+DEV = "dev: {split: dev, run: d}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{DATA}learning_rate: 1", "no key 'learning_rate'"),
+        (f"{DATA}model: {{kind: bert, layers: 3}}", "no key 'model.layers'"),
+        ("data: {collection: c}", "expected one of negatives, triples, got none"),
+        (
+            "data: {collection: c, negatives: {run: r, random: true}}",
+            "expected one of run, pool, random, got run and random",
+        ),
+        (f"{DATA}model: {{kind: dmn}}", "model.start: Field required"),
+        (f"{DATA}model: {{kind: bort}}", "model.kind: Input should be 'monobert'"),
+        (f"{DATA}loss: {{objective: margin-mse}}", "margin-mse needs a teacher"),
+        (f"{DATA}loss: {{objective: softmax, teacher: t}}", "nothing else has one"),
+        (
+            "data: {collection: c, negatives: {random: true}}\nloss: {objective: margin-mse, teacher: t}",
+            "not for random ones",
+        ),
+        (f"{DATA}folds: 5", "folds need test candidates of the split that is learned from"),
+        (f"{DATA}folds: 5\ntest: {{split: dev, run: t}}", "folds need test candidates"),
+        (
+            f"{DATA}folds: 2\nheld_out: 2\ntest: {{split: train, run: t}}",
+            "held_out is 2, but there are 2 folds",
+        ),
+        (f"{DATA}dev: {{split: train, run: d}}", "dev is of the split that is learned from: say how many"),
+        (f"{DATA}dev: {{split: dev}}", "expected one of run, pool, got none"),
+        (f"{DATA}test: {{split: dev, run: t, store: true}}", "only a frozen encoder's features are stored"),
+        (f"{DATA}optimisation: {{steps: 100}}", r"warm_up \(10000\) must be less than steps \(100\)"),
+    ],
+)
+def test_what_cannot_be_is_named_in_one_line(tmp_path, text, says):
+    with pytest.raises(FormatError, match=says) as caught:
+        config(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def parts(model, before=""):
+    for name, field in model.model_fields.items():
+        yield before + name, field
+        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from parts(kind, f"{before}{name}.")
+
+
+def test_every_setting_is_explained():
+    settings = dict(parts(RerankerTraining))
+    assert len(settings) > 60
+    sections = {"data", "model", "loss", "optimisation"}
+    assert [name for name, field in settings.items() if not field.description and name not in sections] == []
