@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -51,8 +52,8 @@ def test_a_training_says_how_it_goes_and_leaves_a_model(config, monkeypatch, cap
     said = capsys.readouterr()
     assert said.out == ""
     lines = said.err.splitlines()
-    assert "update 2: loss" in said.err
-    assert "dev " in said.err
+    told = r"update 2: loss \d+\.\d{4}, rate 0\.001, dev \d\.\d{4}, \d+:\d\d:\d\d, \d+:\d\d:\d\d to go"
+    assert re.search(told, " ".join(said.err.split()))
     assert lines[-1] == "trained trained/model"
     assert load_bi_encoder("./trained/model")[0].settings.document.max_length == 12
     assert run(monkeypatch, "config.yaml", "-o", "trained") == 2

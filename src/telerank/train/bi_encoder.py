@@ -64,17 +64,26 @@ def start_model(start: Start, seed: int) -> tuple[BiEncoder, Tokenizers]:
         query=Side(start.query_length, start.query_segment),
         document=Side(start.document_length, start.document_segment),
     )
-    if start.fresh:
-        model, tokenizers = fresh_bi_encoder(start.start, seed, settings, dropout=start.dropout)
+    model, tokenizers = _begun(start, start.start, settings, seed)
+    if start.towers == "shared":
+        if not model.shared:
+            raise ModelError(f"{start.start} has two towers, which cannot become one: set towers to two")
+        return model, tokenizers
+    if start.document_start is not None:
+        other, others = _begun(start, start.document_start, settings, seed + 1)
+        document = other.document_encoder or other.query_encoder
+        tokenizers = Tokenizers(tokenizers.queries, others.documents)
+    elif model.document_encoder is not None:
+        return model, tokenizers
     else:
-        model, tokenizers = load_bi_encoder(start.start, settings, dropout=start.dropout)
-    if start.towers == "two" and model.shared:
-        return BiEncoder(
-            model.query_encoder, copy.deepcopy(model.query_encoder), settings=settings
-        ), tokenizers
-    if start.towers == "shared" and not model.shared:
-        raise ModelError(f"{start.start} has two towers, which cannot become one: set towers to two")
-    return model, tokenizers
+        document = copy.deepcopy(model.query_encoder)
+    return BiEncoder(model.query_encoder, document, settings=settings), tokenizers
+
+
+def _begun(start: Start, name: str, settings: Settings, seed: int) -> tuple[BiEncoder, Tokenizers]:
+    if start.fresh:
+        return fresh_bi_encoder(name, seed, settings, dropout=start.dropout)
+    return load_bi_encoder(name, settings, dropout=start.dropout)
 
 
 def _read(config: BiEncoderTraining, progress: Progress) -> tuple[Examples, DevSet | None]:

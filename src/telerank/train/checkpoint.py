@@ -2,7 +2,7 @@
 
 ::
 
-    OUTPUT/config.yaml versions.json log.jsonl
+    OUTPUT/config.yaml versions.json log.jsonl tensorboard/
     OUTPUT/checkpoints/00001000/   the model as a folder of its own, training.pt, config.yaml, versions.json
     OUTPUT/model/                  the best weights by the dev measure; without one, the last
 """

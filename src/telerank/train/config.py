@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from telerank.train import settings
 from telerank.train.settings import Looks, Part, Share, Training, read_settings, write_settings
@@ -20,6 +20,8 @@ class Start(Part):
     """Take the shape and the vocabulary of `start` alone; draw the weights anew by the seed."""
     towers: Literal["shared", "two"] = "shared"
     """One encoder for both sides (RepBERT), or one for each, alike at the start (DPR)."""
+    document_start: str | None = None
+    """Of two towers: the encoder of documents, where it is another one; its vocabulary may be, too."""
     pooling: Literal["mean", "cls"] = "mean"
     """The mean of the tokens' vectors, or the first token's."""
     similarity: Literal["inner_product", "cosine"] = "inner_product"
@@ -34,6 +36,12 @@ class Start(Part):
     """Token type of documents, where the encoder knows types (footnote 2)."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropout, on all layers."""
+
+    @model_validator(mode="after")
+    def _has_a_tower_for_each_start(self) -> Start:
+        if self.document_start is not None and self.towers != "two":
+            raise ValueError("document_start is of two towers: set towers to two")
+        return self
 
 
 class Negatives(Part):

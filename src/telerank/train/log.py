@@ -1,13 +1,16 @@
-"""The log of a training: a line of JSON every few updates."""
+"""The log of a training: a line of JSON every few updates, and TensorBoard's files where asked for."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from telerank.errors import MissingExtra
 
 
 @dataclass(frozen=True)
@@ -54,3 +57,36 @@ def _step(line: str) -> float:
         return int(json.loads(line)["step"])
     except (ValueError, KeyError):
         return float("inf")
+
+
+def tensorboard_writer() -> Any:
+    """The class that writes TensorBoard's files.
+
+    Raises
+    ------
+    MissingExtra
+        where it is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError as error:
+        raise MissingExtra("tensorboard", "tensorboard") from error
+    return SummaryWriter
+
+
+@contextmanager
+def tensorboard(folder: Path, step: int) -> Iterator[Report]:
+    """Writes what it is told to ``folder`` for TensorBoard; what it has after ``step`` is shown no more."""
+    writer = tensorboard_writer()(str(folder), purge_step=step + 1)
+
+    def write(record: Record) -> None:
+        for name in ("loss", "learning_rate", "dev"):
+            value = getattr(record, name)
+            if value is not None:
+                writer.add_scalar(name, value, record.step)
+        writer.flush()
+
+    try:
+        yield write
+    finally:
+        writer.close()

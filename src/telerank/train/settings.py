@@ -79,6 +79,8 @@ class Training(Part):
     """Of the order of examples, of negatives, of dropout and of fresh weights."""
     log_every: PositiveInt = 10
     """Updates between two lines of the log."""
+    tensorboard: bool = False
+    """Write the same for TensorBoard, in the folder `tensorboard` beside the log (extra `tensorboard`)."""
     checkpoint_every: PositiveInt = 1000
     """Updates between two checkpoints."""
     keep: PositiveInt = 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ from filelock import FileLock, Timeout
 from telerank.errors import ModelError
 from telerank.models.precision import Precision, precision
 from telerank.train import checkpoint, log
-from telerank.train.log import Report, unheard
+from telerank.train.log import Record, Report, unheard
 from telerank.train.loop import Loop
 from telerank.train.optimiser import warming
 from telerank.train.parallel import joined, launched, local_rank, processes_here
 from telerank.train.settings import Training
 from telerank.train.task import Make, Place, Task
 from telerank.types import Progress, silent
+
+TENSORBOARD = "tensorboard"
 
 
 def train(
@@ -38,6 +41,8 @@ def train(
 
     Raises
     ------
+    MissingExtra
+        where TensorBoard is asked for and not installed.
     ModelError
         where ``output`` holds a training and ``resume`` is not set, or one with other settings; where another
         training is at work there; where the loss is no number any more.
@@ -51,7 +56,9 @@ def train(
         processes.first(lambda: _begin(folder, lock, config, resume=resume))
         try:
             with _kernels(config, place):
-                return _loop(config, folder, make, place, progress).run(report, progress)
+                loop = _loop(config, folder, make, place, progress)
+                with _reporting(config, loop, report) as reported:
+                    return loop.run(reported, progress)
         finally:
             lock.release()
 
@@ -61,6 +68,21 @@ def _kernels(config: Training, place: Place) -> AbstractContextManager[Any]:
     return place.precision() if config.precision == "float32-fast" else nullcontext()
 
 
+@contextmanager
+def _reporting(config: Training, loop: Loop, report: Report) -> Iterator[Report]:
+    """``report``, and TensorBoard where it is asked for."""
+    if not config.tensorboard or not loop.place.processes.leads:
+        yield report
+        return
+    with log.tensorboard(loop.output / TENSORBOARD, loop.reached.step) as board:
+
+        def both(record: Record) -> None:
+            report(record)
+            board(record)
+
+        yield both
+
+
 def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -68,6 +90,8 @@ def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> N
     except Timeout as error:
         raise ModelError(f"{folder}: another training is at work there") from error
     checkpoint.sweep(folder)
+    if config.tensorboard:
+        log.tensorboard_writer()
     if (folder / checkpoint.CONFIG).exists():
         if not resume:
             raise ModelError(f"{folder} holds a training: resume it, or name another folder")
