@@ -53,8 +53,8 @@ def train(
         if not processes.leads:
             report, progress = unheard, silent
         lock = FileLock(folder / ".lock", timeout=0)
-        processes.first(lambda: _begin(folder, lock, config, resume=resume))
         try:
+            processes.first(lambda: _begin(folder, lock, config, resume=resume))
             with _kernels(config, place):
                 loop = _loop(config, folder, make, place, progress)
                 with _reporting(config, loop, report) as reported:
