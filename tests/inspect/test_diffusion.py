@@ -11,11 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from gated_models import tiny_dmn  # noqa: E402
+
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.inspect.diffusion import KINDS, diffusion, pairwise_sum  # noqa: E402
-from telerank.inspect.token_outputs import batches, open_checkpoint, token_outputs  # noqa: E402
-from telerank.models.pairs import batch_of  # noqa: E402
+from telerank.inspect.token_outputs import batches, open_checkpoint  # noqa: E402
 from telerank.models.reranker import Shape, fresh_reranker, save_reranker  # noqa: E402
 
 TEXTS = [
@@ -113,10 +114,11 @@ def test_an_encoder_without_a_head_reads_the_tokens_of_those_it_is_compared_with
 
 
 def test_a_model_over_word_vectors_has_no_outputs_to_look_at(tmp_path):
-    reranker = made(tmp_path)
-    batch = batch_of(pairs_of(reranker), 0)
-    with pytest.raises(ModelError, match="a Linear over word vectors has no outputs of a transformer"):
-        token_outputs(torch.nn.Linear(1, 1), batch)
+    reranker = tiny_dmn(tmp_path, "dmn")
+    with pytest.raises(
+        ModelError, match="a Dmn over word vectors has no outputs of a transformer to look at"
+    ):
+        diffusion(reranker, pairs_of(reranker))
 
 
 def test_batches_hold_their_tokens_and_every_pair_once(tmp_path):

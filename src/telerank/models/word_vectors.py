@@ -50,7 +50,7 @@ def load_vectors(place: str | Path, only: Collection[str] | None = None) -> tupl
         raise ModelError(f"{path}: a word vector is not finite")
     table = torch.zeros(SPECIAL + len(vocabulary), vectors.shape[1])
     table[1] = torch.from_numpy(vectors.mean(0))
-    table[SPECIAL:] = torch.from_numpy(vectors)
+    table.numpy()[SPECIAL:] = vectors  # torch.from_numpy warns of a mapped file
     return vocabulary, table
 
 

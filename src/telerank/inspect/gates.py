@@ -1,0 +1,103 @@
+"""What BERT-DMN and DMN look at: the gates of their episodes over a passage's sentences (section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from telerank.errors import CollectionError, ModelError
+from telerank.inspect.token_outputs import on_device_of
+from telerank.models.bert_dmn import DmnHead
+from telerank.models.dmn import Dmn
+from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.pairs import PairBatch, PairTexts, Spans, batch_of
+from telerank.models.reranker import Reranker
+from telerank.text.sentences import split_sentences
+
+_Values: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GatedSentence:
+    """A sentence and the gate of each episode, the first first; no gate where the model does not read it."""
+
+    text: str
+    gates: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What the episodes attend to; ``cut`` counts the tokens that the model does not read."""
+
+    query: str
+    sentences: tuple[GatedSentence, ...]
+    logit: float
+    episodes: int
+    cut: int
+
+
+def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
+    """The gates of one pair, for every sentence of the passage.
+
+    Raises
+    ------
+    CollectionError
+        where the passage has no sentence.
+    ModelError
+        where the re-ranker has no gates.
+    """
+    texts = reranker.texts
+    spans = split_sentences(passage, reranker.shape.language)
+    if not spans:
+        raise CollectionError("the passage has no sentence")
+    (read,) = texts.passages([passage], [spans])
+    pair = texts.pair(texts.queries([query])[0], read)
+    logits, of_batch = gated(reranker.model, batch_of([pair], texts.pad_id))
+    count = int(pair.sentences.max(initial=-1)) + 1
+    rows = iter(of_batch[0, :, :count].T.tolist())  # (E, S) -> S rows
+    spoken = _spoken(texts, passage, spans, int(read.sentences.max(initial=-1)) + 1)
+    sentences = tuple(
+        GatedSentence(passage[start:end], tuple(next(rows, ())) if speaks else ())
+        for (start, end), speaks in zip(spans, spoken, strict=True)
+    )
+    return Gates(query, sentences, float(logits[0]), of_batch.shape[1], pair.cut)
+
+
+@torch.no_grad()
+def gated(model: nn.Module, batch: PairBatch) -> tuple[_Values, _Values]:
+    """The logits of a batch, (B,), and the gates that led to them, (B, episodes, S): 0 where no sentence is.
+
+    Raises
+    ------
+    ModelError
+        where the model has no gates.
+    """
+    batch = on_device_of(model, batch)
+    if isinstance(model, EncoderRanker) and isinstance(model.head, DmnHead):
+        logits, gates = model.head.with_gates(model.features(batch))
+    elif isinstance(model, Dmn):
+        logits, gates = model.with_gates(batch)
+    else:
+        raise ModelError("this re-ranker has no gates: bert-dmn and dmn have")
+    return logits.double().cpu().numpy(), gates.double().cpu().numpy()
+
+
+def _spoken(texts: PairTexts, passage: str, spans: Spans, numbered: int) -> list[bool]:
+    """Which sentences have tokens: only those have numbers in the pair, and gates.
+
+    Raises
+    ------
+    ModelError
+        where that cannot be told, since sentences share a token.
+    """
+    if numbered == len(spans):
+        return [True] * len(spans)
+    alone = [len(one.ids) > 0 for one in texts.passages([passage[start:end] for start, end in spans])]
+    if sum(alone) != numbered:
+        raise ModelError(f"{len(spans)} sentences, but {numbered} by their tokens: a token spans several")
+    return alone
