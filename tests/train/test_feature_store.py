@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_features import WIDTH, TableEncoder  # noqa: E402
 from small_models import small_encoder  # noqa: E402
+from small_stored import WIDTH, TableEncoder  # noqa: E402
 from telerank.errors import IndexDamaged, IndexFault, IndexLocked, ModelError  # noqa: E402
 from telerank.models.encoder_ranker import EncoderRanker  # noqa: E402
 from telerank.models.loading import read_encoder, read_tokenizer  # noqa: E402
@@ -176,7 +176,7 @@ def test_the_encoder_runs_in_the_precision_that_is_asked_for(dropping):
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[2])
-from small_features import TableEncoder
+from small_stored import TableEncoder
 from telerank.train.feature_store import FeatureStore
 pairs = [(f"query {n % 5}", f"passage {n}. It has " + "some words. " * (n % 7)) for n in range(40)]
 class Killed(TableEncoder):
