@@ -184,3 +184,18 @@ def test_small_p_values_are_not_told_as_0():
         "0.050",
         "1.000",
     ]
+
+
+def test_where_a_table_is_too_wide_heads_of_numbers_are_broken_and_numbers_are_not():
+    heads = ("system", "RR@10", "RR@10 test, paper")
+    table = Table.of(heads, [["a long name of a system", "0.349", "0.186"], ["b", "0.187", "–"]])
+    wide, narrow = (_printed(table, width) for width in (60, 40))
+    assert wide[0].split() == ["system", "RR@10", "RR@10", "test,", "paper"]
+    assert [line.split() for line in narrow[:3]] == [["RR@10"], ["test,"], ["system", "RR@10", "paper"]]
+    assert narrow[4].split()[-2:] == ["0.349", "0.186"]
+
+
+def _printed(table: Table, width: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(terminal(table))
+    return [line for line in console.file.getvalue().splitlines() if line.strip()]

@@ -39,6 +39,13 @@ def test_labels_that_have_no_room_are_left_out():
     assert 3 < len(ticks) <= 11
 
 
+def test_long_labels_do_not_touch_and_the_ends_are_labelled():
+    x = [1, 5, 10, 20, 50, 100, 200, 500, 1000]
+    ticks = line_plot({"R": {"bm25": [0.5] * 9}}, x).axes[0].get_xticks()
+    assert list(ticks) == [1, 5, 10, 20, 50, 100, 200, 1000]
+    assert list(line_plot({"R": {"bm25": [0.5]}}, [7]).axes[0].get_xticks()) == [7]
+
+
 @pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.SVG", b"<?xml"), ("p.pdf", b"%PDF")])
 def test_a_plot_is_written_as_its_name_says(tmp_path, name, magic):
     save(line_plot(PANELS, DEPTHS), tmp_path / name)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import html as markup
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table as RichTable
+
+
+_GAP = 2  # between columns on a terminal
 
 
 @dataclass(frozen=True)
@@ -58,35 +63,102 @@ class Table:
 
 
 def terminal(table: Table) -> RenderableType:
-    """What a rich console prints."""
-    from rich import box
+    """What a rich console prints.
+
+    Where a table is too wide, heads of numbers are broken at blanks, then the cells of one column; where that
+    does not do, its columns of numbers stand below each other, in parts that fit.
+    """
     from rich.console import Group
+    from rich.text import Text
+
+    # above the table, which would break its title at its own width
+    caption = [Text(table.caption, "italic")] if table.caption else []
+    return Group(*caption, _Fitting(table), *(Text(note, "dim") for note in table.notes))
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """The grid, as wide as the console lets it be."""
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room, table = options.max_width, self.table
+        broken = sum(_widths(table, broken=False)) > room
+        excess = sum(_widths(table, broken=broken)) - room
+        slack = [wide - least for wide, least in zip(_widths(table, broken=True), _least(table), strict=True)]
+        if excess <= 0:
+            yield _grid(table, broken=broken)
+        elif excess <= max(slack):
+            i = slack.index(max(slack))
+            yield _grid(table, broken=True, narrow={i: _widths(table, broken=True)[i] - _GAP - excess})
+        else:
+            yield from (_grid(part, broken=True) for part in _parts(table, room))
+
+
+def _grid(table: Table, *, broken: bool, narrow: Mapping[int, int] | None = None) -> RichTable:
+    from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    columns = [_aligned(table, i) for i in range(len(table.columns))]
-    for head, *_ in columns:
-        shown.add_column(Text(head), overflow="fold")
+    columns = [_aligned(table, i, broken=broken) for i in range(len(table.columns))]
+    for i, (head, *_) in enumerate(columns):
+        width = (narrow or {}).get(i)
+        if width is not None:
+            columns[i] = [text.strip() for text in columns[i]]
+        side: Literal["left", "right"] = "left" if width is None or i < table.left else "right"
+        shown.add_column(
+            Text(head if width is None else head.strip()), overflow="fold", width=width, justify=side
+        )
     for r, row in enumerate(table.rows):
         texts = [column[r + 1] for column in columns]
         shown.add_row(
             *(Text(text, "bold" if cell.strong else "") for text, cell in zip(texts, row, strict=True))
         )
-    # above the table, which would break its title at its own width
-    caption = [Text(table.caption, "italic")] if table.caption else []
-    return Group(*caption, shown, *(Text(note, "dim") for note in table.notes))
+    return shown
 
 
-def _aligned(table: Table, i: int) -> list[str]:
+def _parts(table: Table, room: int) -> Iterator[Table]:
+    """Tables with the words of this one and as many of its numbers as fit, one at least."""
+    left, rest = list(range(table.left)), list(range(table.left, len(table.columns)))
+    while rest:
+        count = 1
+        while (
+            count < len(rest) and sum(_widths(_of(table, [*left, *rest[: count + 1]]), broken=True)) <= room
+        ):
+            count += 1
+        yield _of(table, [*left, *rest[:count]])
+        rest = rest[count:]
+
+
+def _of(table: Table, columns: Sequence[int]) -> Table:
+    rows = tuple(tuple(row[i] for i in columns) for row in table.rows)
+    return Table(tuple(table.columns[i] for i in columns), rows, left=table.left)
+
+
+def _widths(table: Table, *, broken: bool) -> list[int]:
+    columns = [_aligned(table, i, broken=broken) for i in range(len(table.columns))]
+    return [max(len(line) for text in column for line in text.split("\n")) + _GAP for column in columns]
+
+
+def _least(table: Table) -> list[int]:
+    """What a column takes whose every blank is a break."""
+    columns = [_aligned(table, i, broken=True) for i in range(len(table.columns))]
+    return [max((len(word) for text in one for word in text.split()), default=0) + _GAP for one in columns]
+
+
+def _aligned(table: Table, i: int, *, broken: bool) -> list[str]:
     """The head and the cells of a column; marks take their place in all rows, so that digits meet."""
     head, cells = table.columns[i], [row[i] for row in table.rows]
     if i < table.left:
         return [head, *(cell.text + cell.marks for cell in cells)]
     room = max((len(cell.marks) for cell in cells), default=0)
-    texts = [head, *(cell.text + cell.marks.ljust(room) for cell in cells)]
-    width = max(map(len, texts))
-    return [text.rjust(width) for text in texts]
+    texts = [cell.text + cell.marks.ljust(room) for cell in cells]
+    widest = max(map(len, texts), default=0)
+    lines = wrap(head, max(widest, *map(len, head.split()))) if broken and head else [head]
+    width = max(widest, *map(len, lines))
+    return ["\n".join(line.rjust(width) for line in lines), *(text.rjust(width) for text in texts)]
 
 
 def markdown(table: Table) -> str:

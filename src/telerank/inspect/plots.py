@@ -23,6 +23,7 @@ _DASHES = ("-", "--", ":", "-.")
 _PANEL = (4.2, 3.2)  # inches
 _SPREAD = 30  # largest to smallest x, from where on the axis is logarithmic
 _TICKS = 10  # labels of x that have room beside each other
+_LETTERS = 3  # of a label, from which on it takes more room
 STYLE: dict[str, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -186,13 +187,22 @@ def _draw_bars(
 
 
 def _ticks(x: Sequence[float], place: Callable[[float], float]) -> list[float]:
-    """Those of ``x`` whose labels have room, from the left."""
-    kept: list[float] = []
-    for value in sorted(x):
-        room = (place(max(x)) - place(min(x))) / _TICKS
-        if not kept or place(value) - place(kept[-1]) >= room * (1 - 1e-9):  # 0.3 - 0.2 is below 0.1
+    """Those of ``x`` whose labels have room: both ends, and between them from the left."""
+    if not x:
+        return []
+    first, *between = sorted(x)
+    last = between.pop() if between else first
+    room = (place(last) - place(first)) / _TICKS * (1 - 1e-9)  # 0.3 - 0.2 is below 0.1
+
+    def apart(one: float, other: float) -> bool:
+        letters = len(f"{one:g}{other:g}") / 2
+        return place(other) - place(one) >= room * max(1.0, letters / _LETTERS)
+
+    kept = [first]
+    for value in between:
+        if apart(kept[-1], value) and apart(value, last):
             kept.append(value)
-    return kept
+    return kept if last == first else [*kept, last]
 
 
 def _legend_columns(columns: int) -> int:

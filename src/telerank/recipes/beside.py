@@ -13,6 +13,7 @@ from telerank.recipes.schema import Published
 MS = "ms/query"
 PAPER = "paper"
 _NONE = "–"
+_PAD = " " * 7  # where a change stands in other cells
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,9 @@ def published_matrix(published: Published, measure: str) -> Table:
     for first, values in published.items():
         base = values.get(first)
         cells = [
-            _shown(values.get(second)) if second == first else _with_change(values.get(second), base)
+            f"{_shown(values.get(second))}{_PAD}"
+            if second == first
+            else _with_change(values.get(second), base)
             for second in columns
         ]
         rows.append([first, *cells])
@@ -135,7 +138,7 @@ def published_matrix(published: Published, measure: str) -> Table:
 
 def _with_change(value: float | None, base: float | None) -> str:
     if value is None or base is None:
-        return _shown(value)
+        return f"{_shown(value)}{_PAD}"
     return f"{value:.3f} {changed(value, base):>6}"
 
 
