@@ -6,6 +6,7 @@ take turns, in rounds, so that what else the machine does slows down all of them
 
 from __future__ import annotations
 
+import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from telerank.errors import ModelError
+from telerank.errors import CollectionError, ModelError
 from telerank.evaluate.tables import Cell, Table
+from telerank.inspect.drawn_pairs import Candidates, draw_by_class
 from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.identity import encoder_fingerprint
 from telerank.models.pairs import batch_of
@@ -131,6 +133,31 @@ class Contest:
             track.run(plan, pairs[some], torch.tensor(labels[some], dtype=torch.float32))
             progress("measuring", number + 1, plan.number + 1)
         return track.watch.efficiency(plan)
+
+
+def labelled(
+    source: Candidates, wanted: int, *, seed: int = 0, progress: Progress = silent
+) -> tuple[list[TextPair], list[float]]:
+    """Different pairs in an order that the seed decides, with their labels, half of them relevant.
+
+    Where a collection has not as many of one kind, there are more of the other.
+
+    Raises
+    ------
+    CollectionError
+        where it has not so many pairs.
+    """
+    drawn = draw_by_class(source, relevant=wanted, others=wanted, seed=seed, progress=progress)
+    labels = {(one.query, one.passage): float(bool(one.relevant)) for one in drawn}
+    if len(labels) < wanted:
+        raise CollectionError(f"{source.collection.name}: {wanted} pairs are needed, it has {len(labels)}")
+    pairs, order = list(labels), random.Random(seed)
+    order.shuffle(pairs)
+    good, bad = ([pair for pair in pairs if labels[pair] == value] for value in (1, 0))
+    some = min(len(good), max(wanted // 2, wanted - len(bad)))
+    chosen = [*good[:some], *bad[: wanted - some]]
+    order.shuffle(chosen)
+    return chosen, [labels[pair] for pair in chosen]
 
 
 def efficiency_table(found: Efficiency, *, by_the_clock: bool = False) -> Table:
