@@ -254,6 +254,9 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     (tmp_path / "training.pt").write_bytes(b"PK\3\4 no")
     with pytest.raises(ModelError, match="no checkpoint, or a damaged one"):
         checkpoint.read_state(tmp_path)
+    torch.save({"optimiser": {}}, tmp_path / "training.pt")
+    with pytest.raises(ModelError, match="another version of telerank wrote this"):
+        checkpoint.read_state(tmp_path)
 
 
 def test_the_log_is_cut_where_training_goes_on(tmp_path):

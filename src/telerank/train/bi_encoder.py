@@ -41,7 +41,7 @@ def train_bi_encoder(
     """
 
     def make(begun: Path | None, place: Place, progress: Progress) -> BiEncoderTask:
-        examples, dev = _read(config, progress)
+        examples, dev = _read(config, place, progress)
         per_query = config.data.negatives.per_query if config.data.negatives else 1
         batches = Batches(examples, config.optimisation.batch, config.seed, per_query)
         trained = start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)
@@ -86,10 +86,12 @@ def _begun(start: Start, name: str, settings: Settings, seed: int) -> tuple[BiEn
     return load_bi_encoder(name, settings, dropout=start.dropout)
 
 
-def _read(config: BiEncoderTraining, progress: Progress) -> tuple[Examples, DevSet | None]:
+def _read(config: BiEncoderTraining, place: Place, progress: Progress) -> tuple[Examples, DevSet | None]:
     data = config.data
     collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
-    dev = None if config.dev is None else read_dev(collection, config.dev, config.seed)
+    dev = None
+    if config.dev is not None and place.processes.leads:
+        dev = read_dev(collection, config.dev, config.seed)
     hard = data.negatives
     run = () if hard is None else read_run(hard.run)
     depth = 1 if hard is None else hard.depth

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import torch
 
@@ -33,12 +33,21 @@ CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
 _STATE = "training.pt"
 _PASSING = ".writing"
 _OLD = ".old.writing"
+_PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 Save: TypeAlias = Callable[[Path], None]
 """Writes a model into a folder."""
-_PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 
 
-def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: Mapping[str, Any]) -> Path:
+class State(TypedDict):
+    """What a training needs to go on, besides its model; ``random`` has a record of each process."""
+
+    optimiser: dict[str, Any]
+    task: dict[str, Any]
+    reached: dict[str, Any]
+    random: list[dict[str, Any]]
+
+
+def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: State) -> Path:
     """Write a checkpoint beside its final name and rename it; then drop all but the last ``config.keep``."""
     final = output / CHECKPOINTS / f"{step:08d}"
     passing = final.with_name(final.name + _PASSING)
@@ -65,18 +74,21 @@ def last_checkpoint(output: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def read_state(checkpoint: Path) -> Any:
+def read_state(checkpoint: Path) -> State:
     """What :func:`write_checkpoint` was given.
 
     Raises
     ------
     ModelError
-        where the file is damaged.
+        where the file is damaged, or of another version.
     """
     try:
-        return torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
+        found: State = torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, ValueError) as error:
         raise ModelError(f"{checkpoint / _STATE}: this is no checkpoint, or a damaged one") from error
+    if not isinstance(found, dict) or found.keys() != State.__required_keys__:
+        raise ModelError(f"{checkpoint / _STATE}: another version of telerank wrote this checkpoint")
+    return found
 
 
 def check_same(config: Training, output: Path) -> None:

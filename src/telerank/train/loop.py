@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import torch
 from torch import nn
@@ -73,7 +71,7 @@ class Loop:
             self._keep()
         return self.output / checkpoint.MODEL
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: checkpoint.State) -> None:
         """Be where a checkpoint's ``state`` was; the task's model has its weights already.
 
         Raises
@@ -92,15 +90,16 @@ class Loop:
         self.reached = Reached(**state["reached"])
         own = random[self._processes.rank]
         torch.set_rng_state(own["cpu"])
-        if own["gpus"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(own["gpus"])
+        if own["gpu"] is not None and self.place.device.type == "cuda":
+            torch.cuda.set_rng_state(own["gpu"], self.place.device)
 
     def _save(self) -> None:
-        gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-        random = self._processes.all({"cpu": torch.get_rng_state(), "gpus": gpus})
+        device = self.place.device
+        gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+        random = self._processes.all({"cpu": torch.get_rng_state(), "gpu": gpu})
 
         def write() -> None:
-            state = {
+            state: checkpoint.State = {
                 "optimiser": self._optimiser.state_dict(),
                 "task": dict(self.task.state()),
                 "reached": asdict(self.reached),
