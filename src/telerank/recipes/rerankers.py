@@ -126,10 +126,10 @@ def _given(name: str, system: System, shop: Workshop, first: Made, candidates: P
 
 
 def _stage(first: Made, system: System, recipe: Recipe, model: Path, shop: Workshop) -> Stage | None:
-    from telerank.rerank.stage import CrossReranker
-
     if first.stage is None:
         return None
+    from telerank.rerank.stage import CrossReranker
+
     return first.stage % (system.depth or recipe.depth) >> CrossReranker(str(model), shop.docs)
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, MissingExtra
+from telerank.evaluate.tune import Folds
 from telerank.fuse.joined import joined
 from telerank.fuse.methods import fusion_of, stage_of
 from telerank.recipes.made import Made, Unavailable, plain
 from telerank.recipes.places import Places
 from telerank.recipes.rerankers import reranked
 from telerank.recipes.schema import Data, Recipe, System
-from telerank.recipes.tuned import tuned_fusion
+from telerank.recipes.tuned import held_out_sum
 from telerank.sparse.index import Index, IndexDocs
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
@@ -165,7 +166,9 @@ class Workshop:
         if lacking := [name for name in parts if name not in made]:
             raise Unavailable(f"it needs {lacking[0]}")
         if system.weights == "tuned":
-            told = tuned_fusion([made[name] for name in parts], self.qrels, recipe, path)
+            runs, folds = [made[name].run for name in parts], Folds(seed=recipe.seed)
+            fused, told = held_out_sum(runs, self.qrels, _objective(recipe), folds=folds, depth=recipe.depth)
+            write_run(path, fused)
             return Made(path, f"{' and '.join(parts)}, {told}")
         weights = system.weights or (1.0 / len(parts),) * len(parts)
         fusion = fusion_of(system.method, weights)
@@ -260,3 +263,10 @@ def _with_relevant(ranking: Ranking, grades: Mapping[str, int], relevant_from: i
     last = float(ranking.scores[-1]) if len(ranking) else 0.0
     scores = [*ranking.scores.tolist(), *(last - 1.0 for _ in lacking)]
     return Ranking.ranked(ranking.query, (*ranking.docnos, *lacking), scores)
+
+
+def _objective(recipe: Recipe) -> str:
+    """What weights are chosen by: the last measure of the analysis."""
+    spec = recipe.analysis
+    measures = getattr(spec, "measures", None) or (getattr(spec, "measure", "AP"),)
+    return str(measures[-1])
