@@ -90,8 +90,13 @@ def test_every_setting_is_explained_and_all_but_three_have_defaults():
     assert needed == {"data", "data.collection", "data.negatives.run", "dev.split"}
 
 
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("train-*.yaml")), ids=lambda path: path.stem)
+def test_every_recipe_of_a_training_is_read(path):
+    assert read_config(path).data.collection == "insuranceqa-v2"
+
+
 @pytest.mark.parametrize("name", ["train-insuranceqa.yaml", "train-insuranceqa-tiny.yaml"])
-def test_the_recipe_of_a_training_is_one(name):
+def test_the_recipes_of_the_papers_training_have_its_loss(name):
     wanted = read_config(RECIPES / name)
     assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
     assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
