@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import CollectionError
-from telerank.inspect.gates import gated
+from telerank.inspect.gates import check_gates, gated
 from telerank.inspect.token_outputs import BATCH, batches
 from telerank.models.pairs import PASSAGE, QUERY, Pair, PairTexts, Passage
 from telerank.models.reranker import Reranker
@@ -83,6 +83,7 @@ def faithfulness(
     ModelError
         where the re-ranker has no gates.
     """
+    check_gates(reranker)
     kept = [place for place, pair in enumerate(pairs) if sentences_of(pair) > 1]
     if not kept:
         raise CollectionError(f"of {len(pairs)} passages none has two sentences: nothing can be deleted")

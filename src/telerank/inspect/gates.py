@@ -19,6 +19,7 @@ from telerank.models.pairs import PairBatch, PairTexts, Spans, batch_of
 from telerank.models.reranker import Reranker
 from telerank.text.sentences import split_sentences
 
+_NO_GATES = "this re-ranker has no gates: bert-dmn and dmn have"
 _Values: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -68,6 +69,19 @@ def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
     return Gates(query, sentences, float(logits[0]), of_batch.shape[1], pair.cut)
 
 
+def check_gates(reranker: Reranker) -> None:
+    """See whether a re-ranker has gates, before the work.
+
+    Raises
+    ------
+    ModelError
+        where it has none.
+    """
+    model = reranker.model
+    if not isinstance(model, Dmn) and not isinstance(getattr(model, "head", None), DmnHead):
+        raise ModelError(_NO_GATES)
+
+
 @torch.no_grad()
 def gated(model: nn.Module, batch: PairBatch) -> tuple[_Values, _Values]:
     """The logits of a batch, (B,), and the gates that led to them, (B, episodes, S): 0 where no sentence is.
@@ -83,7 +97,7 @@ def gated(model: nn.Module, batch: PairBatch) -> tuple[_Values, _Values]:
     elif isinstance(model, Dmn):
         logits, gates = model.with_gates(batch)
     else:
-        raise ModelError("this re-ranker has no gates: bert-dmn and dmn have")
+        raise ModelError(_NO_GATES)
     return logits.double().cpu().numpy(), gates.double().cpu().numpy()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -36,14 +37,16 @@ def diffusion_plot(found: Mapping[str, Diffusion]) -> Figure:
         for i, one in enumerate(found.values()):
             places = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
             boxes = [_box(spread) for spread in one.spreads.values()]
-            drawn = panel.bxp(boxes, places, 0.85 * width, **_looks(COLOURS[i % len(COLOURS)]))
+            drawn = panel.bxp(
+                boxes, positions=places, widths=0.85 * width, **_looks(COLOURS[i % len(COLOURS)])
+            )
             handles.append(drawn["boxes"][0])
         panel.set_xticks(range(len(kinds)), kinds)
         panel.tick_params(axis="x", length=0)
         panel.grid(visible=False, axis="x")
         panel.set_xlim(-0.5, len(kinds) - 0.5)
         panel.set_ylabel("cosine")
-        figure.legend(handles, list(found), loc="outside lower center", ncols=3)
+        figure.legend(handles, list(found), loc="outside lower center", ncols=4)
     return figure
 
 
@@ -84,7 +87,8 @@ def gates_plot(gates: Gates) -> Figure:
         edges = [0.0]
         for one in sentences:
             edges.append(edges[-1] + one.count("\n") + 1.6)
-        values = [one.gates for one in gates.sentences]
+        nothing = (math.nan,) * gates.episodes
+        values = [one.gates or nothing for one in gates.sentences]
         drawn = panel.pcolormesh(
             range(gates.episodes + 1), edges, values, cmap="Blues", vmin=0, vmax=1, edgecolors="white"
         )
@@ -92,7 +96,8 @@ def gates_plot(gates: Gates) -> Figure:
         for middle, row in zip(middles, values, strict=True):
             for episode, gate in enumerate(row):
                 colour = "white" if gate > 0.55 else "black"
-                panel.text(episode + 0.5, middle, f"{gate:.2f}", ha="center", va="center", color=colour)
+                shown = "–" if math.isnan(gate) else f"{gate:.2f}"  # the model does not read the sentence
+                panel.text(episode + 0.5, middle, shown, ha="center", va="center", color=colour)
         panel.invert_yaxis()
         panel.set_yticks(middles, sentences, fontsize=8)
         panel.set_xticks([e + 0.5 for e in range(gates.episodes)], range(1, gates.episodes + 1))
@@ -133,8 +138,8 @@ def _looks(colour: str) -> dict[str, Any]:
 def _scatter(panel: Any, points: Vectors, relevant: Marks) -> tuple[list[Any], list[str]]:
     """Relevant pairs are drawn last, over the others, by another colour and another mark."""
     looks = (
-        (~relevant, "not relevant", {"color": _BLUE, "marker": "o", "s": 9, "alpha": 0.55}),
-        (relevant, "relevant", {"color": _ORANGE, "marker": "^", "s": 14, "alpha": 0.85}),
+        (~relevant, "not relevant", {"color": _BLUE, "marker": "o", "s": 10, "alpha": 0.7}),
+        (relevant, "relevant", {"color": _ORANGE, "marker": "^", "s": 14, "alpha": 0.9}),
     )
     handles = [
         panel.scatter(*points[marks].T, label=name, linewidths=0, **look) for marks, name, look in looks
