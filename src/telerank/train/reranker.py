@@ -116,6 +116,8 @@ class _Asked:
             if begun is None
             else load_reranker(begun, dropout=start.dropout)
         )
+        for weight in (*reranker.model.parameters(), *reranker.model.buffers()):
+            weight.data = weight.data.clone()  # as aligned as if never read from a file: sums depend on it
         if place.processes.leads:
             counts = json.dumps(reading.counts, indent=2)
             (self.output / DATA).write_text(f"{counts}\n", encoding="utf-8")
