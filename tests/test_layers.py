@@ -28,6 +28,7 @@ ALLOWED = {
     "fuse": {"types", "errors", "stage", "evaluate"},
     "inspect": {"types", "errors", "text", "evaluate", "corpus", "models", "rerank", "train"},
     "models": {"errors"},
+    "rerank": {"types", "errors", "stage", "text", "models"},
     "train": {"types", "errors", "stage", "text", "trec", "corpus", "evaluate", "dense", "models"},
     "recipes": {
         *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),
