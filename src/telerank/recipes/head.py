@@ -23,6 +23,7 @@ from telerank.types import Progress, silent
 DEPTH = 10  # candidates of a question, as in the Piaf report
 MEASURES = ("R@1", "R@5", "AP")
 FIRST, HEAD, BOTH = "BM25 tuned", "BERT-DMN-lite", "both, summed"
+LENGTH = 128  # tokens of a pair: seconds, not minutes
 _LEARNED, _TESTED, _OTHERS = 160, 80, 2
 
 
@@ -119,8 +120,25 @@ def _settings(place: Path, split: str, candidates: Path, model: str) -> dict[str
             "frozen": True,
             "language": "fr",
             "max_query": 32,
-            "max_length": 128,
+            "max_length": LENGTH,
         },
         "optimisation": {"epochs": 10, "batch": 16, "learning_rate": 1e-3, "warm_up": 0.1},
         "test": {"split": split, **lists, "queries": _TESTED, "store": True, "measures": list(MEASURES)},
     }
+
+
+def head_findings(outcome: HeadOutcome) -> list[str]:
+    """The outcome in a sentence, by the last measure."""
+    name = MEASURES[-1]
+    means = {row: one.mean[name] for row, one in outcome.evaluations.items()}
+    verdict = "" if outcome.comparison.marks(BOTH, name) else "not significantly "
+    way = "above" if means[BOTH] > means[FIRST] else "below"
+    alone = f"{name} of {HEAD} {means[HEAD]:.3f}, of {FIRST} {means[FIRST]:.3f}"
+    return [f"Re-ranked: {alone}; both together {means[BOTH]:.3f}, {verdict}{way} {FIRST}."]
+
+
+def head_record(outcome: HeadOutcome) -> dict[str, Any]:
+    """Every figure, for programs."""
+    systems = [{"name": name, "means": one.mean} for name, one in outcome.evaluations.items()]
+    learned = {"questions": _LEARNED, "others": _OTHERS}
+    return {"model": outcome.model, "learned from": learned, "depth": DEPTH, "systems": systems}

@@ -14,6 +14,7 @@ from telerank.evaluate.depth import names_at
 from telerank.evaluate.tables import html
 from telerank.evaluate.tune import Folds
 from telerank.recipes.dense import FusedOutcome, fused_findings, fused_table
+from telerank.recipes.head import HeadOutcome, head_findings, head_record, head_table
 from telerank.recipes.sparse import TUNED, Outcome, System
 from telerank.recipes.sparse_tables import (
     curves_plot,
@@ -72,7 +73,9 @@ def findings(outcome: Outcome) -> list[str]:
     return said
 
 
-def page(outcome: Outcome, view: View, fused: FusedOutcome | None = None) -> str:
+def page(
+    outcome: Outcome, view: View, fused: FusedOutcome | None = None, head: HeadOutcome | None = None
+) -> str:
     """A page of HTML with its tables, plots and style."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -89,8 +92,13 @@ def page(outcome: Outcome, view: View, fused: FusedOutcome | None = None) -> str
     }
     return environment.get_template("sparse.html").render(
         view=view,
-        findings=[*findings(outcome), *(fused_findings(fused) if fused else ())],
+        findings=[
+            *findings(outcome),
+            *(fused_findings(fused) if fused else ()),
+            *(head_findings(head) if head else ()),
+        ],
         fused=Markup(html(fused_table(fused))) if fused else "",  # noqa: S704 — html() escapes
+        head=Markup(html(head_table(head))) if head else "",  # noqa: S704 — html() escapes
         curves=_embedded(curves_plot(outcome, view.depths)),
         bars=_embedded(effects_plot(outcome, view.panels)),
         facts=facts(outcome, view),
@@ -118,7 +126,9 @@ def facts(outcome: Outcome, view: View) -> dict[str, str]:
     }
 
 
-def record(outcome: Outcome, view: View, fused: FusedOutcome | None = None) -> dict[str, Any]:
+def record(
+    outcome: Outcome, view: View, fused: FusedOutcome | None = None, head: HeadOutcome | None = None
+) -> dict[str, Any]:
     """Every figure of the report, for programs."""
     plan = outcome.plan
     compared = {
@@ -146,6 +156,7 @@ def record(outcome: Outcome, view: View, fused: FusedOutcome | None = None) -> d
         ],
         "comparisons": {name: _differences(one) for name, one in compared.items()},
         "fused": _fused(fused) if fused else None,
+        "head": head_record(head) if head else None,
     }
 
 
