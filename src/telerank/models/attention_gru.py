@@ -35,10 +35,9 @@ class AttentionGru(nn.Module):
         """
         told = self.memory(memory)  # (B, 2 width)
         inputs = projected + torch.cat([told[:size] for size in sizes])  # (R, 2 width)
-        with torch.autocast(inputs.device.type, enabled=False):
-            states: Tensor = _Recurrence.apply(
-                inputs.float(), gates.float(), self.state.weight.float(), sizes
-            )  # type: ignore[no-untyped-call]
+        weight = self.state.weight
+        with torch.autocast(inputs.device.type, enabled=False):  # in the precision of the weights
+            states: Tensor = _Recurrence.apply(inputs.to(weight.dtype), gates.to(weight.dtype), weight, sizes)  # type: ignore[no-untyped-call]
         return states
 
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from telerank.models.episodic import EpisodicMemory
 from telerank.models.features import PairFeatures
-from telerank.models.ragged import pack, run
+from telerank.models.ragged import dropped, pack, run
 
 
 class DmnHead(nn.Module):
@@ -44,8 +44,8 @@ class DmnHead(nn.Module):
 
     def with_gates(self, features: PairFeatures) -> tuple[Tensor, Tensor]:
         """Logits, (B,), and the gates that led to them."""
-        sentences = pack(self.dropout(features.sentences), features.sentence_mask)
-        query = pack(self.dropout(features.query), features.query_mask)
+        sentences = dropped(pack(features.sentences, features.sentence_mask), self.dropout)
+        query = dropped(pack(features.query, features.query_mask), self.dropout)
         question = run(self.query, query)[1]
         memory, gates = self.memory(run(self.sentences, sentences)[0], question)
         said = self.dropout(torch.cat([features.cls, question, memory], dim=-1))

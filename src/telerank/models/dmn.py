@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pad_packed_sequence
 from telerank.models.episodic import EpisodicMemory
 from telerank.models.features import packed
 from telerank.models.pairs import PairBatch
-from telerank.models.ragged import pack, run, with_one
+from telerank.models.ragged import dropped, pack, run, with_one
 from telerank.models.word_sides import Sides, embedding, sides
 
 
@@ -59,11 +59,11 @@ class Dmn(nn.Module):
         return logits, gates @ members  # (B, E, facts) @ (B, facts, S)
 
     def _answered(self, told: Sides) -> tuple[Tensor, Tensor, Tensor]:
-        read = pack(self.dropout(self.words(told.passage)), told.passage_mask)
+        read = dropped(pack(self.words(told.passage), told.passage_mask), self.dropout)
         states, _ = pad_packed_sequence(run(self.passage, read)[0], batch_first=True)  # (B, T, hidden)
         facts, mask = packed(states, facts_of(told))
         numbers = packed(told.sentences.unsqueeze(-1) + 1, facts_of(told))[0].squeeze(-1) - 1
-        query = pack(self.dropout(self.words(told.query)), told.query_mask)
+        query = dropped(pack(self.words(told.query), told.query_mask), self.dropout)
         question = run(self.question, query)[1]
         memory, gates = self.memory(pack(facts, mask), question)
         logits: Tensor = self.answer(self.dropout(torch.cat([question, memory], dim=-1)))

@@ -26,6 +26,11 @@ def pack(items: Tensor, mask: Tensor) -> PackedSequence:
     return pack_padded_sequence(items, lengths, batch_first=True, enforce_sorted=False)
 
 
+def dropped(packed: PackedSequence, dropout: nn.Dropout) -> PackedSequence:
+    """Dropout over the items, and no random number for padding."""
+    return PackedSequence(dropout(packed.data), *packed[1:])
+
+
 def run(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
     """All states of a GRU over rows; and the last of each row, (B, width), in the rows' own order."""
     states, last = gru(packed)

@@ -35,11 +35,11 @@ def load_vectors(place: str | Path, only: Collection[str] | None = None) -> tupl
     FormatError
         where a line of a text file is not a word and as many numbers as the others have.
     """
-    path = Path(place)
+    path, wanted = Path(place), None if only is None else frozenset(only)
     if path.is_dir():
-        vocabulary, vectors = _folder(path, only)
+        vocabulary, vectors = _folder(path, wanted)
     elif path.is_file():
-        vocabulary, vectors = _text(path, only)
+        vocabulary, vectors = _text(path, wanted)
     else:
         raise ModelError(
             f"{path}: expected word vectors: a folder with {VECTORS} and {VOCABULARY}, or a text file"
@@ -103,32 +103,35 @@ def _folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Arr
 
 def _text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
     """``word number number …`` a line, with or without fastText's first line, of two counts."""
-    vocabulary, rows, width = [], [], 0
+    found: dict[str, _Array] = {}
+    width = 0
     for number, line in _lines(file):
         if not width:
             first = line.split(" ")
-            header = len(first) == 2 and first[0].isdigit() and first[1].isdigit()
-            width = int(first[1]) if header else len(first) - 1
-            if header:
+            if len(first) == 2 and all(one.isdigit() for one in first):
+                width = int(first[1])
                 continue
+            width = len(first) - 1
         # from the right: some of GloVe's words have blanks
-        word, *numbers = line.rsplit(" ", width)
-        if only is None or word in only:
-            vocabulary.append(word)
-            rows.append(_vector(file, number, numbers, width))
-    if len(set(vocabulary)) < len(vocabulary):
-        raise ModelError(f"{file}: a word comes twice")
-    return vocabulary, np.stack(rows) if rows else np.zeros((0, width), np.float32)
+        word, *numbers = line.rsplit(" ", max(1, width))
+        if only is not None and word not in only:
+            continue
+        if word in found:
+            raise ModelError(f"{file}: the word {word!r} comes twice")
+        found[word] = _vector(numbers)
+        if len(found[word]) != width or not width:
+            raise FormatError(
+                file, number, f"a word and {width} numbers" if width else "a word and numbers", line
+            )
+    return list(found), np.stack(list(found.values())) if found else np.zeros((0, width), np.float32)
 
 
-def _vector(file: Path, line: int, numbers: Sequence[str], width: int) -> _Array:
+def _vector(numbers: Sequence[str]) -> _Array:
+    """Empty where these are no numbers."""
     try:
-        found = np.array([float(one) for one in numbers], np.float32)
+        return np.array([float(one) for one in numbers], np.float32)
     except ValueError:
-        found = np.zeros(0, np.float32)
-    if not width or len(found) != width:
-        raise FormatError(file, line, f"a word and {max(1, width)} numbers", " ".join(numbers))
-    return found
+        return np.zeros(0, np.float32)
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,151 @@
+"""BERT-DMN's head: shapes, gates, padding, gradients, and that it learns what only sentences tell."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from random_pairs import random_features, rows_of, wider  # noqa: E402
+from telerank.errors import ModelError  # noqa: E402
+from telerank.models.bert_dmn import DmnHead  # noqa: E402
+from telerank.models.episodic import GATES, EpisodicMemory  # noqa: E402
+from telerank.models.features import PairFeatures  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=sorted(GATES))
+def head(request):
+    return DmnHead(12, 8, episodes=3, gate=request.param).eval()
+
+
+def test_the_paper_counts_about_three_million_parameters():
+    assert sum(one.numel() for one in DmnHead(768).parameters()) == 2_628_353
+
+
+def test_there_is_a_gate_for_each_sentence_in_each_episode(head):
+    features = random_features()
+    gates = head.gates(features)
+    assert gates.shape == (5, 3, 6)
+    stands = features.sentence_mask.unsqueeze(1).expand_as(gates)
+    assert (gates[stands] > 0).all()
+    assert (gates[stands] <= 1).all()
+    assert not gates[~stands].any()
+
+
+def test_gates_of_a_softmax_share_one_attention_out():
+    gates = DmnHead(12, 8).eval().gates(random_features())
+    torch.testing.assert_close(gates.sum(2), torch.ones(5, 4))
+
+
+def test_logits_come_with_the_gates_that_led_to_them(head):
+    features = random_features()
+    logits, gates = head.with_gates(features)
+    assert torch.equal(logits, head(features))
+    assert torch.equal(gates, head.gates(features))
+
+
+def test_padding_changes_nothing(head):
+    features = random_features()
+    logits, gates = head.with_gates(features)
+    padded_logits, padded_gates = head.with_gates(wider(features))
+    torch.testing.assert_close(padded_logits, logits)
+    torch.testing.assert_close(padded_gates[..., :6], gates)
+    assert not padded_gates[..., 6:].any()
+
+
+def test_a_pair_has_the_same_logit_in_any_batch(head):
+    features = random_features()
+    together = head(features)
+    alone = torch.cat([head(rows_of(features, [row])) for row in range(5)])
+    torch.testing.assert_close(alone, together)
+    turned = head(rows_of(features, [3, 0, 4, 2, 1]))
+    torch.testing.assert_close(turned, together[[3, 0, 4, 2, 1]])
+
+
+def test_a_pair_without_a_token_has_a_logit_and_no_gates(head):
+    nothing = torch.zeros(1, 1, 12)
+    none = torch.zeros(1, 1, dtype=torch.bool)
+    logits, gates = head.with_gates(PairFeatures(torch.ones(1, 12), nothing, none, nothing, none))
+    assert logits.isfinite().all()
+    assert not gates.any()
+
+
+def test_gradients_reach_every_parameter_and_every_feature(head):
+    features = random_features()
+    for one in (features.cls, features.query, features.sentences):
+        one.requires_grad_()
+    head.train()(features).sum().backward()
+    assert all(one.grad.any() for one in head.parameters())
+    assert features.cls.grad.any(1).all()
+    assert torch.equal(features.query.grad.any(2), features.query_mask)
+    assert torch.equal(features.sentences.grad.any(2), features.sentence_mask)
+
+
+def test_gradients_are_defined_where_every_passage_is_one_sentence():
+    head = DmnHead(12, 8)
+    head(random_features(sentences=1)).sum().backward()
+    # an attention over one sentence is one, whatever its score: these are zero, not absent
+    assert all(one.grad is not None for one in head.parameters())
+
+
+def test_dropout_is_there_in_training_alone():
+    features = random_features()
+    head = DmnHead(12, 8, dropout=0.5)
+    assert not torch.equal(head(features), head(features))
+    head.eval()
+    assert torch.equal(head(features), head(features))
+
+
+def test_dropout_is_over_the_gates():
+    memory = EpisodicMemory(8, dropout=1.0)
+    facts = torch.nn.utils.rnn.pack_sequence([torch.randn(4, 8), torch.randn(2, 8)], enforce_sorted=False)
+    dropped, gates = memory(facts, torch.randn(2, 8))
+    assert (gates[0] > 0).all()
+    # no gate opens: every memory is the initial state
+    torch.testing.assert_close(dropped, memory.memories(torch.zeros(2, 4, 8))[1][0])
+
+
+def test_what_no_memory_can_be_is_refused():
+    with pytest.raises(ModelError, match="no attention gate is called 'relu'; there are: softmax, sigmoid"):
+        EpisodicMemory(8, gate="relu")
+    with pytest.raises(ModelError, match="at least one episode, got 0"):
+        DmnHead(8, episodes=0)
+
+
+def test_it_runs_in_lower_precision():
+    features = random_features()
+    head = DmnHead(12, 8).eval()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = head(features)
+        logits.sum().backward()
+    assert all(one.grad is not None for one in head.parameters())
+    torch.testing.assert_close(logits.float(), head(features), atol=0.02, rtol=0.05)
+
+
+def test_it_learns_what_only_sentences_tell():
+    """A pair is relevant where one of its sentences is the query; the first token's output is empty."""
+    topics = torch.nn.functional.normalize(torch.randn(6, 16), dim=1) * 3
+
+    def drawn(pairs):
+        said = torch.stack([torch.randperm(6)[:4] for _ in range(pairs)])  # (pairs, 4): 3 sentences, 1 other
+        relevant = torch.rand(pairs) < 0.5
+        asked = topics[torch.where(relevant, said[:, 1], said[:, 3])].unsqueeze(1)
+        ones = torch.ones(pairs, 3, dtype=torch.bool)
+        return PairFeatures(torch.zeros(pairs, 16), asked, ones[:, :1], topics[said[:, :3]], ones), relevant
+
+    head = DmnHead(16, 32, episodes=2, dropout=0.0)
+    optimiser = torch.optim.Adam(head.parameters(), 5e-3)
+    for _ in range(150):
+        features, relevant = drawn(64)
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(head(features), relevant.float())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    features, relevant = drawn(300)
+    assert ((head.eval()(features) > 0) == relevant).float().mean() > 0.9

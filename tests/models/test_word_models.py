@@ -1,0 +1,180 @@
+"""DMN, QA-LSTM and K-NRM: shapes, padding, gradients, explanations, and that each learns to match words."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from random_pairs import random_word_pairs  # noqa: E402
+from telerank.errors import ModelError  # noqa: E402
+from telerank.models.dmn import Dmn  # noqa: E402
+from telerank.models.knrm import Knrm  # noqa: E402
+from telerank.models.pairs import PairBatch, batch_of  # noqa: E402
+from telerank.models.qa_lstm import QaLstm  # noqa: E402
+from telerank.models.ranking_losses import max_margin  # noqa: E402
+from telerank.models.words import PADDING, UNKNOWN, Words  # noqa: E402
+
+MAKERS = {
+    "dmn": lambda vectors: Dmn(vectors, 6, episodes=2),
+    "qa-lstm": lambda vectors: QaLstm(vectors, 6),
+    "qa-lstm-mean": lambda vectors: QaLstm(vectors, 6, pooling="mean"),
+    "k-nrm": Knrm,
+}
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def pairs():
+    return random_word_pairs()[0]
+
+
+@pytest.fixture(params=sorted(MAKERS))
+def model(request):
+    return MAKERS[request.param](random_word_pairs()[1]).eval()
+
+
+def wider(batch, by=3):
+    paddings = {"sentences": -1}
+    padded = {
+        name: torch.nn.functional.pad(one, (0, by), value=paddings.get(name, 0))
+        for name, one in vars(batch).items()
+    }
+    return PairBatch(**padded)
+
+
+def test_every_pair_has_a_score_also_one_without_a_passage(model, pairs):
+    scores = model(batch_of(pairs, PADDING))
+    assert scores.shape == (6,)
+    assert scores.isfinite().all()
+
+
+def test_padding_changes_nothing(model, pairs):
+    batch = batch_of(pairs, PADDING)
+    torch.testing.assert_close(model(wider(batch)), model(batch))
+
+
+def test_a_pair_has_the_same_score_in_any_batch(model, pairs):
+    together = model(batch_of(pairs, PADDING))
+    alone = torch.cat([model(batch_of([pair], PADDING)) for pair in pairs])
+    torch.testing.assert_close(alone, together)
+
+
+def test_gradients_reach_every_parameter_and_the_vectors_of_the_words_that_come(model, pairs):
+    batch = batch_of(pairs, PADDING)
+    model.train()(batch).sum().backward()
+    assert all(one.grad.any() for one in model.parameters())
+    moved = model.words.weight.grad.any(1).nonzero().view(-1).tolist()
+    come = set(batch.input_ids.unique().tolist()) - {PADDING}
+    assert set(moved) <= come
+    assert len(moved) > len(come) / 2
+
+
+@pytest.mark.parametrize("kind", [Dmn, QaLstm, Knrm])
+def test_frozen_vectors_stay_as_they_are(kind, pairs):
+    vectors = random_word_pairs()[1]
+    model = kind(vectors, frozen=True)
+    model(batch_of(pairs, PADDING)).sum().backward()
+    assert model.words.weight.grad is None
+    assert torch.equal(model.words.weight, vectors)
+    assert model.words.weight.data_ptr() != vectors.data_ptr()
+
+
+def test_vectors_without_the_special_rows_are_refused():
+    with pytest.raises(ModelError, match="expected word vectors as load_vectors gives them"):
+        Knrm(torch.ones(5, 3))
+
+
+def test_the_papers_sizes_are_the_defaults():
+    vectors = torch.zeros(2, 300)
+    assert (QaLstm(vectors).lstm.hidden_size, QaLstm(vectors).dropout.p) == (256, 0.5)
+    dmn = Dmn(vectors)
+    assert (dmn.passage.hidden_size, dmn.memory.episodes, dmn.dropout.p) == (256, 4, 0.1)
+    assert Knrm(vectors).weight.in_features == 11
+
+
+def test_gates_of_the_dmn_are_by_sentence_also_where_each_word_is_a_fact(pairs):
+    model = Dmn(random_word_pairs()[1], 6, episodes=2).eval()
+    batch = batch_of(pairs, PADDING)
+    logits, gates = model.with_gates(batch)
+    assert torch.equal(logits, model(batch))
+    assert torch.equal(gates, model.gates(batch))
+    counts = (batch.sentences.amax(1) + 1).tolist()
+    assert counts == [0, 2, 3, 4, 1, 2]
+    assert gates.shape == (6, 2, 4)
+    for row, count in enumerate(counts):
+        torch.testing.assert_close(gates[row].sum(1), torch.full((2,), float(count > 0)))
+        assert (gates[row, :, :count] > 0).all()
+        assert not gates[row, :, count:].any()
+
+
+def test_attention_of_the_qa_lstm_stands_at_the_words_of_the_passage(pairs):
+    model = QaLstm(random_word_pairs()[1], 6).eval()
+    batch = batch_of(pairs, PADDING)
+    cosines, attention = model.with_attention(batch)
+    assert torch.equal(cosines, model(batch))
+    assert torch.equal(attention, model.attention(batch))
+    assert torch.equal(attention > 0, batch.parts == 2)
+    torch.testing.assert_close(attention.sum(1), (batch.parts == 2).any(1).float())
+
+
+def test_no_pooling_of_another_name():
+    with pytest.raises(ModelError, match="no pooling is called 'sum'; there are: max, mean"):
+        QaLstm(torch.zeros(2, 3), pooling="sum")
+
+
+def test_the_first_kernel_counts_the_words_that_are_the_same():
+    texts = Words(["cat", "dog", "bird"])
+    model = Knrm(torch.cat([torch.zeros(1, 3), torch.ones(1, 3), torch.eye(3)]))
+    passages = ["cat dog", "cat cat", "dog dog", "fish fish"]
+    made = [texts.pair(texts.queries(["cat fish"])[0], one) for one in texts.passages(passages)]
+    scores, kernels = model.with_kernels(batch_of(made, PADDING))
+    assert torch.equal(kernels, model.kernels(batch_of(made, PADDING)))
+    assert scores.shape == (4,)
+    nothing = torch.tensor(1e-10).log()
+    expected = 0.01 * torch.stack([torch.tensor(0.0), torch.tensor(2.0).log(), nothing, nothing])
+    # an unknown word of the query is like no word, not even the same unknown word
+    torch.testing.assert_close(kernels[:, 0], expected)
+    assert (made[0].ids[:2] == UNKNOWN).tolist() == [False, True]
+
+
+LEARNERS = {
+    "dmn": (lambda vectors: Dmn(vectors, 32, episodes=2, dropout=0.0), "prob"),
+    "qa-lstm": (lambda vectors: QaLstm(vectors, 16, dropout=0.1), "logit"),
+    "k-nrm": (Knrm, "logit"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(LEARNERS))
+def test_each_learns_to_rank_the_passage_with_the_word_of_the_query_first(kind):
+    make, of = LEARNERS[kind]
+    names = [f"w{number}" for number in range(6)]
+    texts = Words(names)
+    model = make(torch.cat([torch.zeros(2, 16), torch.randn(6, 16)]))
+    optimiser = torch.optim.Adam(model.parameters(), 1e-2)
+
+    def drawn(groups):
+        """Of each query, of one word, a passage of two sentences with it and one without: (groups, 2)."""
+        made = []
+        for _ in range(groups):
+            asked, *others = torch.randperm(6).tolist()
+            for words in ((others[0], asked), (others[1], others[2])):
+                first, second = (names[words[place]] for place in torch.randperm(2).tolist())
+                (read,) = texts.passages([f"{first} {second}"], [[(0, 2), (3, 5)]])
+                made.append(texts.pair(texts.queries([names[asked]])[0], read))
+        return model(batch_of(made, PADDING)).view(groups, 2)
+
+    labels = torch.tensor([[1.0, 0.0]])
+    for _ in range(60):
+        loss = max_margin(drawn(24), labels.expand(24, 2), of=of)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.eval()
+    logits = drawn(100)
+    assert (logits[:, 0] > logits[:, 1]).float().mean() > 0.85

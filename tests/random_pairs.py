@@ -1,0 +1,71 @@
+"""Random features of pairs, uneven in queries and passages; and pairs of random words."""
+
+from __future__ import annotations
+
+
+def random_features(pairs=5, width=12, sentences=6, words=7, seed=0):
+    """Each pair has at least one sentence and one word of a query; the first has the most of both."""
+    import torch
+
+    from telerank.models.features import PairFeatures
+
+    draw = torch.Generator().manual_seed(seed)
+
+    def side(most):
+        counts = torch.randint(1, most + 1, (pairs, 1), generator=draw)
+        counts[0] = most
+        mask = torch.arange(most) < counts
+        return torch.randn(pairs, most, width, generator=draw) * mask.unsqueeze(-1), mask
+
+    cls = torch.randn(pairs, width, generator=draw)
+    return PairFeatures(cls, *side(words), *side(sentences))
+
+
+def rows_of(features, rows):
+    """The features of some pairs alone, as a batch of their own: no wider than it must be."""
+    from telerank.models.features import PairFeatures
+
+    most = [max(1, int(mask[rows].sum(1).max())) for mask in (features.query_mask, features.sentence_mask)]
+    return PairFeatures(
+        features.cls[rows],
+        features.query[rows, : most[0]],
+        features.query_mask[rows, : most[0]],
+        features.sentences[rows, : most[1]],
+        features.sentence_mask[rows, : most[1]],
+    )
+
+
+def wider(features, by=3):
+    """The same with more padding."""
+    from torch.nn.functional import pad
+
+    from telerank.models.features import PairFeatures
+
+    return PairFeatures(
+        features.cls,
+        pad(features.query, (0, 0, 0, by)),
+        pad(features.query_mask, (0, by)),
+        pad(features.sentences, (0, 0, 0, by)),
+        pad(features.sentence_mask, (0, by)),
+    )
+
+
+def random_word_pairs(pairs=6, vocabulary=20, width=8, seed=0):
+    """The pairs of a batch and their word vectors: passages of one to four sentences, one without a word."""
+    import numpy as np
+    import torch
+
+    from telerank.models.words import SPECIAL, Words
+
+    draw = np.random.default_rng(seed)
+    texts = Words([f"w{number}" for number in range(vocabulary)], max_query=8, max_length=40)
+    made = []
+    for number in range(pairs):
+        query = draw.integers(1, SPECIAL + vocabulary, draw.integers(1, 6)).astype(np.int32)
+        counts = draw.integers(1, 6, 1 + number % 4) if number else []
+        sentences = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
+        rows = draw.integers(1, SPECIAL + vocabulary, len(sentences)).astype(np.int32)
+        made.append(texts.pair(query, type(texts.passages([""])[0])(rows, sentences)))
+    table = torch.from_numpy(draw.normal(0, 1, (SPECIAL + vocabulary, width)).astype(np.float32))
+    table[0] = 0
+    return made, table
