@@ -175,6 +175,17 @@ class Docstore:
     def __len__(self) -> int:
         return len(self.docnos)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Docstore):
+            return NotImplemented
+        return self.folder.resolve() == other.folder.resolve()
+
+    def __hash__(self) -> int:
+        return hash(self.folder.resolve())
+
+    def __repr__(self) -> str:
+        return f"Docstore({str(self.folder)!r})"
+
     def __reduce__(self) -> tuple[type[Docstore], tuple[Path]]:
         return type(self), (self.folder,)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,7 +63,7 @@ class Index:
         self.manifest, self.segments = _opened(self.folder)
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
         self._require_same_terms()
-        self.docs = IndexDocs(self.segments)
+        self.docs = IndexDocs(self.folder, self.state, self.segments)
         self._terms: dict[str, Term] = {}
         self._impacts: OrderedDict[Similarity, tuple[Impacts, ...]] = OrderedDict()
         self._lock = threading.Lock()
@@ -195,9 +195,10 @@ class Index:
 
 
 class IndexDocs:
-    """The documents of an index by docno, deleted ones not among them."""
+    """The documents of an index by docno, deleted ones not among them; pickled as the index is."""
 
-    def __init__(self, segments: tuple[Segment, ...]) -> None:
+    def __init__(self, folder: Path, state: str, segments: tuple[Segment, ...]) -> None:
+        self.folder, self.state = folder, state
         self._segments = segments
 
     def place(self, docno: str) -> tuple[int, int]:
@@ -236,6 +237,24 @@ class IndexDocs:
 
     def __len__(self) -> int:
         return sum(len(segment) - int(segment.deleted.sum()) for segment in self._segments)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IndexDocs):
+            return NotImplemented
+        return (self.folder, self.state) == (other.folder, other.state)
+
+    def __hash__(self) -> int:
+        return hash((self.folder, self.state))
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.folder)!r}).docs"
+
+    def __reduce__(self) -> tuple[Callable[[Path], IndexDocs], tuple[Path]]:
+        return _docs_of, (self.folder,)
+
+
+def _docs_of(folder: Path) -> IndexDocs:
+    return Index(folder).docs
 
 
 def _opened(folder: Path) -> tuple[Manifest, tuple[Segment, ...]]:

@@ -1,0 +1,108 @@
+"""Why a pair has its score: what each sentence adds, and what the model shows of itself.
+
+================  ======================================================================
+any re-ranker     the score less the score without the sentence, sentence by sentence
+``bert-dmn``      the gates of each episode over the sentences, too
+``dmn``           the same
+``qa-lstm``       the attention over the passage's words
+``k-nrm``         each kernel's share of what the tanh is taken of: they sum up to it
+================  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from telerank.models.bert_dmn import DmnHead
+from telerank.models.dmn import Dmn
+from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.knrm import DEVIATIONS, MEANS, Knrm
+from telerank.models.pairs import PASSAGE, PairBatch, batch_of
+from telerank.models.qa_lstm import QaLstm
+from telerank.models.reranker import Reranker
+from telerank.models.words import SPECIAL, Words
+from telerank.rerank.scorer import Scorer
+from telerank.rerank.texts import pair_texts
+from telerank.text.sentences import split_sentences
+from telerank.types import Explanation
+
+_SHOWN = 100  # characters of a sentence
+
+
+def explained(scorer: Scorer, query: str, passage: str) -> Explanation:
+    """The score of a pair and its parts, see the table above."""
+    reranker = scorer.reranker
+    spans = split_sentences(passage, reranker.shape.language)
+    without = [passage[:start] + passage[end:] for start, end in spans]
+    score, *others = scorer.score((query, one) for one in (passage, *without)).tolist()
+    adds = tuple(
+        Explanation(score - other, f"{_sentence(number, passage[start:end])}: without it {other:.4g}")
+        for number, ((start, end), other) in enumerate(zip(spans, others, strict=True), 1)
+    )
+    shown = Explanation(sum(one.value for one in adds), "what single sentences add, in all", adds)
+    return Explanation(score, f"logit by {scorer.name}", (*_of_model(reranker, query, passage), shown))
+
+
+def _sentence(number: int, text: str) -> str:
+    said = " ".join(text.split())
+    return f"sentence {number}, “{said if len(said) <= _SHOWN else said[:_SHOWN] + '…'}”"
+
+
+@torch.inference_mode()
+def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanation]:
+    (pair,) = pair_texts(reranker, [query], [passage])
+    model = reranker.model
+    device = next(model.parameters()).device
+    batch = batch_of([pair], reranker.texts.pad_id).to(device)
+    if isinstance(model, EncoderRanker) and isinstance(model.head, DmnHead):
+        yield from _gates(model.head.gates(model.features(batch))[0], _spoken(reranker, passage))
+    elif isinstance(model, Dmn):
+        yield from _gates(model.gates(batch)[0], _spoken(reranker, passage))
+    elif isinstance(model, QaLstm) and isinstance(reranker.texts, Words):
+        yield _attention(model, reranker.texts, batch)
+    elif isinstance(model, Knrm):
+        yield _kernels(model, batch)
+
+
+def _spoken(reranker: Reranker, passage: str) -> list[str]:
+    """The sentences that have tokens: those that a pair numbers."""
+    texts = [passage[start:end] for start, end in split_sentences(passage, reranker.shape.language)]
+    read = reranker.texts.passages(texts)
+    said = [_sentence(number, text) for number, text in enumerate(texts, 1)]
+    return [text for text, one in zip(said, read, strict=True) if len(one.ids)]
+
+
+def _gates(gates: torch.Tensor, sentences: Sequence[str]) -> Iterator[Explanation]:
+    """Of an episode each: (episodes, S); sentences that were cut have no gate."""
+    for episode, row in enumerate(gates.tolist(), 1):
+        parts = tuple(Explanation(gate, text) for gate, text in zip(row, sentences, strict=False))
+        yield Explanation(sum(one.value for one in parts), f"gates of episode {episode}", parts)
+
+
+def _attention(model: QaLstm, words: Words, batch: PairBatch) -> Explanation:
+    weights = model.attention(batch)[0]
+    places = (batch.parts[0] == PASSAGE).nonzero().flatten().tolist()
+    rows = batch.input_ids[0].tolist()
+    parts = tuple(
+        Explanation(
+            float(weights[place]),
+            words.vocabulary[rows[place] - SPECIAL]
+            if rows[place] >= SPECIAL
+            else "(a word without a vector)",
+        )
+        for place in places
+    )
+    return Explanation(sum(one.value for one in parts), "attention over the words", parts)
+
+
+def _kernels(model: Knrm, batch: PairBatch) -> Explanation:
+    sums = model.kernels(batch)[0].tolist()
+    weights, bias = model.weight.weight[0].tolist(), float(model.weight.bias[0])
+    parts = [
+        Explanation(weight * held, f"{weight:.4g} times {held:.4g}, the kernel at {mean} (width {width})")
+        for weight, held, mean, width in zip(weights, sums, MEANS, DEVIATIONS, strict=True)
+    ]
+    parts.append(Explanation(bias, "bias"))
+    return Explanation(sum(one.value for one in parts), "the score is the tanh of the sum of", tuple(parts))
