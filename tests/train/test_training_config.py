@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,13 @@ def test_the_recipes_of_the_papers_training_have_its_loss(name):
     wanted = read_config(RECIPES / name)
     assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
     assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
+
+
+def test_the_configuration_in_the_document_is_one(tmp_path):
+    text = (RECIPES.parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
+    block = re.search(r"```text\n(data:.*?)```", text, re.DOTALL)
+    wanted = config(tmp_path, block[1])
+    assert (wanted.optimisation.epochs, wanted.dev.every) == (1.0, 100)
+    named = re.findall(r"`(?:optimisation|model|loss|data)\.(\w+)", text)
+    known = {name.split(".")[-1] for name, _ in parts(BiEncoderTraining)}
+    assert set(named) <= known
