@@ -12,9 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
 from small_training import losses  # noqa: E402
 from test_parallel import torchrun  # noqa: E402
+
+from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
 from telerank.errors import IndexFault, ModelError  # noqa: E402
 from telerank.evaluate.measures import measure  # noqa: E402
@@ -181,7 +182,7 @@ def task_of(place, folder, name, dropout=0.1, **changes):
     config = ranking_training(place, model=KINDS[name] | {"dropout": dropout}, **changes)
     reranker = start_reranker(config.model, 0)
     groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
-    where = Place(torch.device("cpu"), lambda: torch.enable_grad(), Processes())
+    where = Place(torch.device("cpu"), torch.enable_grad, Processes())
     passes = EndToEnd(reranker, config.optimisation.tokens, where.precision)
     if config.model.frozen:
         passes = FromStore(Stored.of(reranker, folder, where, 512), groups, 10_000)

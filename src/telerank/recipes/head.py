@@ -64,7 +64,7 @@ def trained_head(
     """
     from telerank.train.reranker import train_reranker
     from telerank.train.reranker_config import RerankerTraining
-    from telerank.train.reranker_test import RUN
+    from telerank.train.reranker_outcome import RUN
 
     folder.mkdir(parents=True, exist_ok=True)
     candidates = folder / "candidates.run.gz"

@@ -23,8 +23,8 @@ from telerank.train.parallel import Processes, joined
 from telerank.train.reading import Reading
 from telerank.train.reranker_config import RerankerTraining, Start
 from telerank.train.reranker_examples import read_groups
+from telerank.train.reranker_outcome import RESULT, measure_test
 from telerank.train.reranker_task import Passes, RerankerTask
-from telerank.train.reranker_test import RESULT, measure_test
 from telerank.train.stored_logits import FromStore, Stored
 from telerank.train.task import Place
 from telerank.train.training import chosen_precision, device, train

@@ -18,8 +18,8 @@ from telerank.train.log import Report, unheard
 from telerank.train.parallel import joined
 from telerank.train.reranker import train_reranker
 from telerank.train.reranker_config import RerankerTraining
-from telerank.train.reranker_test import RESULT as TESTED
-from telerank.train.reranker_test import RUN, Tested, read_tested, together
+from telerank.train.reranker_outcome import RESULT as TESTED
+from telerank.train.reranker_outcome import RUN, Outcome, read_outcome, together
 from telerank.train.training import device
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, silent
@@ -64,8 +64,8 @@ class Study:
     """What came out of each training, and, where folds are held out, of all of them together."""
 
     measures: tuple[str, ...]
-    tested: Mapping[Variant, Tested]
-    folds: Mapping[Variant, Tested]
+    tested: Mapping[Variant, Outcome]
+    folds: Mapping[Variant, Outcome]
 
     @property
     def sizes(self) -> list[int]:
@@ -133,7 +133,7 @@ def run_study(
     """
     if config.test is None:
         raise ModelError("several trainings are compared by a test: add the section test")
-    folder, found = Path(output), dict[Variant, Tested]()
+    folder, found = Path(output), dict[Variant, Outcome]()
     with joined(device(config.device)) as processes:
         for done, variant in enumerate(asked):
             progress("trainings", done, len(asked))
@@ -142,7 +142,7 @@ def run_study(
                 checkpoint.check_same(wanted, own)
             else:
                 train_reranker(wanted, own, shared=folder, resume=resume, report=report, progress=progress)
-            found[variant] = read_tested(own)
+            found[variant] = read_outcome(own)
             if len(asked) > 1:
                 processes.first(partial(shutil.rmtree, own / checkpoint.CHECKPOINTS, ignore_errors=True))
         study = _put_together(found)
@@ -162,8 +162,8 @@ def variants(
     ]
 
 
-def _put_together(found: Mapping[Variant, Tested]) -> Study:
-    folds: dict[Variant, dict[Variant, Tested]] = {}
+def _put_together(found: Mapping[Variant, Outcome]) -> Study:
+    folds: dict[Variant, dict[Variant, Outcome]] = {}
     for one, told in found.items():
         if one.fold is not None:
             folds.setdefault(replace(one, fold=None), {})[one] = told

@@ -15,7 +15,7 @@ RUN, RESULT = "test.run.gz", "test.json"
 
 
 @dataclass(frozen=True)
-class Tested:
+class Outcome:
     """Means over ``queries`` by measure, after and before re-ranking ``candidates`` pairs.
 
     ``without`` queries have no candidates and count as not answered.
@@ -28,30 +28,32 @@ class Tested:
     before: Mapping[str, float]
 
 
-def measure_test(candidates: CandidateSet, scores: Sequence[float], wanted: Measured, output: Path) -> Tested:
+def measure_test(
+    candidates: CandidateSet, scores: Sequence[float], wanted: Measured, output: Path
+) -> Outcome:
     """Write the run and its measures into ``output``."""
     rankings = candidates.ranked(scores)
     after = candidates.measured(rankings, wanted.measures)
     before = candidates.measured(candidates.rankings, wanted.measures)
     write_run(output / RUN, rankings)
-    tested = Tested(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
+    tested = Outcome(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
     passing = output / f"{RESULT}.writing"
     passing.write_text(json.dumps(asdict(tested), indent=2) + "\n", encoding="utf-8")
     passing.replace(output / RESULT)
     return tested
 
 
-def read_tested(output: Path) -> Tested:
+def read_outcome(output: Path) -> Outcome:
     """What :func:`measure_test` wrote."""
-    return Tested(**json.loads((output / RESULT).read_text(encoding="utf-8")))
+    return Outcome(**json.loads((output / RESULT).read_text(encoding="utf-8")))
 
 
-def together(parts: Sequence[Tested]) -> Tested:
+def together(parts: Sequence[Outcome]) -> Outcome:
     """The means over the queries of all parts, which have none in common."""
     queries = sum(one.queries for one in parts)
 
-    def mean(of: Callable[[Tested], Mapping[str, float]]) -> dict[str, float]:
+    def mean(of: Callable[[Outcome], Mapping[str, float]]) -> dict[str, float]:
         return {name: sum(of(one)[name] * one.queries for one in parts) / queries for name in of(parts[0])}
 
     counts = (sum(one.candidates for one in parts), sum(one.without for one in parts))
-    return Tested(queries, *counts, mean(lambda one: one.measures), mean(lambda one: one.before))
+    return Outcome(queries, *counts, mean(lambda one: one.measures), mean(lambda one: one.before))
