@@ -26,6 +26,11 @@ TRAINING = """data: {collection: msmarco-slice}
 model: {start: minilm}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
 """
+RERANKING = """data: {collection: msmarco-slice, negatives: {random: true}}
+model: {start: minilm, max_length: 64}
+optimisation: {steps: 2, warm_up: 1, batch: 2}
+test: {split: dev.small, pool: top20, queries: 5, depth: 5, measures: [RR@10]}
+"""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HOSTS = "|".join(
     ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.", "maven" + ".org", "ana" + "conda.org")
@@ -111,15 +116,21 @@ def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
     link({one.name for one in data.iterdir() if one.is_dir()}, data, tmp_path)
     link({"recipes"}, ROOT, tmp_path)
     Path("repbert.yaml").write_text(TRAINING)
+    Path("monobert.yaml").write_text(RERANKING)
     Path("new.jsonl").write_text('{"docno": "new", "text": "news of aspirin"}\n')
     write_qrels("qrels.txt", open_collection("scifact").split_qrels("test"))
+    if NEURAL:
+        from small_rerankers import small_reranker
+        from telerank.models.reranker import save_reranker
+
+        save_reranker(small_reranker(tmp_path / "small"), "my-reranker")
     asked = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))
     written = [one for one in asked if " -o bm25.run" in one]
     indexing = [one for one in asked if one.startswith(("telerank index scifact", "telerank index build"))]
     first = [*indexing, *written]
     for example in [*first, *(one for one in asked if one not in first)]:
         words = shlex.split(example)
-        if words[1] == "train" and not NEURAL:
+        if words[1] in ("train", "rerank") and not NEURAL:
             continue
         if words[1] == DEMO or "COLLECTION" in words:  # tests/cli/test_demo.py; a form, not an example
             continue

@@ -24,13 +24,14 @@ from telerank.cli.depth import depth
 from telerank.cli.encode import encode
 from telerank.cli.evaluate import evaluate
 from telerank.cli.fuse import fuse
+from telerank.cli.rerank import rerank
 from telerank.cli.run import run
 from telerank.cli.search import search
 from telerank.cli.tune import tune
 from telerank.cli.tune_fusion import tune_fusion
 
 _IN_ORDER = (
-    *("index", "encode", "search", "fuse", "evaluate", "compare", "tune", "tune-fusion"),
+    *("index", "encode", "search", "rerank", "fuse", "evaluate", "compare", "tune", "tune-fusion"),
     *("train", "depth", "consistency", "combine", "run", "data", "analyze-text", "demo"),
 )
 
@@ -95,6 +96,7 @@ app.command()(evaluate)
 app.command()(fuse)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(index_commands.app, name="index")
+app.command()(rerank)
 app.command()(run)
 app.command()(search)
 app.add_typer(train_commands.app, name="train")

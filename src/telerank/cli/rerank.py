@@ -1,0 +1,221 @@
+"""``telerank rerank``: the documents of a run, scored anew by a model that reads pairs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from telerank.cli import console, runs
+from telerank.cli.console import counted
+from telerank.cli.options import AsJson, Encoding, FormatOption, Split
+from telerank.errors import CollectionError, ModelError
+
+if TYPE_CHECKING:
+    from telerank.cli.rerank_int8 import Sampled
+    from telerank.corpus.collection import Collection
+    from telerank.rerank.scorer import Scorer
+    from telerank.rerank.stage import Docs
+    from telerank.types import Ranking
+
+
+def rerank(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run file of candidates; `-`: standard input.")],
+    *,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", "-m", help="A folder of `telerank train reranker`, or a cross-encoder of the hub."
+        ),
+    ],
+    index: Annotated[
+        str | None, typer.Option("--index", "-i", help="The index whose documents these are.")
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option("--collection", "-c", help="The collection whose documents, or queries, these are."),
+    ] = None,
+    queries: Annotated[
+        str | None,
+        typer.Option("--queries", "-q", help="A file of queries: TREC, TSV or JSONL; else the collection's."),
+    ] = None,
+    split: Split = None,
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", min=1, help="Candidates of a query to score. Default: all."),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Documents of a query that are written. Default: all.")
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A file for the run (.gz packs it); `-`: standard output.")
+    ] = "-",
+    backend: Annotated[
+        str, typer.Option("--backend", help="torch; openvino or onnx (extra fast): faster on a processor.")
+    ] = "torch",
+    precision: Annotated[
+        str,
+        typer.Option(
+            "--precision",
+            help="float32; float32-fast (torch); bfloat16 (torch, openvino); int8 (openvino, with --dev).",
+        ),
+    ] = "float32",
+    dev: Annotated[
+        str | None,
+        typer.Option(
+            "--dev",
+            help="For int8: a run over other queries of the collection. One half calibrates, on the other "
+            "the loss is measured and printed.",
+        ),
+    ] = None,
+    dev_split: Annotated[
+        str | None, typer.Option("--dev-split", help="Whose queries and qrels those are.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", "-j", min=1, help="Of the model. Default: the back end's.")
+    ] = None,
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option("--batch-tokens", min=1, help="Tokens of a batch: its longest pair times its pairs."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; default: the GPU where there is one.")
+    ] = None,
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Score the documents of a run anew with a re-ranker; write the run that comes out.
+
+    Example: `telerank rerank bm25.run -m my-reranker -c scifact --split test --depth 2 -o reranked.run`
+
+    Example: `telerank rerank bm25.run -m my-reranker -i idx -q scifact/queries.jsonl --depth 2 --backend onnx`
+    """
+    from telerank.cli.rerank_int8 import sampled
+    from telerank.corpus.formats import open_collection
+    from telerank.rerank.scorer import Scorer
+    from telerank.rerank.stage import CrossReranker
+
+    if (precision == "int8") != (dev is not None):
+        raise ModelError("rerank: int8 goes with --dev, a run to calibrate it and to measure its loss on")
+    runs.check_one_dash([run, *([dev] if dev else [])])
+    opened = open_collection(collection, format=format, encoding=encoding) if collection else None
+    texts = _queries(opened, queries, split)
+    with ExitStack() as stack, console.progress() as progress:
+        candidates = list(_candidates(run, texts, queries or f"{collection}", depth))
+        needed = {docno for one in candidates for docno in one.docnos}
+        tried = (
+            list(_candidates(dev, _queries(opened, None, dev_split), f"{collection}", depth)) if dev else []
+        )
+        needed |= {docno for one in tried for docno in one.docnos}
+        docs = _docs(index, opened, needed, stack)
+        how = {"threads": threads, "tokens": batch_tokens, "device": device}
+        scorer = Scorer(model, backend, precision, **how)
+        loss: Sampled | None = None
+        if opened is not None and dev:
+            loss = sampled(scorer, docs, tried, opened, opened.split(dev_split))
+            scorer = loss.scorer
+        stage = CrossReranker(scorer, docs, k)
+        began = time.perf_counter()
+        total = sum(map(len, candidates))
+        found = _told(stage(candidates), scorer, total, progress)
+        _write(found, output, as_json=as_json)
+    record = _record(scorer, time.perf_counter() - began) | ({} if loss is None else {"loss": loss.record()})
+    settings = {"run": run, "depth": depth, "k": k, "index": index, "collection": collection}
+    if output != "-" and not as_json:
+        text = json.dumps({**record, **settings}, indent=1, ensure_ascii=False)
+        Path(f"{output}.json").write_text(text + "\n", encoding="utf-8")
+    _say(scorer, record, loss)
+
+
+def _queries(opened: Collection | None, file: str | None, split: str | None) -> dict[str, str]:
+    from telerank.trec import read_topics
+
+    if file is None and opened is None:
+        raise CollectionError("rerank: the queries' texts are missing: give --queries or --collection")
+    found = read_topics(file) if file is not None else opened.split_queries(split) if opened else ()
+    return {query.qid: query.text for query in found}
+
+
+def _candidates(run: str, texts: dict[str, str], where: str, depth: int | None) -> Iterator[Ranking]:
+    from dataclasses import replace
+
+    from telerank.trec import read_run
+    from telerank.types import Query
+
+    for ranking in read_run(run):
+        qid = ranking.query.qid
+        if qid not in texts:
+            raise CollectionError(f"{run}: query {qid} is none of the {len(texts):,} queries of {where}")
+        asked = replace(ranking, query=Query(qid, texts[qid]))
+        yield asked if depth is None else asked.cut(depth)
+
+
+def _docs(index: str | None, opened: Collection | None, needed: set[str], stack: ExitStack) -> Docs:
+    """The index's documents; or those of the collection that are needed, in a docstore for the time being."""
+    import telerank
+    from telerank.corpus.docstore import Docstore, DocstoreWriter
+
+    if index is not None:
+        return telerank.open(index).docs
+    if opened is None:
+        raise CollectionError("rerank: the documents' texts are missing: give --index or --collection")
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    with DocstoreWriter(folder) as writer:
+        for doc in opened.docs():
+            if doc.docno in needed:
+                writer.add(doc)
+    return Docstore(folder)
+
+
+def _told(found: Iterable[Ranking], scorer: Scorer, total: int, progress: Any) -> Iterator[Ranking]:
+    for ranking in found:
+        progress("scoring", scorer.counts.pairs, total)
+        yield ranking
+
+
+def _write(found: Iterator[Ranking], output: str, *, as_json: bool) -> None:
+    from telerank.trec import write_run
+
+    if not as_json:
+        write_run(output, found)
+        return
+    for ranking in found:
+        print(json.dumps({"qid": ranking.query.qid, "ranking": list(ranking)}, ensure_ascii=False))  # noqa: T201
+
+
+def _record(scorer: Scorer, seconds: float) -> dict[str, Any]:
+    from importlib.metadata import version
+
+    given = scorer.setting
+    needed = {"openvino": ("openvino",), "onnx": ("onnxruntime",)}.get(given.backend, ())
+    return {
+        "model": scorer.name,
+        "backend": given.backend,
+        "precision": given.precision,
+        "pairs": scorer.counts.pairs,
+        "seconds": round(seconds, 3),
+        "cut pairs": scorer.counts.cut_pairs,
+        "cut tokens": scorer.counts.cut,
+        "versions": {name: version(name) for name in ("telerank", "torch", "transformers", *needed)},
+    }
+
+
+def _say(scorer: Scorer, record: dict[str, Any], loss: Sampled | None) -> None:
+    pairs, seconds = record["pairs"], record["seconds"]
+    rate = f"{seconds:.1f} s, {pairs / max(seconds, 1e-9):,.0f} a second"
+    console.say(
+        f"scored {counted(pairs, 'pair')} by {scorer.name} in {scorer.backend} {scorer.precision} ({rate})"
+    )
+    if record["cut pairs"]:
+        longest = scorer.reranker.shape.max_length
+        lost = f"{record['cut tokens']:,} tokens were not read"
+        console.say(f"{counted(record['cut pairs'], 'pair')} longer than {longest} tokens: cut there, {lost}")
+    if loss is not None:
+        console.say(loss.told())
