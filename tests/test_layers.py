@@ -29,7 +29,9 @@ ALLOWED = {
     "inspect": {"types", "errors", "text", "evaluate", "corpus", "models", "rerank", "train"},
     "models": {"errors"},
     "rerank": {"types", "errors", "stage", "text", "models"},
-    "train": {"types", "errors", "stage", "text", "trec", "corpus", "evaluate", "dense", "models"},
+    "train": {
+        *("types", "errors", "stage", "text", "trec", "corpus", "evaluate", "dense", "models", "rerank"),
+    },
     "recipes": {
         *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),
         *("evaluate", "inspect", "train", "rerank"),

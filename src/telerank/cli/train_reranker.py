@@ -50,7 +50,7 @@ def reranker(
 
     Example: `telerank train reranker monobert.yaml --output monobert`
 
-    Example: `telerank train reranker monobert.yaml --output curve --sizes 40,80 --seeds 0,1`
+    Example: `telerank train reranker monobert.yaml --output seeds --seeds 0,1`
     """
     asked = _numbers("--seeds", seeds, least=0), _numbers("--sizes", sizes, least=1)
 

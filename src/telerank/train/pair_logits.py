@@ -11,31 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from telerank.models.pairs import Pair, Passage, batch_of
+from telerank.models.pairs import Pair, batch_of
 from telerank.models.precision import Precision
 from telerank.models.reranker import Reranker
-from telerank.text.sentences import split_sentences
+from telerank.rerank.texts import pair_texts
 from telerank.train.frozen_encoder import TextPair
 from telerank.train.groups import Group
 from telerank.types import Progress, silent
 
 _AT_ONCE = 4096  # pairs whose tokens are in memory
-
-
-def tokenised(reranker: Reranker, pairs: Sequence[TextPair]) -> list[Pair]:
-    """The tokens of pairs; each text is tokenised once."""
-    queries, passages = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
-    spans = None
-    if reranker.needs_sentences:
-        spans = [split_sentences(text, reranker.shape.language) for text in passages]
-    asked = dict(zip(queries, reranker.texts.queries(queries), strict=True))
-    read: dict[str, Passage] = dict(zip(passages, reranker.texts.passages(passages, spans), strict=True))
-    return [reranker.texts.pair(asked[query], read[passage]) for query, passage in pairs]
+_CACHED = 2048  # tokens; larger batches fall out of a processor's cache
 
 
 def of_like_length(lengths: Sequence[int], tokens: int, shortest: float = 2 / 3) -> list[list[int]]:
@@ -59,6 +50,8 @@ def logits(
 ) -> Tensor:
     """The logits of pairs, (B,), in float32, in the order of the pairs."""
     device = next(reranker.model.parameters()).device
+    if device.type == "cpu":
+        tokens = min(tokens, _CACHED)
     order: list[int] = []
     made: list[Tensor] = []
     for places in of_like_length([len(one) for one in pairs], tokens):
@@ -99,18 +92,22 @@ class EndToEnd:
 
     def parts(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
         """Some of the groups with their logits, (B, N): a part's graph may go before the next is made."""
-        pairs = [tokenised(self.reranker, group.pairs) for group in groups]
-        sizes = [len(group) * max(len(pair) for pair in group) for group in pairs]
+        pairs = iter(self._read([pair for group in groups for pair in group.pairs]))
+        read = [list(islice(pairs, len(group.documents))) for group in groups]
+        sizes = [len(group) * max(len(pair) for pair in group) for group in read]
         for places in of_like_length(sizes, self.tokens, shortest=0):
-            flat = [pair for place in places for pair in pairs[place]]
-            found = logits(self.reranker, flat, self.tokens, self.precision)
+            some = [pair for place in places for pair in read[place]]
+            found = logits(self.reranker, some, self.tokens, self.precision)
             yield [groups[place] for place in places], found.view(len(places), -1)
 
     def scores(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The logits of any number of pairs, without dropout."""
 
         def some(first: int) -> Tensor:
-            read = tokenised(self.reranker, pairs[first : first + _AT_ONCE])
+            read = self._read(pairs[first : first + _AT_ONCE])
             return logits(self.reranker, read, self.tokens, self.precision)
 
         return scores(self.reranker.model, some, len(pairs), _AT_ONCE, progress)
+
+    def _read(self, pairs: Sequence[TextPair]) -> list[Pair]:
+        return pair_texts(self.reranker, [query for query, _ in pairs], [passage for _, passage in pairs])
