@@ -44,6 +44,13 @@ def test_models_learn_from_identical_groups(place):
     assert some(first) != some(read(place, seed=1)[0])
 
 
+def test_seeds_of_a_training_learn_from_the_same_pairs_where_the_data_has_a_seed(place):
+    given = ranking_training(place).model_dump(mode="json")["data"]
+    first, other = (read(place, seed=seed, data={**given, "seed": 7, "queries": 9})[0] for seed in (0, 1))
+    assert some(first) == some(other)
+    assert some(first) != some(read(place, seed=0, data={**given, "queries": 9})[0])
+
+
 def test_each_epoch_has_every_relevant_pair_once_with_the_negatives_of_the_first(place):
     groups, counts = read(place)
     assert counts["queries"] == counts["relevant pairs"] == len(groups) == groups.stretch == QUERIES

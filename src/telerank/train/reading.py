@@ -33,7 +33,7 @@ class Reading:
         if wanted is not None and wanted > len(left):
             few = f"split {self.config.data.split!r} has {len(left):,} queries to learn from"
             raise CollectionError(f"{self.collection.name}: {few}, not {wanted:,}")
-        return chosen(left, wanted, self.config.seed)
+        return chosen(left, wanted, self.config.data_seed)
 
     def teacher(self, qids: Iterable[str]) -> dict[str, dict[str, float]] | None:
         """The teacher's scores for these queries; None where there is no teacher."""

@@ -66,6 +66,10 @@ class Data(Part):
     queries: PositiveInt | None = None
     """So many queries of the split alone, chosen by the seed; a smaller choice is a part of a larger one."""
 
+    seed: NonNegativeInt | None = None
+    """Of the choice of queries, of negatives and of their order; without it the training's. With it several
+    seeds of a training differ in weights and dropout alone, and learn from the same pairs."""
+
     @model_validator(mode="after")
     def _one_source(self) -> Data:
         _exactly_one(negatives=self.negatives, triples=self.triples)
@@ -187,6 +191,11 @@ class RerankerTraining(Training):
     """Cross-validation: the queries in so many parts; each is the test of a training on the others."""
     held_out: int | None = Field(default=None, ge=0)
     """The fold that this training does not see; without it each is, one after the other."""
+
+    @property
+    def data_seed(self) -> int:
+        """The seed of what is learned from."""
+        return self.seed if self.data.seed is None else self.data.seed
 
     @model_validator(mode="before")
     @classmethod

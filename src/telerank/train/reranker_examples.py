@@ -54,7 +54,7 @@ def _qrel_groups(reading: Reading, wanted: Negatives) -> QrelGroups:
         raise CollectionError(f"{collection.name}: no query of split {split!r} is left to learn from")
     queries = {one.qid: one.text for one in collection.split_queries(split) if one.qid in relevant}
     all_there(relevant, queries, f"{collection.name}: split {split!r} has no query")
-    drawn = wanted.per_positive, reading.config.seed, wanted.resample
+    drawn = wanted.per_positive, reading.config.data_seed, wanted.resample
     return _with_texts(QrelGroups(pairs, queries, {}, source, *drawn, teacher), reading)
 
 

@@ -28,7 +28,7 @@ def triple_groups(reading: Reading, wanted: Triples, folder: Path) -> TripleGrou
             group,
             passes,
             window=wanted.window,
-            seed=config.seed,
+            seed=config.data_seed,
             encoding=config.data.encoding,
             progress=reading.progress,
         )
