@@ -112,7 +112,9 @@ class Processes:
             return
         for module in modules:
             for tensor in (*module.parameters(), *module.buffers()):
-                distributed.broadcast(tensor.detach(), 0)
+                whole = tensor.detach().contiguous()
+                distributed.broadcast(whole, 0)
+                tensor.detach().copy_(whole)
 
 
 def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
