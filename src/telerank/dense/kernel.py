@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from telerank.compiled import compiled
-from telerank.dense.tile import LANES, ROWS, tile_of_one, tile_of_rows
+from telerank.dense.tile import LANES, ROWS, fetch, tile_of_one, tile_of_rows
 
 BLOCK = 96  # rows looked at together, a multiple of ROWS and of 8
+_AHEAD = 12_288  # bytes ahead that codes are asked for: the processor's own guess ends at each page of memory
+_LINE = 64  # bytes that come at once
 _TINY = np.float32(1e-36)  # where products of tiny numbers vanish, nothing is decided
 
 Array = Any  # numba takes arrays of any of its types
@@ -42,6 +44,7 @@ def scan(shard: Array, begin: int, queries: Array, state: Array, k: int) -> Any:
     codes, bounds, first = shard
     wide, numbers = queries
     rows, spans, counts, thresholds = state
+    width, flat = codes.shape[1], codes.reshape(-1)
     products, flags = np.empty(BLOCK, np.int32), np.zeros(BLOCK, np.uint8)
     words = flags.view(np.uint64)
     for start in range(begin, len(codes), BLOCK):
@@ -49,6 +52,9 @@ def scan(shard: Array, begin: int, queries: Array, state: Array, k: int) -> Any:
         full = False
         for q in range(len(wide)):
             for r in range(start, end):
+                if q == 0:
+                    for place in range(r * width + _AHEAD, (r + 1) * width + _AHEAD, _LINE):
+                        fetch(flat, place)
                 products[r - start] = _product(codes, r, wide, q)
             scale, norm, rest, least = numbers[q, 0], numbers[q, 1], numbers[q, 2], thresholds[q]
             for r in range(start, end):

@@ -6,6 +6,8 @@ of a row go to all lanes, and against them stand the same four dimensions of 16 
 
 ``packed`` is (D/4, 64, 4) unsigned bytes: query bytes plus 128, by groups of four dimensions. What is added
 to a query adds 128 times the sum of a row to each of its products; who calls takes that away.
+
+:func:`fetch` asks for memory ahead of its use, on any processor.
 """
 
 from __future__ import annotations
@@ -103,6 +105,22 @@ def _everywhere(builder: Any, value: Any, kind: Any) -> Any:
     return builder.shuffle_vector(
         first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), _WIDE), [0] * _WIDE)
     )
+
+
+@intrinsic
+def fetch(_: Any, codes: Any, place: Any) -> Any:
+    """Ask for the line of the cache that holds byte ``place``, wherever that is, and do not wait for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [data.type, number, number, number])
+        read, keep, is_data = (ir.Constant(number, value) for value in (0, 3, 1))
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch")
+        builder.call(ask, [builder.gep(data, [arguments[1]]), read, keep, is_data])
+        return context.get_dummy_value()
+
+    return types.void(codes, place), generate
 
 
 tile_of_rows = _tile(ROWS)
