@@ -95,7 +95,7 @@ def rerank(
 
     Example: `telerank rerank bm25.run -m my-reranker -c scifact --split test --depth 2 -o reranked.run`
 
-    Example: `telerank rerank bm25.run -m my-reranker -i idx -q scifact/queries.jsonl --depth 2 --backend onnx`
+    Example: `telerank rerank bm25.run -m my-reranker -i idx -q scifact/queries.jsonl --depth 2 -k 1`
     """
     from telerank.cli.rerank_int8 import sampled
     from telerank.corpus.formats import open_collection
@@ -115,8 +115,7 @@ def rerank(
         )
         needed |= {docno for one in tried for docno in one.docnos}
         docs = _docs(index, opened, needed, stack)
-        how = {"threads": threads, "tokens": batch_tokens, "device": device}
-        scorer = Scorer(model, backend, precision, **how)
+        scorer = Scorer(model, backend, precision, threads, batch_tokens, device)
         loss: Sampled | None = None
         if opened is not None and dev:
             loss = sampled(scorer, docs, tried, opened, opened.split(dev_split))

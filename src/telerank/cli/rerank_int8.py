@@ -70,7 +70,7 @@ def sampled(scorer: Scorer, docs: Docs, tried: Sequence[Ranking], opened: Collec
     asked = {one.query.qid: qrels[one.query.qid] for one in measured}
     means = [measure(found, asked, MEASURE).mean[MEASURE] for found in rankings]
     scores = [_scores(found) for found in rankings]
-    correlation = float(spearmanr(*scores).statistic)
+    correlation = float(spearmanr(scores[0], scores[1]).statistic)
     return Sampled(ready, means[1], means[0], correlation, len(measured), len(scores[0]))
 
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +22,8 @@ from telerank.models.attention_gru import AttentionGru
 from telerank.models.ragged import places
 
 GATES: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "softmax": lambda scores: scores.softmax(-1),
-    "sigmoid": lambda scores: scores.sigmoid(),
+    "softmax": partial(torch.softmax, dim=-1),  # a loaded re-ranker pickles: no lambda
+    "sigmoid": torch.sigmoid,
 }
 """What makes gates of scores, (B, S): Xiong et al.'s shares one attention out over the facts, Kumar et al.'s
 opens for each fact by itself. BERT-DMN's equation 1 is Xiong et al.'s while its text refers to Kumar et al.

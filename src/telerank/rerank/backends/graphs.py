@@ -25,24 +25,44 @@ from torch import Tensor, nn
 from telerank.errors import ModelError
 from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.identity import reranker_fingerprint
+from telerank.models.mlp import ClsMlp
 from telerank.models.monobert import MonoBert
+from telerank.models.pairs import PairBatch
 from telerank.models.quiet import quiet
 from telerank.models.reranker import Reranker
 
-FORMAT = 1  # of what is kept
+FORMAT = 2  # of what is kept
 _ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class Traced(nn.Module):
-    """``transformer`` of a model, as the module that a tracer wants."""
+    """``transformer`` of a model, as the module that a tracer wants; of its outputs what the head reads."""
 
     def __init__(self, model: EncoderRanker | MonoBert) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        return self.model.transformer(input_ids, attention_mask, token_type_ids)
+        outputs = self.model.transformer(input_ids, attention_mask, token_type_ids)
+        return outputs[:, 0] if _reads_first_token(self.model) else outputs
+
+
+def finish(model: nn.Module, outputs: Tensor, batch: PairBatch) -> Tensor:
+    """What :class:`Traced` gave -> logits, (B,)."""
+    if _reads_first_token(model):
+        logits: Tensor = cast("Any", model).head.layers(outputs).squeeze(-1)
+        return logits
+    return cast("EncoderRanker | MonoBert", model).finish(outputs, batch)
+
+
+def of_all_tokens(reranker: Reranker) -> bool:
+    """Whether outputs are (B, L, H), not of one token."""
+    return isinstance(reranker.model, EncoderRanker) and not _reads_first_token(reranker.model)
+
+
+def _reads_first_token(model: nn.Module) -> bool:
+    return isinstance(model, EncoderRanker) and isinstance(model.head, ClsMlp)
 
 
 def traced(reranker: Reranker) -> Traced:

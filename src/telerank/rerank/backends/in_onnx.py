@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.monobert import MonoBert
 from telerank.models.pairs import PairBatch
 from telerank.models.reranker import Reranker
 from telerank.rerank.backends import Compute, Samples, Setting
-from telerank.rerank.backends.graphs import INPUTS, check, example, kept, traced, tracing
+from telerank.rerank.backends.graphs import (
+    INPUTS,
+    check,
+    example,
+    finish,
+    kept,
+    of_all_tokens,
+    traced,
+    tracing,
+)
 from telerank.rerank.backends.in_torch import threads
 
 _OPSET = 17
@@ -26,20 +33,19 @@ def compute(reranker: Reranker, setting: Setting, _samples: Samples) -> Compute:
     what = {"backend": "onnx", "opset": _OPSET}
     folder = kept(reranker, what, ("onnx",), lambda into: _export(reranker, into))
     session = _session(folder, setting.threads)
-    model = cast("EncoderRanker | MonoBert", reranker.model)
 
     def computed(batch: PairBatch) -> Tensor:
         given = {name: getattr(batch, name).numpy() for name in INPUTS}
         outputs = torch.from_numpy(session.run(None, _taken(session, given))[0])
         with threads(setting.threads), torch.inference_mode():
-            return model.finish(outputs, batch)
+            return finish(reranker.model, outputs, batch)
 
     return computed
 
 
 def _export(reranker: Reranker, folder: Path) -> None:
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS}
-    whole = isinstance(reranker.model, EncoderRanker)  # gives every token's output
+    whole = of_all_tokens(reranker)
     with tracing():
         torch.onnx.export(
             traced(reranker),

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import openvino
 import torch
@@ -20,13 +20,11 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 from torch import Tensor
 
 from telerank.errors import MissingExtra, ModelError
-from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.monobert import MonoBert
 from telerank.models.pairs import PairBatch
 from telerank.models.reranker import Reranker
 from telerank.rerank.backends import Compute, Samples, Setting
 from telerank.rerank.backends.first_token import first_token_alone
-from telerank.rerank.backends.graphs import check, example, kept, traced, tracing
+from telerank.rerank.backends.graphs import check, example, finish, kept, traced, tracing
 from telerank.rerank.backends.in_torch import threads
 from telerank.rerank.backends.silence import silenced
 
@@ -57,13 +55,12 @@ def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
     hint = "bf16" if setting.precision != "float32" and able else "f32"
     request = _compiled(core, graph, hint, setting.threads).create_infer_request()
     names = [one.any_name for one in graph.inputs]
-    model = cast("EncoderRanker | MonoBert", reranker.model)
 
     def computed(batch: PairBatch) -> Tensor:
         given = [getattr(batch, name).numpy() for name in names]
         outputs = torch.from_numpy(request.infer(given, share_inputs=True)[0])
         with threads(setting.threads), torch.inference_mode():
-            return model.finish(outputs, batch)
+            return finish(reranker.model, outputs, batch)
 
     return computed
 
