@@ -15,12 +15,14 @@ pytest.importorskip("transformers")
 from small_training import losses  # noqa: E402
 from test_parallel import torchrun  # noqa: E402
 
+from small_models import WORDS  # noqa: E402
 from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
 from telerank.errors import IndexFault, ModelError  # noqa: E402
 from telerank.evaluate.measures import measure  # noqa: E402
 from telerank.models.identity import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.reranker import load_reranker  # noqa: E402
+from telerank.models.word_vectors import save_vectors  # noqa: E402
 from telerank.train.candidates import judged_queries, read_candidates  # noqa: E402
 from telerank.train.groups import Group  # noqa: E402
 from telerank.train.log import Record  # noqa: E402
@@ -342,3 +344,22 @@ def test_triples_are_trained_on_and_resumed(place, tmp_path):
         assert (tmp_path / name / "texts" / "docs.arrow").exists()
         for later in ("00000006", "00000007"):
             assert (tmp_path / name / "checkpoints" / later).exists()
+
+
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
+def test_models_on_word_vectors_are_trained(place, tmp_path, kind):
+    words = [*WORDS, "."]
+    vectors = torch.randn(2 + len(words), 6, generator=torch.Generator().manual_seed(1))
+    save_vectors(tmp_path / "vectors", words, vectors)
+    head = {} if kind == "k-nrm" else {"hidden": 5}
+    model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": head}
+    wanted = ranking_training(place, model=model, test=dev_lists(place, queries=6))
+    trained = load_reranker(train_reranker(wanted, tmp_path / "out"))
+    began = start_reranker(wanted.model, 0)
+    assert reranker_fingerprint(trained) != reranker_fingerprint(began)
+    assert len(losses(tmp_path / "out")) == 8
+    lists = list(read_run(tmp_path / "out" / "test.run.gz"))
+    query, (docno, score) = lists[0].query.qid, next(iter(lists[0]))
+    number = int(docno[1:])
+    text = f"d{number} x{number % 5}. x{number % 7} d{number} x{number % 3}"
+    assert EndToEnd(trained, 512, torch.no_grad).scores([(f"q{query[1:]}", text)]) == pytest.approx([score])
