@@ -1,7 +1,9 @@
 # ruff: noqa: E402 — how many threads there are is read when libraries are loaded
 """Exact dense search beside FAISS and numpy, in one run on one core, the engines taking turns.
 
-Vectors are synthetic: clusters in a decaying spectrum, of length 1. What each engine finds is compared with
+Vectors are synthetic: clusters in a decaying spectrum, of length 1. With ``--like FOLDER`` they are the
+vectors of texts that ``telerank encode`` wrote there, repeated, each copy moved by noise of 0.3 of its size:
+the neighbourhoods of a real encoder, not so many distinct texts. What each engine finds is compared with
 float64 products of all vectors before any time is believed. Times are those of the processor, so that other
 programs on the machine do not count. The machine's read bandwidth is measured in each round, between the
 engines: a search that reads float32 cannot take less than reading them once.
@@ -25,6 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -40,6 +43,7 @@ from telerank.evaluate.tables import Cell, Table, markdown
 
 MODEL = "synthetic"
 CLUSTERS, SHARD, THRESHOLD = 2000, 65_536, 20
+NOISE = 0.3
 SINGLE, BATCH = "one query", "64 queries"
 MEMORY = 200.0  # MB beyond the mapped vectors
 TARGETS = {SINGLE: 2.5, BATCH: 1.0}  # times as fast as FAISS
@@ -58,15 +62,18 @@ class Data:
     queries: np.ndarray
 
 
-def blocks(rows: int, dimension: int) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Clusters in a spectrum that falls with the root of the dimension's number."""
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def blocks(rows: int, draw: Draw) -> Iterator[tuple[list[str], np.ndarray]]:
     random = np.random.default_rng(1)
     for begin in range(0, rows, SHARD):
         size = min(SHARD, rows - begin)
-        yield [f"d{number}" for number in range(begin, begin + size)], drawn(random, size, dimension)
+        yield [f"d{number}" for number in range(begin, begin + size)], draw(random, size)
 
 
-def drawn(random: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+def synthetic(random: np.random.Generator, count: int, *, dimension: int) -> np.ndarray:
+    """Clusters in a spectrum that falls with the root of the dimension's number."""
     middles = np.random.default_rng(0).standard_normal((CLUSTERS, dimension), np.float32)
     spectrum = (np.arange(1, dimension + 1) ** -0.5).astype(np.float32)
     found = random.standard_normal((count, dimension), np.float32)
@@ -75,18 +82,34 @@ def drawn(random: np.random.Generator, count: int, dimension: int) -> np.ndarray
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def prepared(folder: Path, rows: int, dimension: int, queries: int) -> Data:
+def moved(random: np.random.Generator, count: int, *, texts: np.ndarray) -> np.ndarray:
+    """Vectors of texts, drawn with repetition, each moved by noise of 0.3 of its length."""
+    found = texts[random.integers(0, len(texts), count)]
+    noise = random.standard_normal(found.shape, np.float32)
+    found = found + noise * (NOISE * np.linalg.norm(found, axis=1, keepdims=True) / found.shape[1] ** 0.5)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def drawing(dimension: int, like: Path | None) -> tuple[Draw, int]:
+    """What draws vectors, and their dimension."""
+    if like is None:
+        return partial(synthetic, dimension=dimension), dimension
+    real = Vectors(like)
+    return partial(moved, texts=real.take(np.arange(len(real)))), real.dimension
+
+
+def prepared(folder: Path, rows: int, draw: Draw, dimension: int, queries: int) -> Data:
     import faiss
 
     faiss.omp_set_num_threads(1)
     manifest = Manifest(dimension, "float32", MODEL, MODEL)
     began = time.perf_counter()
-    stored = write_vectors(folder / "vectors", blocks(rows, dimension), manifest)
+    stored = write_vectors(folder / "vectors", blocks(rows, draw), manifest)
     print(f"{rows:,} x {dimension} drawn and written in {time.perf_counter() - began:.0f} s", file=sys.stderr)
     flat = faiss.IndexFlatIP(dimension)
     for shard in stored.shards:
         flat.add(shard.vectors)
-    asked = drawn(np.random.default_rng(2), queries, dimension)
+    asked = draw(np.random.default_rng(2), queries)
     return Data(stored, flat, [shard.vectors for shard in stored.shards], asked)
 
 
@@ -221,7 +244,8 @@ def measure_memory(folder: Path, k: int) -> None:
     watching = threading.Thread(target=watch)
     watching.start()
     opened = Vectors(folder)
-    queries = drawn(np.random.default_rng(2), 64, opened.dimension)
+    rows = np.random.default_rng(2).choice(len(opened), 64, replace=False)
+    queries = opened.take(np.sort(rows))
     for asked in (queries[:1], queries):
         search(opened, Encoded(queries if len(asked) > 1 else asked, MODEL), k)
     done.set()
@@ -277,6 +301,9 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=768)
     parser.add_argument("--depth", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--like", type=Path, help="a folder of vectors of texts, which are repeated and moved"
+    )
     parser.add_argument("--folder", type=Path, help="where the vectors are written; default: a temporary one")
     parser.add_argument("--write", action="store_true", help="put the table into docs/results.md")
     parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
@@ -288,24 +315,27 @@ def main() -> None:
         return
     folder = given.folder or Path(tempfile.mkdtemp())
     try:
-        data = prepared(folder, given.rows, given.dimension, 64)
+        draw, dimension = drawing(given.dimension, given.like)
+        data = prepared(folder, given.rows, draw, dimension, 64)
         found = recalls(data, given.depth)
         held = memory(data.stored.folder, given.depth)
         table, met = report(data, found, timed(data, given.depth, given.rounds), held)
     finally:
         shutil.rmtree(folder / "vectors", ignore_errors=True)
-    told = f"{given.rows:,} vectors of {given.dimension} dimensions, the best {given.depth:,}."
+    like = f", those of {len(Vectors(given.like)):,} texts repeated and moved" if given.like else ""
+    told = f"{given.rows:,} vectors of {dimension} dimensions{like}, the best {given.depth:,}."
     text = f"```sh\npython benchmarks/dense_speed.py{_options(given)}\n```\n\n{told}\n\n{markdown(table)}"
     print(text)
     if given.write:
-        write("dense speed", text)
+        write("dense speed of texts" if given.like else "dense speed", text)
     sys.exit(0 if met else "a target is missed")
 
 
 def _options(given: argparse.Namespace) -> str:
     usual = {"rows": 1_000_000, "dimension": 768, "depth": 1000, "rounds": 7}
-    return "".join(
-        f" --{name} {getattr(given, name)}" for name, value in usual.items() if getattr(given, name) != value
+    changed = (name for name, value in usual.items() if getattr(given, name) != value)
+    return "".join(f" --{name} {getattr(given, name)}" for name in changed) + (
+        " --like FOLDER" * bool(given.like)
     )
 
 
