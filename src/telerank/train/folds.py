@@ -60,4 +60,4 @@ def _fold(collection: Collection, config: RerankerTraining) -> list[str]:
     """The queries of the fold that is held out; none where there are no folds."""
     if config.folds is None or config.held_out is None or config.test is None:
         return []
-    return folds(judged_queries(collection, config.test), config.folds, config.seed)[config.held_out]
+    return folds(judged_queries(collection, config.test), config.folds, config.data_seed)[config.held_out]
