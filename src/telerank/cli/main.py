@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from telerank.cli import console
 from telerank.cli import data as data_commands
 from telerank.cli import index as index_commands
+from telerank.cli import inspect as inspect_commands
 from telerank.cli import train as train_commands
 from telerank.cli.analyze_text import analyze_text
 from telerank.cli.combine import combine
@@ -32,7 +33,7 @@ from telerank.cli.tune_fusion import tune_fusion
 
 _IN_ORDER = (
     *("index", "encode", "search", "rerank", "fuse", "evaluate", "compare", "tune", "tune-fusion"),
-    *("train", "depth", "consistency", "combine", "run", "data", "analyze-text", "demo"),
+    *("train", "inspect", "depth", "consistency", "combine", "run", "data", "analyze-text", "demo"),
 )
 
 
@@ -96,6 +97,7 @@ app.command()(evaluate)
 app.command()(fuse)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(index_commands.app, name="index")
+app.add_typer(inspect_commands.app, name="inspect")
 app.command()(rerank)
 app.command()(run)
 app.command()(search)
