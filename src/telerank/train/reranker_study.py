@@ -135,6 +135,8 @@ def run_study(
         raise ModelError("several trainings are compared by a test: add the section test")
     folder, found = Path(output), dict[Variant, Outcome]()
     with joined(device(config.device)) as processes:
+        if not processes.leads:
+            report, progress = unheard, silent
         for done, variant in enumerate(asked):
             progress("trainings", done, len(asked))
             wanted, own = variant.of(config), folder / variant.folder
