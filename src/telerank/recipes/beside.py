@@ -124,12 +124,10 @@ def published_matrix(published: Published, measure: str) -> Table:
     rows = []
     for first, values in published.items():
         base = values.get(first)
-        cells = [
-            f"{_shown(values.get(second))}{_PAD}"
-            if second == first
-            else _with_change(values.get(second), base)
-            for second in columns
-        ]
+        cells = []
+        for second in columns:
+            shown = _with_change(values.get(second), None if second == first else base)
+            cells.append(shown if shown.endswith(")") else f"{shown}{_PAD}")
         rows.append([first, *cells])
     note = "Changes are reckoned from the printed values; the paper's own are of values not rounded."
     heads = ("", *(f"+ {name}" for name in columns))
@@ -138,7 +136,7 @@ def published_matrix(published: Published, measure: str) -> Table:
 
 def _with_change(value: float | None, base: float | None) -> str:
     if value is None or base is None:
-        return f"{_shown(value)}{_PAD}"
+        return _shown(value)
     return f"{value:.3f} {changed(value, base):>6}"
 
 
