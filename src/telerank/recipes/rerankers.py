@@ -41,16 +41,18 @@ def reranked(name: str, recipe: Recipe, shop: Workshop, made: Mapping[str, Made]
     write_run(candidates, _cut(first.run, shop.queries, system.depth or recipe.depth))
     if system.reranker is not None:
         return _given(name, system, shop, first, candidates)
+    from telerank.train.reranker_outcome import RUN
+
     seeds = system.seeds or recipe.seeds
     folders = [_trained(name, recipe, shop, candidates, seed) for seed in seeds]
     stage = _stage(first, system, recipe, folders[0] / _MODEL, shop)
-    found = [folder / _TEST_RUN for folder in folders]
+    found = [folder / RUN for folder in folders]
     start = _start(merged(recipe.training, system.train or {}), shop)
     how = _told(recipe, system, start, len(seeds))
     return Made(found[0], how, stage, tuple(found))
 
 
-_MODEL, _TEST_RUN = "model", "test.run.gz"
+_MODEL = "model"
 
 
 def training_of(name: str, recipe: Recipe, shop: Workshop, candidates: Path, seed: int) -> RerankerTraining:
@@ -99,12 +101,13 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _trained(name: str, recipe: Recipe, shop: Workshop, candidates: Path, seed: int) -> Path:
     from telerank.train.reranker import train_reranker
+    from telerank.train.reranker_outcome import RUN
 
     config = training_of(name, recipe, shop, candidates, seed)
     said = json.dumps(config.model_dump(mode="json"), sort_keys=True).encode()
     digest = hashlib.sha256(said + candidates.read_bytes()).hexdigest()[:12]
     folder = shop.folder / "trained" / f"{plain(name)}-{seed}-{digest}"
-    if not (folder / _TEST_RUN).exists():
+    if not (folder / RUN).exists():
         train_reranker(config, folder, shared=shop.folder, resume=True, progress=shop.progress)
     return folder
 

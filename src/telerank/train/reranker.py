@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -27,7 +26,7 @@ from telerank.train.reranker_outcome import RESULT, measure_test
 from telerank.train.reranker_task import Passes, RerankerTask
 from telerank.train.stored_logits import FromStore, Stored
 from telerank.train.task import Place
-from telerank.train.training import chosen_precision, device, train
+from telerank.train.training import chosen_precision, device, train, updates
 from telerank.types import Progress, silent
 
 DATA, FEATURES, TEXTS = "data.json", "features", "texts"
@@ -80,14 +79,6 @@ def start_reranker(start: Start, seed: int, keep: set[str] | None = None) -> Rer
         head=start.head,
     )
     return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, keep=keep)
-
-
-def updates(config: RerankerTraining, groups: Groups) -> int:
-    """Updates of the weights, if nothing ends the training before."""
-    wanted = config.optimisation
-    if wanted.epochs is None:
-        return wanted.steps
-    return math.ceil(wanted.epochs * len(groups) / (wanted.batch * wanted.accumulation))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,4 +143,6 @@ class _Asked:
         if not self.config.model.frozen:
             return EndToEnd(reranker, wanted.tokens, place.precision)
         stored = Stored.of(reranker, self.shared / FEATURES, place, wanted.tokens)
-        return FromStore(stored, groups, updates(self.config, groups) * wanted.accumulation * wanted.batch)
+        return FromStore(
+            stored, groups, updates(self.config, len(groups)) * wanted.accumulation * wanted.batch
+        )

@@ -19,7 +19,7 @@ from telerank.train.loop import Loop
 from telerank.train.optimiser import warming
 from telerank.train.parallel import joined, launched, local_rank, processes_here
 from telerank.train.settings import Training
-from telerank.train.task import Make, Place, Task
+from telerank.train.task import Make, Place
 from telerank.types import Progress, silent
 
 TENSORBOARD = "tensorboard"
@@ -102,7 +102,7 @@ def _loop(config: Training, folder: Path, make: Make, place: Place, progress: Pr
     begun = checkpoint.last_checkpoint(folder)
     torch.manual_seed(config.seed)
     task = make(begun, place, progress)
-    steps = _steps(config, task)
+    steps = updates(config, task.examples)
     warming(steps, config.optimisation)
     loop = Loop(config, folder, steps, task, place)
     if begun is not None:
@@ -117,13 +117,20 @@ def _loop(config: Training, folder: Path, make: Make, place: Place, progress: Pr
     return loop
 
 
-def _steps(config: Training, task: Task) -> int:
+def updates(config: Training, examples: int | None) -> int:
+    """Updates of the weights, if nothing ends the training before.
+
+    Raises
+    ------
+    ModelError
+        where epochs are asked for, and nobody knows how many examples there are.
+    """
     wanted = config.optimisation
     if wanted.epochs is None:
         return wanted.steps
-    if task.examples is None:
+    if examples is None:
         raise ModelError("epochs: nobody knows how many examples there are; give steps")
-    return math.ceil(wanted.epochs * task.examples / (wanted.batch * wanted.accumulation))
+    return math.ceil(wanted.epochs * examples / (wanted.batch * wanted.accumulation))
 
 
 def device(name: str) -> torch.device:
