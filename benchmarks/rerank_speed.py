@@ -285,7 +285,7 @@ def report(kind: str, folder: Path, pairs: list[tuple[str, str]], given: Any) ->
         f"Peak of the core in the same rounds, in thousand millions of operations a second: {registers}.",
         "Deviation: the largest of a score from torch float32, in standard deviations of the scores.",
         "Operations are those of tokens that are no padding; of OpenVINO's last layer, what the score needs.",
-        f"int8 is calibrated on {CALIBRATION} other pairs.",
+        *([f"int8 is calibrated on {CALIBRATION} other pairs."] if "openvino/int8" in engines else []),
         *skipped,
         f"{', '.join(f'{one} {version(one)}' for one in packages)}, Python {platform.python_version()}.",
     )
@@ -326,11 +326,12 @@ def main() -> None:
             texts.append(markdown(table))
             failed += missed
             print(texts[-1], *missed, sep="\n", file=sys.stderr, flush=True)
-    command = "python benchmarks/rerank_speed.py" + "".join(
-        f" --{name} {getattr(given, name)}"
-        for name, usual in (("pairs", 1000), ("rounds", 3))
-        if getattr(given, name) != usual
-    )
+    usual = vars(parser.parse_args([]))
+    changed = {
+        name: vars(given)[name] for name in usual if name != "write" and vars(given)[name] != usual[name]
+    }
+    options = (f" --{key} {' '.join(one) if isinstance(one, list) else one}" for key, one in changed.items())
+    command = f"python benchmarks/rerank_speed.py{''.join(options)}"
     text = "\n\n".join((f"```sh\n{command}\n```", *texts))
     print(text)
     if given.write:
