@@ -157,8 +157,8 @@ def test_a_folder_that_holds_something_else_is_not_touched(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_whole_of_it_takes_less_than_two_minutes(tmp_path):
-    """CPU time of a machine that others use, too; numba compiles anew."""
+def test_the_whole_of_it_takes_some_minutes(tmp_path):
+    """CPU time of a machine that others use, too; numba compiles anew. Vectors take 110 s of one core."""
     program = "from telerank.cli.main import main; main()"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {"PATH": "", "NUMBA_CACHE_DIR": str(tmp_path / "numba"), "HOME": str(tmp_path)}
@@ -167,7 +167,8 @@ def test_the_whole_of_it_takes_less_than_two_minutes(tmp_path):
         run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, encoding="utf-8"
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 120
+    taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert taken < (480 if NEURAL else 120)
     assert "The report: telerank-demo/report.html" in done.stdout
     figures = json.loads((tmp_path / "telerank-demo/report.json").read_text(encoding="utf-8"))
     means = {one["name"]: one["means"] for one in figures["systems"]}
