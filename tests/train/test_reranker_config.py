@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -10,6 +11,7 @@ pytest.importorskip("transformers")
 from pydantic import BaseModel
 
 from telerank.errors import FormatError
+from telerank.train.config import BiEncoderTraining
 from telerank.train.reranker_config import DEFAULTS, RerankerTraining
 from telerank.train.settings import read_settings, write_settings
 
@@ -39,7 +41,7 @@ def test_bert_and_bert_dmn_are_those_of_their_paper(tmp_path, kind):
     how, loss = wanted.optimisation, wanted.loss
     assert wanted.model.start == "bert-base-uncased"
     assert (how.optimiser, how.learning_rate, how.batch, how.warm_up) == ("adamw", 3e-5, 32, 1000)
-    assert (loss.objective, loss.margin, loss.on) == ("margin", 0.2, "probability")
+    assert (loss.objective, loss.margin, loss.of) == ("margin", 0.2, "probability")
     if kind == "bert-dmn":
         assert wanted.model.head == {"hidden": 256, "episodes": 4, "dropout": 0.1}
 
@@ -51,7 +53,7 @@ def test_the_baselines_are_those_of_their_paper(tmp_path):
     knrm = config(tmp_path, f"{DATA}model: {{kind: k-nrm, {start}}}")
     how = knrm.optimisation
     assert (how.optimiser, how.learning_rate, how.eps, how.batch) == ("adam", 0.001, 1e-5, 16)
-    assert {lstm.loss.on, knrm.loss.on} == {"logit"}  # their scores lie between -1 and 1
+    assert {lstm.loss.of, knrm.loss.of} == {"logit"}  # their scores lie between -1 and 1
 
 
 @pytest.mark.parametrize("kind", DEFAULTS)
@@ -123,3 +125,15 @@ def test_every_setting_is_explained():
     assert len(settings) > 60
     sections = {"data", "model", "loss", "optimisation"}
     assert [name for name, field in settings.items() if not field.description and name not in sections] == []
+
+
+def test_no_setting_has_a_name_that_yaml_takes_for_something_else():
+    """Such as `on`, which is true."""
+    for settings in (RerankerTraining, BiEncoderTraining):
+        for name in keys_of(settings.model_json_schema()):
+            assert yaml.safe_load(f"{name}: 1") == {name: 1}
+
+
+def keys_of(schema) -> set[str]:
+    parts = [schema, *schema.get("$defs", {}).values()]
+    return {name for part in parts for name in part.get("properties", {})}

@@ -34,7 +34,7 @@ class RankingObjective:
                 weights = class_weights(logits.shape[1] - 1, 1) if self.wanted.class_weights else None
                 return cross_entropy(logits, labels, weights)
             case "margin":
-                return max_margin(logits, labels, self.wanted.margin, of=_OF[self.wanted.on])
+                return max_margin(logits, labels, self.wanted.margin, of=_OF[self.wanted.of])
             case "ranknet":
                 return ranknet(logits, labels)
             case "softmax":

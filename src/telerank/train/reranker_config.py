@@ -106,7 +106,7 @@ class Loss(Part):
     relevant document; squared error of the difference that a teacher sees."""
     margin: float = Field(default=0.2, ge=0)
     """By how much a relevant document should be above another (objective `margin`): BERT-DMN's equation 4."""
-    on: Literal["probability", "logit"] = "probability"
+    of: Literal["probability", "logit"] = "probability"
     """What the margin is a difference of: probabilities (BERT-DMN's equation 3), or what a model gives,
     the default of `qa-lstm` and `k-nrm`, whose scores lie between -1 and 1."""
     class_weights: bool = False
@@ -232,7 +232,7 @@ _ENCODERS: Mapping[str, Any] = {
     "optimisation": {"epochs": 10.0, "batch": 32, "learning_rate": 3e-5, "warm_up": 1000},
 }
 _WORDS: Mapping[str, Any] = {**_ENCODERS, "model": {}}  # nobody's vectors are a default
-_SCORES: Mapping[str, Any] = {**_WORDS, "loss": {"objective": "margin", "on": "logit"}}
+_SCORES: Mapping[str, Any] = {**_WORDS, "loss": {"objective": "margin", "of": "logit"}}
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "monobert": {
         "model": {"start": "bert-large-uncased"},
