@@ -161,7 +161,12 @@ def test_the_whole_of_it_takes_some_minutes(tmp_path):
     """CPU time of a machine that others use, too; numba compiles anew. Vectors take 110 s of one core."""
     program = "from telerank.cli.main import main; main()"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {"PATH": "", "NUMBA_CACHE_DIR": str(tmp_path / "numba"), "HOME": str(tmp_path)}
+    environment = {
+        "PATH": "",
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+        "HOME": str(tmp_path),
+    }
     run = [sys.executable, "-c", program, "demo"]
     done = subprocess.run(
         run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, encoding="utf-8"
