@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from telerank.cli import console, runs
-from telerank.cli.options import AsJson
+from telerank.cli.options import AsJson, check_plot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,10 +45,7 @@ def consistency(
 
     runs.check_one_dash([reference, *run])
     wanted = runs.parse_depths(depths)
-    if plot is not None:
-        from telerank.inspect.plots import check_name
-
-        check_name(plot)  # before the work, not after it
+    check_plot(plot)
     found = _measured(reference, runs.named(run), wanted, reference_depth)
     _tell(found)
     if plot is not None:

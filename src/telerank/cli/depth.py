@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telerank.cli import console, runs
-from telerank.cli.options import AsJson, Encoding, FormatOption, Split
+from telerank.cli.options import AsJson, Encoding, FormatOption, Split, check_plot
 from telerank.errors import MeasureError
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ def depth(
     (name, *more) = parse_measures(measure)
     if more:
         raise MeasureError(f"the re-ranked lists are measured by one measure, got {measure!r}")
-    if plot is not None:
-        from telerank.inspect.plots import check_name
-
-        check_name(plot)  # before the work, not after it
+    check_plot(plot)
     judged = runs.load_qrels(runs.Source(qrels, split, format, encoding), run)
     evaluations = runs.evaluate_runs(run, judged, [f"R@{one}" for one in wanted], qrels)
     recall = {system: tuple(one.mean[f"R@{n}"] for n in wanted) for system, one in evaluations.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telerank.cli import console, runs
-from telerank.cli.options import AsJson, Encoding, FormatOption, Split
+from telerank.cli.options import AsJson, Encoding, FormatOption, Split, check_plot
 from telerank.errors import MeasureError
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ def evaluate(
         raise MeasureError("--plot draws measures by depth: give --depths, such as 1,3,…,15")
     else:
         names, cuts, wanted = {}, [], list(parse_measures(runs.MEASURES if measures is None else measures))
-    if plot is not None:
-        from telerank.inspect.plots import check_name
-
-        check_name(plot)  # before the work, not after it
+    check_plot(plot)
     judged = runs.load_qrels(runs.Source(qrels, split, format, encoding), run)
     evaluations = runs.evaluate_runs(run, judged, wanted, qrels)
     curves = {

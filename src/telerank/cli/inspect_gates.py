@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from telerank.cli import console, inspected, runs
-from telerank.cli.options import AsJson
+from telerank.cli.options import AsJson, check_plot
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def gates(
 
     if (text is None) == (docno is None) or (docno is None) != (docs is None):
         raise CollectionError("gates: give --text, or --docno with --docs")
-    if plot is not None:
-        from telerank.inspect.plots import check_name
-
-        check_name(plot)  # before the work, not after it
+    check_plot(plot)
     passage = _passage(docno, docs) if docno is not None and docs is not None else _text(text or "")
     found = gates_of(load_reranker(model), query, passage)
     if plot is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from telerank.cli import console, inspected, runs
-from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
+from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split, check_plot
 
 if TYPE_CHECKING:
     from telerank.evaluate.tables import Table
@@ -75,10 +75,7 @@ def tsne(
     from telerank.inspect.drawn_pairs import draw_by_class
 
     named = inspected.named(model)
-    if plot is not None:
-        from telerank.inspect.plots import check_name
-
-        check_name(plot)  # before the work, not after it
+    check_plot(plot)
     source = inspected.Asked(collection, candidates, split, format, encoding).opened()
     with console.progress() as progress:
         drawn = draw_by_class(source, relevant=each, others=each, seed=seed, progress=progress)

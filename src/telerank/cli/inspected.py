@@ -107,10 +107,9 @@ def on_device(reranker: Reranker, device: str) -> Reranker:
     ModelError
         where there is no such device.
     """
-    try:
-        reranker.model.to(device)
-    except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device {device!r}: {str(error).splitlines()[0]}") from error
+    from telerank.train.training import device as named_device
+
+    reranker.model.to(named_device(device))
     return reranker
 
 

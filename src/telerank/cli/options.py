@@ -24,3 +24,11 @@ Split = Annotated[
     str | None, typer.Option("--split", help="Whose queries and qrels; default: the only split.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
+
+
+def check_plot(plot: str | None) -> None:
+    """Refuse a plot's file of an unknown form before the work, not after it."""
+    if plot is not None:
+        from telerank.inspect.plots import check_name
+
+        check_name(plot)

@@ -6,10 +6,4 @@ MissingExtra
     when it is imported and torch or transformers is not installed.
 """
 
-from importlib.util import find_spec
-
-from telerank.errors import MissingExtra
-
-for _module in ("torch", "transformers"):
-    if find_spec(_module) is None:
-        raise MissingExtra(_module, "neural")
+import telerank.models  # noqa: F401 — which raises it

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from telerank.train import settings
-from telerank.train.settings import Looks, Part, Share, Training, read_settings, write_settings
+from telerank.train.settings import Looks, Part, Share, Source, Training, read_settings, write_settings
 
 
 class Start(Part):
@@ -55,17 +55,9 @@ class Negatives(Part):
     """So many are drawn for each pair, anew in each epoch; they are negatives of the whole batch."""
 
 
-class Data(Part):
+class Data(Source):
     """What is learned from: the relevant pairs of a split."""
 
-    collection: str
-    """A folder, a file, or an ir_datasets id."""
-    split: str = "train"
-    """The split whose qrels are learned from."""
-    format: str | None = None
-    """The collection's format, if it is not recognised."""
-    encoding: str = "utf-8"
-    """Encoding of its texts."""
     negatives: Negatives | None = None
     """Hard negatives besides those of the batch; the paper has none."""
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from telerank.train import settings
-from telerank.train.settings import Looks, Part, Share, Training
+from telerank.train.settings import Looks, Part, Share, Source, Training
 
 Kind: TypeAlias = Literal["monobert", "bert", "bert-dmn", "dmn", "qa-lstm", "k-nrm"]
 
@@ -48,17 +48,9 @@ class Triples(Part):
     """So many lines are shuffled at a time; in order they stand with 1."""
 
 
-class Data(Part):
+class Data(Source):
     """What is learned from: the relevant pairs of a split with negatives, or triples."""
 
-    collection: str
-    """A folder, a file, or an ir_datasets id."""
-    split: str = "train"
-    """The split whose qrels are learned from."""
-    format: str | None = None
-    """The collection's format, if it is not recognised."""
-    encoding: str = "utf-8"
-    """Encoding of its texts."""
     negatives: Negatives | None = None
     """Where they come from; either these or triples."""
     triples: Triples | None = None

@@ -27,6 +27,19 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+class Source(Part):
+    """Where what is learned from stands."""
+
+    collection: str
+    """A folder, a file, or an ir_datasets id."""
+    split: str = "train"
+    """The split whose qrels are learned from."""
+    format: str | None = None
+    """The collection's format, if it is not recognised."""
+    encoding: str = "utf-8"
+    """Encoding of its texts."""
+
+
 class Optimisation(Part):
     """The updates of the weights."""
 
