@@ -125,6 +125,10 @@ def test_only_some_queries_are_asked_where_the_recipe_says_so(place, tmp_path):
         one.query.qid for one in read_run(few.made["BM25"].run)
     }
     assert sum(1 for _ in read_run(few.made["BM25"].run)) == 5
+    (told,) = tmp_path.glob("small/trained/*/test.json")
+    tested, means = json.loads(told.read_text()), few.result.record["means"]["whole"]
+    assert tested["queries"] == sum(1 for _ in read_run(few.made["whole"].run))
+    assert tested["measures"]["AP"] == pytest.approx(means["AP"])
 
 
 def test_a_trained_reranker_can_be_given_instead(place, first, tmp_path):

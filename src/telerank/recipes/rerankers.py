@@ -76,6 +76,7 @@ def training_of(name: str, recipe: Recipe, shop: Workshop, candidates: Path, see
         _with_run(dev, dev.get("split", "dev"), recipe, shop)
     measures = getattr(recipe.analysis, "measures", None) or (getattr(recipe.analysis, "measure", "AP"),)
     record["test"] = {"split": shop.data.split, "run": str(candidates), "measures": list(measures)}
+    record["test"]["listed"] = recipe.queries is not None
     record["test"]["store"] = bool(record["model"].get("frozen"))
     record["seed"] = seed
     try:

@@ -166,6 +166,9 @@ class Measured(Candidates):
     """As ir_measures writes them."""
     store: bool = False
     """Keep a frozen encoder's features of these pairs, too: trainings with other seeds then read them."""
+    listed: bool = False
+    """Count the queries that have candidates alone, where the run is of some of the split's queries; without
+    it a query that lacks them counts as one that found nothing."""
 
 
 class RerankerTraining(Training):

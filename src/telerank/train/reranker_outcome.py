@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from telerank.train.candidates import CandidateSet
@@ -32,6 +32,10 @@ def measure_test(
     candidates: CandidateSet, scores: Sequence[float], wanted: Measured, output: Path
 ) -> Outcome:
     """Write the run and its measures into ``output``."""
+    if wanted.listed:
+        asked = {one.query.qid for one in candidates.rankings}
+        qrels = {qid: grades for qid, grades in candidates.qrels.items() if qid in asked}
+        candidates = replace(candidates, qrels=qrels)
     rankings = candidates.ranked(scores)
     after = candidates.measured(rankings, wanted.measures)
     before = candidates.measured(candidates.rankings, wanted.measures)
