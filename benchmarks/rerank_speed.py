@@ -281,7 +281,7 @@ def report(kind: str, folder: Path, pairs: list[tuple[str, str]], given: Any) ->
     registers = ", ".join(f"{what} {max(held) / 1e9:.0f}" for what, held in most.items())
     packages = ("torch", "sentence-transformers", "openvino", "nncf", "onnxruntime")
     notes = (
-        f"{len(scored):,} pairs: {tokens}. Processor time of one core, {given.rounds} rounds.",
+        f"{len(scored):,} pairs: {tokens}. Processor time of one core, {given.rounds} round{'s' * (given.rounds > 1)}.",
         f"Peak of the core in the same rounds, in thousand millions of operations a second: {registers}.",
         "Deviation: the largest of a score from torch float32, in standard deviations of the scores.",
         "Operations are those of tokens that are no padding; of OpenVINO's last layer, what the score needs.",

@@ -64,7 +64,7 @@ def test_a_training_says_how_it_goes_and_leaves_a_model(config, monkeypatch, cap
 def test_a_setting_that_does_not_exist_is_one_line_and_status_2(config, monkeypatch, capsys, tmp_path):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**config, "epochs": 3}))
     assert run(monkeypatch, "config.yaml") == 2
-    assert capsys.readouterr().err == "telerank: config.yaml: expected no key 'epochs'\n"
+    assert capsys.readouterr().err == "telerank: config.yaml: expected known keys, not 'epochs'\n"
     assert not (tmp_path / "trained").exists()
 
 

@@ -124,7 +124,7 @@ def test_cross_validation_orders_every_query_by_a_model_that_has_not_seen_it(
         (("--seeds", "0,0"), "--seeds: expected different whole numbers from 0 on, got '0,0'"),
         (("--sizes", "0"), "--sizes: expected different whole numbers from 1 on, got '0'"),
         (("--sizes", "many"), "--sizes: expected different whole numbers from 1 on, got 'many'"),
-        (("--seeds", "0,1"), "several trainings are compared by a test: add the section test"),
+        (("--seeds", "0,1"), "compare trainings by their test: add the section test"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_trained(

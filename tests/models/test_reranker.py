@@ -11,6 +11,7 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
+from telerank.models.attention import train_plainly  # noqa: E402
 from telerank.models.identity import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.pairs import batch_of  # noqa: E402
 from telerank.models.positions import positions  # noqa: E402
@@ -21,13 +22,42 @@ PAIRS = [("q1 q2", "d1 d2 d3 d4"), ("q3", "d5"), ("q4 q5 q6", " ".join(f"d{n}" f
 SMALL = {"max_query": 8, "max_length": 32}
 
 
-def logits(reranker, pairs=PAIRS):
+def pairs_of(reranker, pairs=PAIRS):
     texts = reranker.texts
     queries = texts.queries([query for query, _ in pairs])
     passages = texts.passages([passage for _, passage in pairs])
-    made = [texts.pair(*one) for one in zip(queries, passages, strict=True)]
+    return [texts.pair(*one) for one in zip(queries, passages, strict=True)]
+
+
+def logits(reranker, pairs=PAIRS):
     with torch.no_grad():
-        return reranker.model(batch_of(made, texts.pad_id))
+        return reranker.model(batch_of(pairs_of(reranker, pairs), reranker.texts.pad_id))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_attention_on_plain_products_scores_the_same_with_the_same_gradient(tmp_path, architecture):
+    made = fresh_reranker(small_encoder(tmp_path / "start", architecture), Shape("monobert", **SMALL))
+    made.model.eval()
+
+    def gradients():
+        made.model.zero_grad()
+        scored = made.model(batch_of(pairs_of(made), made.texts.pad_id))
+        scored.sum().backward()
+        return scored.detach(), [one.grad for one in made.model.parameters() if one.grad is not None]
+
+    fused, of_fused = gradients()
+    train_plainly(made.model)
+    assert made.model.classifier.config._attn_implementation == "eager"
+    plain, of_plain = gradients()
+    assert torch.allclose(fused, plain, atol=1e-6)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(of_fused, of_plain, strict=True))
+
+
+def test_a_frozen_encoder_keeps_its_kernels(tmp_path):
+    made = fresh_reranker(small_encoder(tmp_path / "start"), Shape("bert", frozen=True, **SMALL))
+    before = made.model.encoder.config._attn_implementation
+    train_plainly(made.model)
+    assert made.model.encoder.config._attn_implementation == before == "sdpa"
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

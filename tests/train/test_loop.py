@@ -118,7 +118,7 @@ def test_epochs_are_counted_in_examples(tmp_path):
     class Stream(Line):
         examples = None
 
-    with pytest.raises(ModelError, match="nobody knows how many examples there are; give steps"):
+    with pytest.raises(ModelError, match="the number of examples is not known; give steps"):
         train(settings(epochs=1.0), tmp_path / "stream", lambda *_: Stream(4))
 
 

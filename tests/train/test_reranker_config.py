@@ -79,8 +79,8 @@ DEV = "dev: {split: dev, run: d}"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f"{DATA}learning_rate: 1", "no key 'learning_rate'"),
-        (f"{DATA}model: {{kind: bert, layers: 3}}", "no key 'model.layers'"),
+        (f"{DATA}learning_rate: 1", "known keys, not 'learning_rate'"),
+        (f"{DATA}model: {{kind: bert, layers: 3}}", "known keys, not 'model.layers'"),
         ("data: {collection: c}", "expected one of negatives, triples, got none"),
         (
             "data: {collection: c, negatives: {run: r, random: true}}",
@@ -94,8 +94,8 @@ DEV = "dev: {split: dev, run: d}"
             "data: {collection: c, negatives: {random: true}}\nloss: {objective: margin-mse, teacher: t}",
             "not for random ones",
         ),
-        (f"{DATA}folds: 5", "folds need test candidates of the split that is learned from"),
-        (f"{DATA}folds: 5\ntest: {{split: dev, run: t}}", "folds need test candidates"),
+        (f"{DATA}folds: 5", "folds need a section test, with split: train, that which is learned from"),
+        (f"{DATA}folds: 5\ntest: {{split: dev, run: t}}", "folds need a section test"),
         (
             f"{DATA}folds: 2\nheld_out: 2\ntest: {{split: train, run: t}}",
             "held_out is 2, but there are 2 folds",

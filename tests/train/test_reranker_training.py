@@ -35,6 +35,7 @@ from telerank.train.reranker_task import RerankerTask  # noqa: E402
 from telerank.train.settings import write_settings  # noqa: E402
 from telerank.train.stored_logits import FromStore, Stored  # noqa: E402
 from telerank.train.task import Place  # noqa: E402
+from telerank.train.triples import TripleGroups  # noqa: E402
 from telerank.trec import read_run  # noqa: E402
 from telerank.types import silent  # noqa: E402
 
@@ -344,6 +345,16 @@ def test_triples_are_trained_on_and_resumed(place, tmp_path):
         assert (tmp_path / name / "texts" / "docs.arrow").exists()
         for later in ("00000006", "00000007"):
             assert (tmp_path / name / "checkpoints" / later).exists()
+
+
+def test_triples_are_not_counted_where_updates_are(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(TripleGroups, "__len__", lambda _: pytest.fail("the whole file was read"))
+    (tmp_path / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
+    data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
+    for name in ("monobert", "bert-dmn-lite"):
+        wanted = ranking_training(place, model=KINDS[name], data=data, optimisation={"steps": 1, "epochs": None})
+        train_reranker(wanted, tmp_path / name)
+        assert len(losses(tmp_path / name)) == 1
 
 
 @pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])

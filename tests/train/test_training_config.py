@@ -49,8 +49,8 @@ def test_what_is_written_is_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("data: {collection: c}\nlearning_rate: 1", "no key 'learning_rate'"),
-        ("data: {collection: c}\noptimisation: {lr: 1}", "no key 'optimisation.lr'"),
+        ("data: {collection: c}\nlearning_rate: 1", "known keys, not 'learning_rate'"),
+        ("data: {collection: c}\noptimisation: {lr: 1}", "known keys, not 'optimisation.lr'"),
         ("data: {}", "data.collection: Field required"),
         (
             "optimisation: {batch: 0, steps: 0}\ndata: {collection: c}",

@@ -43,8 +43,8 @@ def demo(
 
     Indexes PIAF with and without preprocessing, retrieves with five sparse models, tunes them on some
     questions, compares them on others, and writes `report.html`. With the extras `neural` and `minilm` it
-    adds dense vectors and fusion, and trains a re-ranker, a BERT-DMN head on a frozen encoder: some
-    minutes more.
+    adds dense vectors and fusion, and trains a re-ranker, a BERT-DMN head on a frozen encoder: then
+    two minutes or more.
 
     Example: `telerank demo --output telerank-demo`
     """

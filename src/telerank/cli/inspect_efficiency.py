@@ -23,7 +23,7 @@ def efficiency(
     *,
     candidates: inspected.CandidatesOption = None,
     split: Split = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of each of the three, in turns.")] = 5,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds in which the three take turns.")] = 5,
     size: Annotated[int, typer.Option("--batch", min=1, help="Pairs of a batch.")] = 16,
     max_query: Annotated[int, typer.Option("--max-query", min=1, help="Tokens of a query.")] = 64,
     max_length: Annotated[int, typer.Option("--max-length", min=1, help="Tokens of a pair.")] = 512,
@@ -31,7 +31,7 @@ def efficiency(
         str, typer.Option("--language", help="How sentences are split: `en` or `fr`.")
     ] = "en",
     precision: Annotated[
-        str, typer.Option("--precision", help="`float32`, `float32-fast`, `bfloat16`.")
+        str, typer.Option("--precision", help="Of matrix products: `float32`, `float32-fast`, `bfloat16`.")
     ] = "float32",
     seed: inspected.Seed = 0,
     device: inspected.Device = "cpu",

@@ -30,13 +30,13 @@ CandidatesOption = Annotated[
     ),
 ]
 ModelOption = Annotated[
-    str, typer.Option("--model", "-m", help="A re-ranker: a folder, or a name on the Hugging Face hub.")
+    str, typer.Option("--model", "-m", help="A re-ranker: the folder OUTPUT/model of a training, or a name on the hub.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Decides which pairs are drawn.")]
 BatchTokens = Annotated[
     int, typer.Option("--batch-tokens", min=1, help="Tokens of a batch: its longest pair times its pairs.")
 ]
-Device = Annotated[str, typer.Option("--device", help="`cpu`, `cuda`, …")]
+Device = Annotated[str, typer.Option("--device", help="`cpu` or `cuda`; the GPU is taken when it is named.")]
 PlotOption = Annotated[str | None, typer.Option("--plot", help="A file for the plot (.png, .svg, .pdf).")]
 
 

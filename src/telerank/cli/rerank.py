@@ -31,7 +31,9 @@ def rerank(
     model: Annotated[
         str,
         typer.Option(
-            "--model", "-m", help="A folder of `telerank train reranker`, or a cross-encoder of the hub."
+            "--model",
+            "-m",
+            help="The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder of the hub.",
         ),
     ],
     index: Annotated[
@@ -39,7 +41,7 @@ def rerank(
     ] = None,
     collection: Annotated[
         str | None,
-        typer.Option("--collection", "-c", help="The collection whose documents, or queries, these are."),
+        typer.Option("--collection", "-c", help="The collection that has the queries, and the documents unless --index is given.",),
     ] = None,
     queries: Annotated[
         str | None,
@@ -75,14 +77,14 @@ def rerank(
         ),
     ] = None,
     dev_split: Annotated[
-        str | None, typer.Option("--dev-split", help="Whose queries and qrels those are.")
+        str | None, typer.Option("--dev-split", help="The split of --dev's queries and qrels. Default: the only one.",)
     ] = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", "-j", min=1, help="Of the model. Default: the back end's.")
+        int | None, typer.Option("--threads", "-j", min=1, help="Threads of the model. Default: the back end's own choice.",)
     ] = None,
     batch_tokens: Annotated[
         int | None,
-        typer.Option("--batch-tokens", min=1, help="Tokens of a batch: its longest pair times its pairs."),
+        typer.Option("--batch-tokens", min=1, help="Tokens of a batch, padding counted. Default: 2,048 on a processor, 65,536 on a GPU.",),
     ] = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; default: the GPU where there is one.")
@@ -104,6 +106,8 @@ def rerank(
 
     if (precision == "int8") != (dev is not None):
         raise ModelError("rerank: int8 goes with --dev, a run to calibrate it and to measure its loss on")
+    if dev is not None and collection is None:
+        raise ModelError("rerank: --dev needs --collection, which has its queries and qrels")
     runs.check_one_dash([run, *([dev] if dev else [])])
     opened = open_collection(collection, format=format, encoding=encoding) if collection else None
     texts = _queries(opened, queries, split)

@@ -61,6 +61,8 @@ def run(
     Example: `telerank run recipes/repbert/table1.yaml --on scifact --skip MiniLM`
 
     Example: `telerank run recipes/repbert/table3.yaml --on scifact --system MiniLM=dfr.run`
+
+    Example: `telerank run recipes/bert-dmn/table2.yaml --start bert-base-uncased=my-encoder`
     """
     from telerank.recipes.places import STARTS, Places
     from telerank.recipes.recipe import Order, run_recipe, system_names

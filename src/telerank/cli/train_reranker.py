@@ -24,7 +24,8 @@ def reranker(
         str,
         typer.Argument(
             metavar="CONFIG",
-            help="A YAML file; `data: {collection: …, negatives: …}` is all it must have.",
+            help="A YAML file; it must have `data: {collection: …, negatives: …}`, or triples, and of a "
+            "model on word vectors `model: {start: …}`.",
         ),
     ],
     *,
@@ -35,11 +36,11 @@ def reranker(
         bool, typer.Option("--resume", help="Go on from the last checkpoint there; what is done stays.")
     ] = False,
     seeds: Annotated[
-        str | None, typer.Option(help="Train once with each of these seeds, as `0,1,2`; mean and spread.")
+        str | None, typer.Option(help="Train with each of these seeds, as `0,1,2`: mean and spread of the test.")
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(help="Train on each of these numbers of queries, as `100,1000`: a table and a plot."),
+        typer.Option(help="Train on each of these numbers of queries, as `100,1000`: a table and a plot of the test."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what the test measured as JSON.")] = False,
 ) -> None:

@@ -71,7 +71,7 @@ def locate(name: str | Path) -> Path:
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").exists():
-            raise ModelError(f"{folder}: expected a model, but there is no config.json")
+            raise ModelError(f"{folder}: expected a model, but there is no config.json{_inside(folder)}")
         return folder
     if isinstance(name, Path) or name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder")
@@ -82,6 +82,11 @@ def locate(name: str | Path) -> Path:
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(f"{name!r} is neither a folder nor a model that the hub gives: {reason}") from error
+
+
+def _inside(folder: Path) -> str:
+    """Where a training's model is, if the folder is that of a training."""
+    return "; that of this training is in model/ there" if (folder / "model" / "config.json").exists() else ""
 
 
 def _settings(folder: Path, tokenizer: Any) -> tuple[Settings, bool]:

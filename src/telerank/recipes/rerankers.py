@@ -83,8 +83,9 @@ def training_of(name: str, recipe: Recipe, shop: Workshop, candidates: Path, see
         return RerankerTraining.model_validate(record)
     except ValidationError as error:
         said = error.errors()[0]
-        where = ".".join(str(one) for one in said["loc"])
-        raise CollectionError(f"the recipe's training of {name}: {where}: {said['msg']}") from error
+        where = ".".join(str(one) for one in said["loc"]) or "settings"
+        what = said["msg"].removeprefix("Value error, ")
+        raise CollectionError(f"the recipe's training of {name}: {where}: {what}") from error
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

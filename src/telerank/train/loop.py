@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from telerank.errors import ModelError
+from telerank.models.attention import train_plainly
 from telerank.train import checkpoint, log
 from telerank.train.log import Record, Report
 from telerank.train.optimiser import optimiser, rate
@@ -44,6 +45,8 @@ class Loop:
     def __post_init__(self) -> None:
         for module in self.task.modules:
             module.to(self.place.device).train()
+            if self.place.device.type == "cpu":
+                train_plainly(module)
         every = (weight for module in self.task.modules for weight in module.parameters())
         self._weights = list(dict.fromkeys(weight for weight in every if weight.requires_grad))
         self._optimiser = optimiser(self._weights, self.config.optimisation)

@@ -19,7 +19,7 @@ def optimiser(weights: Sequence[nn.Parameter], wanted: Optimisation) -> torch.op
     )
     groups = [{"params": some, "weight_decay": decay} for some, decay in kinds if some]
     kind = torch.optim.AdamW if wanted.optimiser == "adamw" else torch.optim.Adam
-    return kind(groups, lr=wanted.learning_rate, betas=wanted.betas, eps=wanted.eps)
+    return kind(groups, lr=wanted.learning_rate, betas=wanted.betas, eps=wanted.eps, fused=True)
 
 
 def rate(update: int, steps: int, wanted: Optimisation) -> float:

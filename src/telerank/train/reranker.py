@@ -144,5 +144,5 @@ class _Asked:
             return EndToEnd(reranker, wanted.tokens, place.precision)
         stored = Stored.of(reranker, self.shared / FEATURES, place, wanted.tokens)
         return FromStore(
-            stored, groups, updates(self.config, len(groups)) * wanted.accumulation * wanted.batch
+            stored, groups, updates(self.config, groups.__len__) * wanted.accumulation * wanted.batch
         )

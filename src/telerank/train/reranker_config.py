@@ -109,7 +109,7 @@ class Loss(Part):
     @model_validator(mode="after")
     def _a_teacher_where_one_is_heard(self) -> Loss:
         if (self.objective == "margin-mse") != (self.teacher is not None):
-            raise ValueError("margin-mse needs a teacher, and nothing else has one")
+            raise ValueError("objective margin-mse needs a teacher, a run file; the other objectives take none")
         return self
 
 
@@ -200,17 +200,16 @@ class RerankerTraining(Training):
     @model_validator(mode="after")
     def _fits_together(self) -> RerankerTraining:
         if self.data.triples and self.folds:
-            raise ValueError("folds are made of a split's queries, and triples are no split")
+            raise ValueError("folds are made of a split's queries: they do not go with triples")
         if self.folds and (self.test is None or self.test.split != self.data.split):
-            raise ValueError("folds need test candidates of the split that is learned from")
+            raise ValueError(f"folds need a section test, with split: {self.data.split}, that which is learned from")
         if self.loss.teacher and self.data.negatives and self.data.negatives.random:
             raise ValueError("a teacher has scores for the documents of lists, not for random ones")
         if self.test and self.test.store and not self.model.frozen:
             raise ValueError("test.store: only a frozen encoder's features are stored")
         if self.held_out is not None and self.held_out >= (self.folds or 0):
-            raise ValueError(
-                f"held_out is {self.held_out}, but there are {self.folds or 'no'} folds from 0 on"
-            )
+            numbered = f"are numbered 0 to {self.folds - 1}" if self.folds else "are not asked for"
+            raise ValueError(f"held_out is {self.held_out}, but folds {numbered}")
         for name, one in (("dev", self.dev), ("test", self.test)):
             own = one is not None and one.split == self.data.split
             if own and one and one.queries is None and not (name == "test" and self.folds):

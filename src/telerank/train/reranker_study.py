@@ -132,7 +132,7 @@ def run_study(
         where the configuration has no test; where variants were trained already and ``resume`` is not set.
     """
     if config.test is None:
-        raise ModelError("several trainings are compared by a test: add the section test")
+        raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
     folder, found = Path(output), dict[Variant, Outcome]()
     with joined(device(config.device)) as processes:
         if not processes.leads:

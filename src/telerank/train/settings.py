@@ -139,9 +139,10 @@ def write_settings(settings: Part, path: Path) -> None:
 def _said(error: ValidationError) -> str:
     first, more = error.errors()[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
+    said = first["msg"].removeprefix("Value error, ")
     what = (
-        f"no key {place!r}"
+        f"known keys, not {place!r}"
         if first["type"] == "extra_forbidden"
-        else f"{place or 'settings'}: {first['msg']}"
+        else f"{place or 'settings that fit together'}: {said}"
     )
     return f"{what} (and {more} more)" if more else what

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> N
         log.tensorboard_writer()
     if (folder / checkpoint.CONFIG).exists():
         if not resume:
-            raise ModelError(f"{folder} holds a training: resume it, or name another folder")
+            raise ModelError(f"{folder} holds a training: resume it (--resume), or name another folder")
         checkpoint.check_same(config, folder)
 
 
@@ -102,7 +102,7 @@ def _loop(config: Training, folder: Path, make: Make, place: Place, progress: Pr
     begun = checkpoint.last_checkpoint(folder)
     torch.manual_seed(config.seed)
     task = make(begun, place, progress)
-    steps = updates(config, task.examples)
+    steps = updates(config, lambda: task.examples)
     warming(steps, config.optimisation)
     loop = Loop(config, folder, steps, task, place)
     if begun is not None:
@@ -117,8 +117,8 @@ def _loop(config: Training, folder: Path, make: Make, place: Place, progress: Pr
     return loop
 
 
-def updates(config: Training, examples: int | None) -> int:
-    """Updates of the weights, if nothing ends the training before.
+def updates(config: Training, examples: Callable[[], int | None]) -> int:
+    """Updates of the weights, if nothing ends the training before; examples are counted for epochs alone.
 
     Raises
     ------
@@ -128,9 +128,10 @@ def updates(config: Training, examples: int | None) -> int:
     wanted = config.optimisation
     if wanted.epochs is None:
         return wanted.steps
-    if examples is None:
-        raise ModelError("epochs: nobody knows how many examples there are; give steps")
-    return math.ceil(wanted.epochs * examples / (wanted.batch * wanted.accumulation))
+    count = examples()
+    if count is None:
+        raise ModelError("epochs: the number of examples is not known; give steps")
+    return math.ceil(wanted.epochs * count / (wanted.batch * wanted.accumulation))
 
 
 def device(name: str) -> torch.device:
