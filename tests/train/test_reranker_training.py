@@ -308,7 +308,7 @@ def test_a_trained_monobert_opens_in_sentence_transformers_with_the_same_scores(
     pairs = read_candidates(collection, lists, judged_queries(collection, lists)).pairs
     ours = EndToEnd(load_reranker(model), 512, torch.no_grad).scores(pairs)
     elsewhere = sentence_transformers.CrossEncoder(str(model), device="cpu")
-    theirs = elsewhere.predict(pairs, activation_fn=torch.nn.Identity())
+    theirs = elsewhere.predict(pairs)
     assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
 
 

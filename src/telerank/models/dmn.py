@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import pad_packed_sequence
 from telerank.models.episodic import EpisodicMemory
 from telerank.models.features import packed
 from telerank.models.pairs import PairBatch
+from telerank.models.precision import in_float32
 from telerank.models.ragged import dropped, pack, run, with_one
 from telerank.models.word_sides import Sides, embedding, sides
 
@@ -58,6 +59,7 @@ class Dmn(nn.Module):
         members = (facts.unsqueeze(-1) == torch.arange(most, device=facts.device)).to(gates.dtype)
         return logits, gates @ members  # (B, E, facts) @ (B, facts, S)
 
+    @in_float32
     def _answered(self, told: Sides) -> tuple[Tensor, Tensor, Tensor]:
         read = dropped(pack(self.words(told.passage), told.passage_mask), self.dropout)
         states, _ = pad_packed_sequence(run(self.passage, read)[0], batch_first=True)  # (B, T, hidden)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from telerank.models.bi_encoder import token_types, width
 from telerank.models.features import PairFeatures, pair_features
 from telerank.models.pairs import PairBatch
+from telerank.models.precision import in_float32
 
 
 class EncoderRanker(nn.Module):
@@ -47,17 +48,22 @@ class EncoderRanker(nn.Module):
             outputs: Tensor = self.encoder(**inputs).last_hidden_state
         return outputs
 
+    @in_float32
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
         """What :meth:`transformer` gave -> logits, (B,)."""
-        logits: Tensor = self.head(pair_features(outputs.float(), batch))
+        logits: Tensor = self.head(self._read(outputs, batch))
         return logits
 
     def features(self, batch: PairBatch) -> PairFeatures:
         """What the head sees: what is stored of a frozen encoder."""
         outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        return self._read(outputs, batch)
+
+    @in_float32
+    def _read(self, outputs: Tensor, batch: PairBatch) -> PairFeatures:
         return pair_features(outputs.float(), batch)
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> logits, (B,)."""
-        logits: Tensor = self.head(self.features(batch))
-        return logits
+        outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        return self.finish(outputs, batch)

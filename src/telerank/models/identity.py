@@ -16,10 +16,19 @@ from telerank.errors import ModelError
 from telerank.models.bi_encoder import BiEncoder, token_types
 from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.loading import load_bi_encoder
+from telerank.models.monobert import MonoBert
 from telerank.models.reranker import Reranker
 from telerank.models.tokens import SideTokenizer, Tokenizers, rules_of
 
-_PASSING = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "use_cache")
+_PASSING = (
+    "_name_or_path",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    "use_cache",
+    "sentence_transformers",
+)
 """Entries of a configuration that saving changes, and that no vector depends on, as none does on dropout."""
 
 
@@ -54,6 +63,8 @@ def reranker_fingerprint(reranker: Reranker) -> str:
     if isinstance(model, EncoderRanker):
         _add_encoder(digest, model.encoder)
         _add_weights(digest, model.head)
+    elif isinstance(model, MonoBert):
+        _add_encoder(digest, model.classifier)
     else:
         _add_weights(digest, model)
     digest.update(_text(reranker.texts.record()))

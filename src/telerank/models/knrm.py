@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from telerank.models.pairs import PairBatch
+from telerank.models.precision import in_float32
 from telerank.models.word_sides import embedding, sides
 from telerank.models.words import UNKNOWN
 
@@ -40,6 +41,7 @@ class Knrm(nn.Module):
         """φ, (B, 11), in the order of :data:`MEANS`."""
         return self.with_kernels(batch)[1]
 
+    @in_float32
     def with_kernels(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Scores, (B,), and the φ that led to them."""
         told = sides(batch)

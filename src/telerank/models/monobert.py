@@ -8,6 +8,10 @@ from torch import Tensor, nn
 
 from telerank.models.bi_encoder import token_types
 from telerank.models.pairs import PairBatch
+from telerank.models.precision import in_float32
+
+_LAYERS = ("classifier.out_proj", "classifier")
+"""Where architectures have the layer that gives the logits; RoBERTa's is the second of two."""
 
 
 class MonoBert(nn.Module):
@@ -25,17 +29,36 @@ class MonoBert(nn.Module):
         self.classifier = classifier
 
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        """Tokens of pairs, each (B, L) -> (B, labels)."""
+        """Tokens of pairs, each (B, L) -> what the last layer reads, (B, H).
+
+        Where an architecture has that layer elsewhere, its logits, (B, labels).
+        """
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         if token_types(self.classifier) > 1:
             inputs["token_type_ids"] = token_type_ids
-        logits: Tensor = self.classifier(**inputs).logits
-        return logits
+        layer = self._layer()
+        if layer is None:
+            logits: Tensor = self.classifier(**inputs).logits
+            return logits
+        read: list[Tensor] = []
+        hook = layer.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+        try:
+            self.classifier(**inputs)
+        finally:
+            hook.remove()
+        return read[0]
 
+    @in_float32
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every re-ranker
         """What :meth:`transformer` gave -> logits, (B,)."""
-        logits = outputs.float()
+        layer = self._layer()
+        logits = outputs.float() if layer is None else layer(outputs.float())
         return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+
+    def _layer(self) -> nn.Linear | None:
+        modules = dict(self.classifier.named_modules())
+        found = (modules.get(name) for name in _LAYERS)
+        return next((one for one in found if isinstance(one, nn.Linear)), None)
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> logits, (B,)."""

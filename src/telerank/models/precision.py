@@ -7,21 +7,26 @@
     their error is float32's; those with matrix units for bfloat16 really round there, so the error of a
     product is measured first.
 ``bfloat16``
-    Matrix products in bfloat16, weights and sums in float32 (autocast).
+    An encoder's matrix products in bfloat16, weights and sums in float32 (autocast). What makes a score of
+    the encoder's outputs stays in float32 (:func:`in_float32`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
-from typing import Any, TypeAlias
+from functools import cache, wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import torch
+from torch import nn
 
 from telerank.errors import ModelError
 
 NAMES = ("float32", "float32-fast", "bfloat16")
+_Module = TypeVar("_Module", bound=nn.Module)
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
 """Makes the context in which a model computes."""
 
@@ -45,6 +50,22 @@ def precision(name: str, device: torch.device) -> Precision:
         _check_fast(device)
         return _fast
     return nullcontext
+
+
+def in_float32(
+    method: Callable[Concatenate[_Module, _Given], _Made],
+) -> Callable[Concatenate[_Module, _Given], _Made]:
+    """A method that computes in float32 within ``bfloat16``, too.
+
+    A score with the eight bits of bfloat16 is that of many pairs: the candidates of a query would tie.
+    """
+
+    @wraps(method)
+    def computed(self: _Module, *args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+        with torch.autocast(next(self.parameters()).device.type, enabled=False):
+            return method(self, *args, **kwargs)
+
+    return computed
 
 
 def fast_error() -> float:

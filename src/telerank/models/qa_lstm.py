@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_packed_sequence
 
 from telerank.errors import ModelError
 from telerank.models.pairs import PairBatch
+from telerank.models.precision import in_float32
 from telerank.models.ragged import pack, with_one
 from telerank.models.word_sides import embedding, sides, spread
 
@@ -72,6 +73,7 @@ class QaLstm(nn.Module):
         """s_t at the place of each passage token, (B, L); a passage's sum to one."""
         return self.with_attention(batch)[1]
 
+    @in_float32
     def with_attention(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Cosines, (B,), and the attention that led to them."""
         told = sides(batch)

@@ -165,6 +165,8 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
         _save_transformer(model.encoder, root)
         save_file({name: one.contiguous() for name, one in model.head.state_dict().items()}, root / HEAD)
     elif isinstance(model, MonoBert):
+        # that of CrossEncoder would be a sigmoid
+        model.classifier.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
         _save_transformer(model.classifier, root)
     if isinstance(reranker.texts, PairTokenizer):
         _save_tokenizer(reranker.texts, root)

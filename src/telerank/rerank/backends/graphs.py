@@ -31,7 +31,7 @@ from telerank.models.pairs import PairBatch
 from telerank.models.quiet import quiet
 from telerank.models.reranker import Reranker
 
-FORMAT = 2  # of what is kept
+FORMAT = 3  # of what is kept
 _ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
