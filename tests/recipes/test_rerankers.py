@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("transformers")
 
 from small_models import small_encoder
 from telerank.errors import CollectionError
+from telerank.recipes.made import Made, runs_by_seed
 from telerank.recipes.places import STARTS, Places
 from telerank.recipes.recipe import Order, run_recipe
 from telerank.recipes.rerankers import merged
@@ -104,8 +106,17 @@ def test_a_chain_of_both_stages_is_timed(first):
     assert record["latency_ms"]["whole"]["mean"] > record["latency_ms"]["BM25"]["mean"]
 
 
-def test_weights_are_chosen_by_the_other_folds(first):
+def test_weights_are_chosen_by_the_other_folds_for_each_seed(first):
     assert "folds" in first.made["sum"].how
+    assert len(first.made["sum"].runs) == len(first.made["frozen"].runs) == 2
+    record = json.loads((first.folder / "results.json").read_text())["results"]
+    assert len(record["by_seed"]["sum"]) == 2
+
+
+def test_parts_of_a_fusion_are_taken_by_seed():
+    once, thrice = Made(Path("a"), ""), Made(Path("b0"), "", seeds=(Path("b0"), Path("b1"), Path("b2")))
+    assert runs_by_seed([once, thrice]) == [[Path("a"), Path(f"b{seed}")] for seed in range(3)]
+    assert runs_by_seed([once, once]) == [[Path("a"), Path("a")]]
 
 
 def test_what_is_trained_is_not_trained_again(place, first):
@@ -115,6 +126,25 @@ def test_what_is_trained_is_not_trained_again(place, first):
     served(place, output)
     assert [one.stat().st_mtime_ns for one in models] == before
     assert len(models) == 3
+
+
+def test_another_start_of_the_same_name_is_trained_from(place, tmp_path):
+    systems = {name: RECIPE["systems"][name] for name in ("BM25", "whole")}
+    mine = tmp_path / "mine"
+    for name in ("starts", "data"):
+        shutil.copytree(place / name, mine / name)
+    served(mine, tmp_path / "out", systems=systems)
+    served(mine, tmp_path / "out", systems=systems)
+    trained = tmp_path / "out" / "small" / "trained"
+    assert len(list(trained.iterdir())) == 1
+    shutil.rmtree(mine / "starts" / "tiny")
+    small_encoder(mine / "starts" / "tiny", seed=1)
+    served(mine, tmp_path / "out", systems=systems)
+    assert len(list(trained.iterdir())) == 2
+    with (mine / "data" / "small" / "corpus.jsonl").open("a") as corpus:
+        corpus.write('\n{"_id": "new", "title": "", "text": "x1"}')
+    served(mine, tmp_path / "out", systems=systems)
+    assert len(list(trained.iterdir())) == 3
 
 
 def test_only_some_queries_are_asked_where_the_recipe_says_so(place, tmp_path):

@@ -134,3 +134,10 @@ def test_what_is_lacking_is_named():
         read_examples(collection([Qrel("q0", "d7", 1), Qrel("q0", "d8", 1)]), "train")
     with pytest.raises(CollectionError, match="no query of the training split has a negative in the run"):
         hard_negatives([Ranking.ranked(Query("q9", ""), ["d1"], [1])], {"q0": frozenset({"d0"})}, 10)
+
+
+def test_measures_see_no_grade_that_the_makers_call_not_relevant():
+    qrels = [Qrel("q0", "d1", 1), Qrel("q0", "d2", 2), Qrel("q0", "d3", 0)]
+    judged = collection(qrels, relevant_from=2).split_judgments("train")
+    assert {one.docno: one.grade for one in judged} == {"d1": 0, "d2": 2, "d3": 0}
+    assert list(collection(qrels).split_judgments("train")) == qrels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -75,6 +75,14 @@ class Collection:
     def split_qrels(self, name: str | None = None) -> Iterator[Qrel]:
         """The qrels of a split (see :meth:`split`)."""
         return _member(self, "qrels", self.qrels, self.split(name))()
+
+    def split_judgments(self, name: str | None = None) -> Iterator[Qrel]:
+        """The qrels of a split with grade 0 where the makers count a grade as not relevant.
+
+        Measures of binary relevance take any grade above 0 for relevant: on these they need no ``rel``.
+        """
+        for qrel in self.split_qrels(name):
+            yield replace(qrel, grade=0) if 0 < qrel.grade < self.relevant_from else qrel
 
     def split_answers(self, name: str | None = None) -> Iterator[Answer]:
         """The answer spans of a split (see :meth:`split`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,12 @@ class Made:
     @property
     def runs(self) -> tuple[Path, ...]:
         return self.seeds or (self.run,)
+
+
+def runs_by_seed(parts: Sequence[Made]) -> list[list[Path]]:
+    """The parts' runs for each seed that they were trained with; one that was not trained is in each."""
+    seeds = min((len(one.runs) for one in parts if len(one.runs) > 1), default=1)
+    return [[one.runs[seed if len(one.runs) > 1 else 0] for one in parts] for seed in range(seeds)]
 
 
 class Unavailable(Exception):  # noqa: N818

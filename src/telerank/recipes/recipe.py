@@ -87,7 +87,7 @@ def run_recipe(recipe: Recipe, name: str, order: Order, *, progress: Progress = 
     _check_names(recipe, (*order.given, *order.skip))
     data, place = order.places.find(recipe.data, order.only, order.folder, progress)
     collection = open_collection(place)
-    qrels = load_qrels(collection.split_qrels(data.split))
+    qrels = load_qrels(collection.split_judgments(data.split))
     queries = tuple(one for one in collection.split_queries(data.split) if one.qid in qrels)
     if not queries:
         raise CollectionError(f"{data.name}: no query of the split {data.split} is judged")

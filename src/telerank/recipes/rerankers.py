@@ -37,15 +37,17 @@ def reranked(name: str, recipe: Recipe, shop: Workshop, made: Mapping[str, Made]
     first = made.get(str(system.rerank))
     if first is None:
         raise Unavailable(f"it needs {system.rerank}")
-    candidates = runs / f"{plain(str(system.rerank))}-{system.depth or recipe.depth}.run.gz"
-    write_run(candidates, _cut(first.run, shop.queries, system.depth or recipe.depth))
+    depth = system.depth or recipe.depth
+    candidates = runs / f"{plain(str(system.rerank))}-{depth}.run.gz"
+    write_run(candidates, _cut(first.run, shop.queries, depth))
+    before = None if first.stage is None else first.stage % depth
     if system.reranker is not None:
-        return _given(name, system, shop, first, candidates)
+        return _given(name, system, shop, before, candidates)
     from telerank.train.reranker_outcome import RUN
 
     seeds = system.seeds or recipe.seeds
     folders = [_trained(name, recipe, shop, candidates, seed) for seed in seeds]
-    stage = _stage(first, system, recipe, folders[0] / _MODEL, shop)
+    stage = None if before is None else _then(before, folders[0] / _MODEL, shop)
     found = [folder / RUN for folder in folders]
     start = _start(merged(recipe.training, system.train or {}), shop)
     how = _told(recipe, system, start, len(seeds))
@@ -106,12 +108,27 @@ def _trained(name: str, recipe: Recipe, shop: Workshop, candidates: Path, seed: 
     from telerank.train.reranker_outcome import RUN
 
     config = training_of(name, recipe, shop, candidates, seed)
-    said = json.dumps(config.model_dump(mode="json"), sort_keys=True).encode()
-    digest = hashlib.sha256(said + candidates.read_bytes()).hexdigest()[:12]
-    folder = shop.folder / "trained" / f"{plain(name)}-{seed}-{digest}"
+    folder = shop.folder / "trained" / f"{plain(name)}-{seed}-{_hash(config, shop, candidates)[:12]}"
     if not (folder / RUN).exists():
         train_reranker(config, folder, shared=shop.folder, resume=True, progress=shop.progress)
     return folder
+
+
+def _hash(config: RerankerTraining, shop: Workshop, candidates: Path) -> str:
+    """Of all that a training depends on: settings, versions, collection, candidates, where it starts."""
+    from telerank.models.loading import locate
+    from telerank.models.word_rankers import WORD_KINDS
+    from telerank.train.checkpoint import versions
+
+    said = json.dumps([config.model_dump(mode="json"), versions(), shop.content], sort_keys=True)
+    digest = hashlib.sha256(said.encode())
+    start = Path(config.model.start) if config.model.kind in WORD_KINDS else locate(config.model.start)
+    for file in (candidates, *([start] if start.is_file() else sorted(start.rglob("*")))):
+        if file.is_file():
+            digest.update(file.name.encode())
+            with file.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _with_run(part: Any, split: str, recipe: Recipe, shop: Workshop) -> None:
@@ -120,22 +137,20 @@ def _with_run(part: Any, split: str, recipe: Recipe, shop: Workshop) -> None:
         part["run"] = str(shop.split_run(recipe.systems[part["run"]], split, int(part.get("depth", 1000))))
 
 
-def _given(name: str, system: System, shop: Workshop, first: Made, candidates: Path) -> Made:
+def _given(name: str, system: System, shop: Workshop, before: Stage | None, candidates: Path) -> Made:
     from telerank.rerank.stage import CrossReranker
 
     stage = CrossReranker(str(system.reranker), shop.docs)
     path = candidates.with_name(f"{plain(name)}.run.gz")
     write_run(path, stage(_with_texts(read_run(candidates), shop.queries)))
-    whole = None if first.stage is None else first.stage % (system.depth or 1000) >> stage
-    return Made(path, f"{system.rerank} re-ranked by {Path(str(system.reranker)).name}", whole)
+    how = f"{system.rerank} re-ranked by {Path(str(system.reranker)).name}"
+    return Made(path, how, None if before is None else before >> stage)
 
 
-def _stage(first: Made, system: System, recipe: Recipe, model: Path, shop: Workshop) -> Stage | None:
-    if first.stage is None:
-        return None
+def _then(before: Stage, model: Path, shop: Workshop) -> Stage:
     from telerank.rerank.stage import CrossReranker
 
-    return first.stage % (system.depth or recipe.depth) >> CrossReranker(str(model), shop.docs)
+    return before >> CrossReranker(str(model), shop.docs)
 
 
 def _start(record: Mapping[str, Any], shop: Workshop) -> str:

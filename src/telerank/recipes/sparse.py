@@ -99,7 +99,7 @@ class Task:
             where there is no such split, it has no queries or no qrels, or they do not belong together.
         """
         asked = tuple(collection.split_queries(split))
-        qrels = load_qrels(collection.split_qrels(split))
+        qrels = load_qrels(collection.split_judgments(split))
         strange = qrels.keys() - {query.qid for query in asked}
         if strange or not qrels:
             what = f"judge query {min(strange)!r}, which is not there" if strange else "judge nothing"

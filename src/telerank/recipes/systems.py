@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from functools import cached_property
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
@@ -13,7 +14,7 @@ from telerank.errors import CollectionError, MissingExtra
 from telerank.evaluate.tune import Folds
 from telerank.fuse.joined import joined
 from telerank.fuse.methods import fusion_of, stage_of
-from telerank.recipes.made import Made, Unavailable, plain
+from telerank.recipes.made import Made, Unavailable, plain, runs_by_seed
 from telerank.recipes.places import Places
 from telerank.recipes.rerankers import reranked
 from telerank.recipes.schema import Data, Recipe, System
@@ -99,6 +100,15 @@ class Workshop:
         """The collection's documents by docno."""
         return self._index().docs
 
+    @cached_property
+    def content(self) -> str:
+        """A hash of the collection's documents, queries and qrels."""
+        digest = hashlib.sha256()
+        every = [self.collection.docs, *self.collection.queries.values(), *self.collection.qrels.values()]
+        for record in chain.from_iterable(stream() for stream in every):
+            digest.update(repr(record).encode())
+        return digest.hexdigest()
+
     def split_run(self, system: System, split: str, depth: int) -> Path:
         """The run of a system over another split's queries; one that is there is taken.
 
@@ -165,20 +175,30 @@ class Workshop:
         parts = system.fuse or ()
         if lacking := [name for name in parts if name not in made]:
             raise Unavailable(f"it needs {lacking[0]}")
+        by_seed = runs_by_seed([made[name] for name in parts])
+        paths = [path.with_name(f"{seed or ''}{path.name}") for seed in range(len(by_seed))]
         if system.weights == "tuned":
-            runs, folds = [made[name].run for name in parts], Folds(seed=recipe.seed)
-            fused, told = held_out_sum(runs, self.qrels, _objective(recipe), folds=folds, depth=recipe.depth)
-            write_run(path, fused)
-            return Made(path, f"{' and '.join(parts)}, {told}")
+            told = [self._tuned(runs, recipe, to) for runs, to in zip(by_seed, paths, strict=True)]
+            which = f" (the first of {len(told)} seeds)" if len(told) > 1 else ""
+            return Made(path, f"{' and '.join(parts)}, {told[0]}{which}", seeds=tuple(paths))
         weights = system.weights or (1.0 / len(parts),) * len(parts)
         fusion = fusion_of(system.method, weights)
-        lists = joined([read_run(made[name].run) for name in parts])
-        write_run(path, (fusion([one.cut(recipe.depth) for one in both]).cut(recipe.depth) for both in lists))
+        for runs, to in zip(by_seed, paths, strict=True):
+            lists = joined([read_run(one) for one in runs])
+            write_run(
+                to, (fusion([one.cut(recipe.depth) for one in some]).cut(recipe.depth) for some in lists)
+            )
         stages = [made[name].stage for name in parts]
         found = [one for one in stages if one is not None]
         stage = stage_of(system.method, found, weights) % recipe.depth if len(found) == len(parts) else None
         shown = f", weights {', '.join(f'{one:g}' for one in weights)}" if system.method == "linear" else ""
-        return Made(path, f"{system.method} of {' and '.join(parts)}{shown}", stage)
+        return Made(path, f"{system.method} of {' and '.join(parts)}{shown}", stage, tuple(paths))
+
+    def _tuned(self, runs: Sequence[Path], recipe: Recipe, path: Path) -> str:
+        folds = Folds(seed=recipe.seed)
+        fused, told = held_out_sum(runs, self.qrels, _objective(recipe), folds=folds, depth=recipe.depth)
+        write_run(path, fused)
+        return told
 
     def _pool(self, system: System, split: str) -> Iterator[Ranking]:
         """The lists of a pool as the system takes them.

@@ -14,6 +14,9 @@ from typing import NamedTuple
 from telerank.text.abbreviations import LANGUAGES, Words
 from telerank.text.stops import Stop, ends_sentence
 
+RULES = 1
+"""Raised with any change by which a text comes apart elsewhere: what is stored by sentences is kept by it."""
+
 
 class Span(NamedTuple):
     """Characters ``start`` to ``end`` (not included) of a text."""

@@ -52,7 +52,7 @@ def judged_queries(collection: Collection, wanted: Candidates, without: Several[
     CollectionError
         where there is none.
     """
-    judged = load_qrels(collection.split_qrels(wanted.split))
+    judged = load_qrels(collection.split_judgments(wanted.split))
     found = chosen([qid for qid in judged if qid not in without], wanted.queries, _SAME)
     if not found:
         raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query left")
@@ -69,7 +69,7 @@ def read_candidates(
     CollectionError
         where none of them has a list, or the collection lacks what a list names.
     """
-    grades = load_qrels(collection.split_qrels(wanted.split))
+    grades = load_qrels(collection.split_judgments(wanted.split))
     queries = {one.qid: one.text for one in collection.split_queries(wanted.split)}
     asked = frozenset(qids)
     all_there(asked, queries, f"{collection.name}: split {wanted.split!r} has no query")

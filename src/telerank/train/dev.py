@@ -58,7 +58,7 @@ def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
         where no query of the split is judged.
     """
     (name,) = parse_measures([wanted.measure])
-    qrels = load_qrels(collection.split_qrels(wanted.split))
+    qrels = load_qrels(collection.split_judgments(wanted.split))
     queries = [one for one in collection.split_queries(wanted.split) if one.qid in qrels]
     if not queries:
         raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query")
