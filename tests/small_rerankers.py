@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
+
 from small_models import WORDS, small_encoder
+from telerank.models.pairs import PairTokenizer, Passage
 from telerank.models.reranker import Reranker, Shape, fresh_reranker
 
 
@@ -13,6 +16,19 @@ def small_reranker(folder: Path, kind: str = "monobert", architecture: str = "be
     made = small_encoder(folder / f"{kind}-{architecture}", architecture)
     lengths = {"max_query": 8, "max_length": 48} | shape
     return fresh_reranker(made, Shape(kind, **lengths), seed=1)
+
+
+def with_a_shared_token(reranker: Reranker) -> Reranker:
+    """The same, but a token spans the first two sentences of each passage: it counts as the first one's."""
+
+    class Shared(PairTokenizer):
+        def passages(self, texts, spans=None):
+            read = super().passages(texts, spans)
+            return [Passage(one.ids, np.maximum(one.sentences - 1, 0)) for one in read]
+
+    shape = reranker.shape
+    texts = Shared(reranker.texts.tokenizer, max_query=shape.max_query, max_length=shape.max_length)
+    return Reranker(reranker.model, texts, shape)
 
 
 def pairs(count: int, *, longest: int = 40, seed: int = 0) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import torch
 
 from telerank.models.features import PairFeatures, pair_features
 from telerank.models.pairs import NEITHER, PASSAGE, QUERY, Pair, Passage, batch_of
-from telerank.train.frozen_encoder import Joined
+from telerank.rerank.texts import Joined
 
 WIDTH = 8
 

@@ -16,6 +16,7 @@ SOURCE = Path(telerank.__file__).parent
 ALLOWED = {
     "types": set(),
     "errors": set(),
+    "batches": set(),
     "compiled": set(),
     "stage": {"types"},
     "testing": {"types", "stage"},
@@ -24,13 +25,14 @@ ALLOWED = {
     "evaluate": {"types", "errors"},
     "corpus": {"types", "errors", "compiled", "trec", "text", "stage"},
     "sparse": {"types", "errors", "compiled", "stage", "text", "corpus", "dense"},
-    "dense": {"types", "errors", "compiled", "stage", "corpus", "models"},
+    "dense": {"types", "errors", "batches", "compiled", "stage", "corpus", "models"},
     "fuse": {"types", "errors", "stage", "evaluate"},
-    "inspect": {"types", "errors", "text", "evaluate", "corpus", "models", "rerank", "train"},
+    "inspect": {"types", "errors", "batches", "text", "evaluate", "corpus", "models", "rerank", "train"},
     "models": {"errors"},
-    "rerank": {"types", "errors", "stage", "text", "models"},
+    "rerank": {"types", "errors", "batches", "stage", "text", "models"},
     "train": {
-        *("types", "errors", "stage", "text", "trec", "corpus", "evaluate", "dense", "models", "rerank"),
+        *("types", "errors", "batches", "stage", "text", "trec", "corpus", "evaluate", "dense", "models"),
+        "rerank",
     },
     "recipes": {
         *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),

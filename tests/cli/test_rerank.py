@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
+from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
 from documents import in_process
 from small_rerankers import small_reranker
+from telerank import trec
 from telerank.models.reranker import save_reranker
+from telerank.rerank import scorer
 from telerank.rerank.scorer import Scorer
 from telerank.trec import read_run
 
 RUN = "q0 Q0 a 1 3 t\nq0 Q0 b 2 2 t\nq0 Q0 c 3 1 t\nq1 Q0 b 1 2 t\nq1 Q0 a 2 1 t\n"
 DOCS = {"a": "d1 d2 d3", "b": "d4 d5", "c": "d6 " * 60}
-QUERIES = {"q0": "q1 d4", "q1": "q2 d1"}
+QUERIES = {"q0": "q1 d4", "q1": "q2 d1", "q2": "q3", "q3": "q4 d6"}
+DEV = RUN.replace("q1 ", "q3 ").replace("q0 ", "q2 ")
 
 
 @pytest.fixture
@@ -29,12 +38,19 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "set" / "queries.jsonl").write_text(queries)
     qrels = "query-id\tcorpus-id\tscore\nq0\tb\t1\nq1\ta\t1\n"
     (tmp_path / "set" / "qrels" / "test.tsv").write_text(qrels)
+    qrels = qrels.replace("q1", "q3").replace("q0", "q2")
+    (tmp_path / "set" / "qrels" / "dev.tsv").write_text(qrels)
     (tmp_path / "first.run").write_text(RUN)
+    (tmp_path / "dev.run").write_text(DEV)
     return tmp_path
 
 
-def rerank(*more):
-    return in_process(["telerank", "rerank", "first.run", "--model", "mono", *more])
+def rerank(*more, run="first.run"):
+    return in_process(["telerank", "rerank", run, "--model", "mono", *more])
+
+
+def piped(monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
 
 
 def test_a_run_is_written_with_the_scores_of_the_model(here):
@@ -53,14 +69,83 @@ def test_what_is_cut_is_said_and_json_is_written(here):
     assert said[-1] == "1 pair longer than 48 tokens: cut there, 17 tokens were not read"
 
 
+INT8 = ("--precision", "int8", "--backend", "openvino", "--dev-split", "dev")
+
+
 def test_what_int8_loses_is_said(here):
     pytest.importorskip("nncf")
-    (here / "dev.run").write_text(RUN)
-    given = ("--precision", "int8", "--backend", "openvino", "--dev", "dev.run", "--dev-split", "test")
-    said = rerank("-c", "set", "--split", "test", *given, "-o", "out.run")
+    said = rerank("-c", "set", "--split", "test", *INT8, "--dev", "dev.run", "-o", "out.run")
     assert "int8: nDCG@10" in said
     assert "1 dev queries that it was not calibrated on" in said
     assert set(json.loads((here / "out.run.json").read_text())["loss"]["nDCG@10"]) == {"int8", "float32"}
+
+
+@pytest.mark.parametrize("run", ["first.run", "-"])
+def test_int8_is_not_calibrated_on_what_is_scored(here, monkeypatch, run):
+    (here / "first.run").write_text(RUN + "q3 Q0 a 1 3 t\n")
+    piped(monkeypatch, RUN + "q3 Q0 a 1 3 t\n")
+    (here / "set" / "some.tsv").write_text("".join(f"{qid}\t{text}\n" for qid, text in QUERIES.items()))
+    said = rerank("-c", "set", "-q", "set/some.tsv", *INT8, "--dev", "dev.run", "-o", "out.run", run=run)
+    assert said == f"telerank: {run}: query q3 is in --dev, too: int8 needs other queries there\n"
+    assert not Path("out.run").exists()
+
+
+@pytest.mark.parametrize("run", ["first.run", "-", "pipe"])
+@pytest.mark.parametrize("documents", ["index", "collection"])
+def test_a_run_comes_from_a_file_or_a_pipe(here, monkeypatch, run, documents):
+    piped(monkeypatch, RUN)
+    os.mkfifo("pipe")
+    if run == "pipe":
+        Thread(target=Path("pipe").write_text, args=(RUN,), daemon=True).start()
+    given = ("-c", "set", "--split", "test")
+    if documents == "index":
+        in_process(["telerank", "index", "set", "idx"])
+        given += ("-i", "idx")
+    rerank(*given, "-o", "out.run", run=run)
+    for one in read_run("out.run"):
+        texts = [(QUERIES[one.query.qid], DOCS[docno]) for docno in one.docnos]
+        assert one.scores == pytest.approx(Scorer("mono").score(texts), abs=1e-5)
+    assert [len(one) for one in read_run("out.run")] == [3, 2]
+
+
+@pytest.mark.parametrize("run", ["many.run", "-"])
+def test_with_an_index_no_more_of_a_run_is_held_than_is_scored_at_once(here, monkeypatch, run):
+    names = [f"q{n}" for n in range(60)]
+    lines = "".join(f"{qid} Q0 {docno} 1 1 t\n" for qid in names for docno in "a")
+    Path("many.run").write_text(lines)
+    Path("many.tsv").write_text("".join(f"{qid}\tq1\n" for qid in names))
+    piped(monkeypatch, lines)
+    in_process(["telerank", "index", "set", "idx"])
+    monkeypatch.setattr(scorer, "_WINDOW", 4)
+    read, before = [], []
+
+    def reading(path):
+        for one in read_run(path):
+            read.append(one.query.qid)
+            yield one
+
+    def writing(_, found):
+        before.extend(len(read) for _ in found)
+
+    monkeypatch.setattr(trec, "read_run", reading)
+    monkeypatch.setattr(trec, "write_run", writing)
+    rerank("-q", "many.tsv", "-i", "idx", "-o", "out.run", run=run)
+    counted_first = 60 if run == "many.run" else 0
+    assert (len(before), len(read)) == (60, 60 + counted_first)
+    assert all(held - counted_first - number <= 12 for number, held in enumerate(before))
+
+
+def test_lengths_are_those_that_are_asked_for(here):
+    rerank("-c", "set", "--split", "test", "--max-length", "12", "--max-query", "1", "-o", "out.run")
+    expected = Scorer("mono", max_query=1, max_length=12)
+    found = next(read_run("out.run"))
+    assert found.scores == pytest.approx(
+        expected.score([("q1 d4", DOCS[docno]) for docno in found.docnos]), abs=1e-5
+    )
+    record = json.loads(Path("out.run.json").read_text())
+    assert (record["max_query"], record["max_length"], record["cut pairs"]) == (1, 12, 5)
+    said = rerank("-c", "set", "--split", "test", "--max-length", "67")
+    assert said == "telerank: pairs of 67 tokens, but the model has 66 positions\n"
 
 
 @pytest.mark.parametrize(
@@ -85,3 +170,12 @@ def test_a_query_without_a_text_is_named(here):
     (here / "some.tsv").write_text("q0\tq1 d4\n")
     said = rerank("-q", "some.tsv", "-c", "set")
     assert said == "telerank: first.run: query q1 is none of the 1 queries of some.tsv\n"
+
+
+def test_a_query_without_a_text_is_refused_before_anything_is_scored(here, monkeypatch):
+    (here / "some.tsv").write_text("q0\tq1 d4\n")
+    in_process(["telerank", "index", "set", "idx"])
+    asked = ("-q", "some.tsv", "-i", "idx", "-m", "no-model")
+    assert rerank(*asked) == "telerank: first.run: query q1 is none of the 1 queries of some.tsv\n"
+    piped(monkeypatch, RUN.replace("q0", "q9"))
+    assert rerank(*asked, run="-") == "telerank: -: query q9 is none of the 1 queries of some.tsv\n"

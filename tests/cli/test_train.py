@@ -57,7 +57,7 @@ def test_a_training_says_how_it_goes_and_leaves_a_model(config, monkeypatch, cap
     assert lines[-1] == "trained trained/model"
     assert load_bi_encoder("./trained/model")[0].settings.document.max_length == 12
     assert run(monkeypatch, "config.yaml", "-o", "trained") == 2
-    assert "resume it, or name another folder" in " ".join(capsys.readouterr().err.split())
+    assert "resume it (--resume), or name another folder" in " ".join(capsys.readouterr().err.split())
     assert run(monkeypatch, "config.yaml", "-o", "trained", "--resume") in (0, None)
 
 

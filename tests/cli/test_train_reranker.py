@@ -61,7 +61,7 @@ def test_a_training_says_what_it_learns_from_and_leaves_a_model(write, place, mo
     assert said.err.splitlines()[-1] == "trained trained/model"
     assert load_reranker("./trained/model").shape.frozen
     assert run(monkeypatch, "-o", "trained") == 2
-    assert "resume it, or name another folder" in " ".join(capsys.readouterr().err.split())
+    assert "resume it (--resume), or name another folder" in " ".join(capsys.readouterr().err.split())
     assert run(monkeypatch, "-o", "trained", "--resume") == 0
 
 
@@ -116,6 +116,121 @@ def test_cross_validation_orders_every_query_by_a_model_that_has_not_seen_it(
     assert counts["queries"] == counts["queries kept back for dev and test"] * 2 == 16
     wanted = yaml.safe_load(Path("cross/fold-1/config.yaml").read_text())
     assert (wanted["folds"], wanted["held_out"]) == (3, 1)
+
+
+def test_another_test_of_several_trainings_is_measured_without_training_again(
+    write, place, monkeypatch, capsys
+):
+    write(test=dev_lists(place, queries=10))
+    assert run(monkeypatch, "-o", "seeds", "--seeds", "0,1") == 0
+    write(test=dev_lists(place, queries=10, measures=["P@1"]))
+    assert run(monkeypatch, "-o", "seeds", "--seeds", "0,1", "--resume") == 0
+    said = capsys.readouterr()
+    assert said.err.count("update 2: loss") <= 2
+    record = json.loads(Path("seeds/table.json").read_text())
+    assert [list(one["measures"]) for one in record["trainings"]] == [["P@1"], ["P@1"]]
+    assert yaml.safe_load(Path("seeds/seed-1/config.yaml").read_text())["test"]["measures"] == ["P@1"]
+    assert not Path("seeds/seed-1/checkpoints").exists()
+
+
+GRID = {"model.head.hidden": [[4], []], "optimisation.learning_rate": [0.003, 1e-12]}
+
+
+def test_a_grid_trains_every_combination_and_tests_the_best_by_the_dev_measure(
+    write, place, monkeypatch, capsys
+):
+    write(grid=GRID, dev=dev_lists(place, every=1, queries=9), test=dev_lists(place, queries=10))
+    assert run(monkeypatch, "-o", "grid") == 0
+    said = capsys.readouterr().out
+    record = json.loads(Path("grid/grid.json").read_text())
+    names = [str(path.parent.parent) for path in sorted(Path("grid").rglob("model/reranker.json"))]
+    rates = ("learning_rate-0.003", "learning_rate-1e-12")
+    assert names == [f"grid/{one}/{rate}" for one in ("hidden-4", "hidden-none") for rate in rates]
+    values = [one["dev"][0] for one in record["combinations"]]
+    assert (len(values), values) == (4, sorted(values, reverse=True))
+    for one in record["combinations"]:
+        head, rate = one["settings"].values()
+        own = Path(f"grid/hidden-{head[0] if head else 'none'}/learning_rate-{rate}")
+        wanted = yaml.safe_load((own / "config.yaml").read_text())
+        assert (wanted["optimisation"]["learning_rate"], wanted["model"]["head"]["hidden"]) == (rate, head)
+        looks = [json.loads(line)["dev"] for line in (own / "log.jsonl").read_text().splitlines()]
+        assert one["dev"] == [max(looks)]
+        assert (own / "test.json").exists() is (one is record["combinations"][0])
+        assert not (own / "checkpoints").exists()
+    assert len(list(Path("grid/features").iterdir())) == 1
+    assert "dev AP" in Path("grid/grid.md").read_text().splitlines()[0]
+    assert said.index("dev AP") < said.index("first stage")
+    assert record["trainings"][0]["queries"] == 10
+
+
+def test_a_grid_goes_on_where_it_was_killed_and_takes_more_values(write, place, monkeypatch, capsys):
+    lists = {"dev": dev_lists(place, every=1, queries=9), "test": dev_lists(place, queries=10)}
+    write(grid={"optimisation.learning_rate": [0.003]}, **lists)
+    assert run(monkeypatch, "-o", "grid") == 0
+    made = {path: path.stat().st_mtime_ns for path in Path("grid").rglob("model")}
+    write(grid={"optimisation.learning_rate": [0.003, 0.001]}, **lists)
+    assert run(monkeypatch, "-o", "grid") == 2
+    assert "resume it (--resume), or name another folder" in " ".join(capsys.readouterr().err.split())
+    assert run(monkeypatch, "-o", "grid", "--resume", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [len(one["dev"]) for one in record["combinations"]] == [1, 1]
+    (old,) = made
+    assert old.stat().st_mtime_ns == made[old]
+
+
+def test_of_a_grid_with_several_seeds_the_best_mean_is_chosen(write, place, monkeypatch, capsys):
+    grid = {"optimisation.learning_rate": [0.003, 0.001]}
+    write(grid=grid, dev=dev_lists(place, every=1, queries=9), test=dev_lists(place, queries=10))
+    assert run(monkeypatch, "-o", "grid", "--seeds", "0,1") == 0
+    record = json.loads(Path("grid/grid.json").read_text())
+    assert [len(one["dev"]) for one in record["combinations"]] == [2, 2]
+    assert [one["seed"] for one in record["trainings"]] == [0, 1]
+    best = record["combinations"][0]["settings"]["optimisation.learning_rate"]
+    assert {path.parent.parent.name for path in Path("grid").rglob("test.json")} == {f"learning_rate-{best}"}
+    assert capsys.readouterr().out.count("Means over 2 seeds") == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"dev": None}, "grid: the dev measure chooses: add the section dev"),
+        ({"grid": {"optimisation.rate": [1]}}, "known keys, not 'optimisation.rate'"),
+        (
+            {"grid": {"optimisation.learning_rate": [1, -1]}},
+            "learning_rate -1: optimisation.learning_rate: Input",
+        ),
+        ({"grid": {"seed.more": [1]}}, "seed: Input should be a valid integer"),
+        ({"grid": {"dev.depth": [1, 2]}}, "trainings with another dev.depth cannot be compared"),
+        ({"grid": {"seed": []}}, "grid: seed has no values"),
+        ({"grid": {"optimisation.epochs": [1, 2]}}, "optimisation: expected steps or epochs, got both"),
+        ({"grid": {"seed": [1, 1]}}, "more than one combination would be called seed-1"),
+        (
+            {"folds": 2, "test": {"split": "train", "run": "r"}},
+            "grid: choose before, then train the folds with what was chosen",
+        ),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused_before_anything_is_trained(
+    write, monkeypatch, capsys, changes, says
+):
+    write(**{"grid": GRID, "dev": {"split": "dev", "run": "dev.run"}} | changes)
+    assert run(monkeypatch, "-o", "grid") == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert not Path("grid").exists()
+
+
+def test_a_grid_with_sizes_is_refused(write, place, monkeypatch, capsys):
+    write(grid=GRID, dev=dev_lists(place))
+    assert run(monkeypatch, "--sizes", "4,8") == 2
+    assert "a grid chooses first" in " ".join(capsys.readouterr().err.split())
+
+
+def test_settings_of_a_grid_that_end_alike_have_their_whole_names():
+    one = Variant(
+        seed=1, settings=(("model.dropout", "0.1"), ("model.head.dropout", "0.2"), ("a.b", '"c/d"'))
+    )
+    assert one.folder == Path("model.dropout-0.1/model.head.dropout-0.2/b-c-d/seed-1")
+    assert one.label == 'model.dropout 0.1, model.head.dropout 0.2, a.b "c/d", seed 1'
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from small_vectors import FINGERPRINT, Letters, docs, made, stored
-from telerank.dense.encode import Encoding, batches, encode_documents
+from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.manifest import NAME, Manifest
 from telerank.dense.vectors import Vectors
 from telerank.dense.writer import VectorWriter, write_vectors
@@ -36,13 +36,6 @@ def test_rows_stand_in_the_order_of_the_documents_whatever_the_batches(tmp_path)
         assert list(vectors.docnos) == [doc.docno for doc in docs(TEXTS)]
         assert (vectors.take(np.arange(len(TEXTS))) == wanted).all()
     assert [len(shard) for shard in small.shards] == [8, 8, 8, 8, 8, 8, 2]
-
-
-def test_batches_hold_like_lengths_within_the_budget():
-    lengths = [3, 9, 1, 4, 4, 9, 30, 2]
-    found = list(batches(lengths, 18))
-    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
-    assert [[lengths[place] for place in batch] for batch in found] == [[30], [9, 9], [4, 4, 3, 2], [1]]
 
 
 def test_what_was_cut_is_counted(tmp_path):

@@ -113,6 +113,12 @@ def test_an_encoder_without_a_head_reads_the_tokens_of_those_it_is_compared_with
     assert diffusion(before, pairs) == diffusion(open_checkpoint(tmp_path / "trained"), pairs)
 
 
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_an_encoder_of_few_positions_is_opened_for_all_of_them(tmp_path, architecture):
+    shape = open_checkpoint(small_encoder(tmp_path, architecture)).shape
+    assert (shape.max_query, shape.max_length) == (32, 64)
+
+
 def test_a_model_over_word_vectors_has_no_outputs_to_look_at(tmp_path):
     reranker = tiny_dmn(tmp_path, "dmn")
     with pytest.raises(

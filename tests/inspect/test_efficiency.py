@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from telerank.inspect.efficiency import (  # noqa: E402
     Contest,
     Efficiency,
     Rounds,
+    _Learner,
     efficiency_table,
 )
 from telerank.models.reranker import Shape, fresh_reranker  # noqa: E402
@@ -53,6 +56,17 @@ def test_both_learn_and_the_frozen_encoder_does_not(contest):
     np.testing.assert_allclose(sum(found.parts.values()), found.seconds[LATER])
 
 
+def test_fine_tuning_is_that_of_a_training(contest):
+    """Fused Adam without decay of biases, attention as plain products; a frozen encoder keeps its kernels."""
+    contest.measure(PAIRS, LABELS, PLAN)
+    tuned, frozen = (one.model.encoder.config for one in (contest.tuned, contest.frozen))
+    assert (tuned._attn_implementation, frozen._attn_implementation) == ("eager", "sdpa")
+    updates = _Learner.of(contest.tuned.model, nullcontext).optimiser
+    assert updates.defaults["fused"]
+    assert {one.ndim for one in updates.param_groups[1]["params"]} == {1}
+    assert updates.param_groups[1]["weight_decay"] == 0
+
+
 def test_a_pace_is_the_median_of_the_rounds():
     seconds = {
         TUNED: np.array([[2.0, 4], [2, 4], [2, 8]]),
@@ -65,6 +79,8 @@ def test_a_pace_is_the_median_of_the_rounds():
     shown = markdown(efficiency_table(found))
     assert "| frozen, later epochs | 10.00 | **20.00** | 5.67 | 3.36 |" in shown
     assert "reading 20.0 ms" in shown
+    assert "batches/s: by the processor time of all threads together" in shown
+    assert "batches/s: by the clock." in markdown(efficiency_table(found, by_the_clock=True))
 
 
 def test_what_cannot_be_measured_is_refused(contest):

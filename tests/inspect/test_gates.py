@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 from gated_models import SENTENCES, gates_alone, pairs_of, tiny_dmn  # noqa: E402
 
 from small_models import small_encoder  # noqa: E402
+from small_rerankers import with_a_shared_token  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
 from telerank.inspect.gates import gates_of  # noqa: E402
 from telerank.models.pairs import batch_of  # noqa: E402
@@ -47,6 +48,11 @@ def test_a_sentence_without_a_token_takes_no_other_ones_gates(tmp_path):
     plain = gates_of(reranker, "q1", "d1 d2.\nd3 d4.")
     assert [len(one.gates) for one in found.sentences] == [3, 0, 3]
     assert [one.gates for one in found.sentences if one.gates] == [one.gates for one in plain.sentences]
+
+
+def test_gates_of_sentences_that_share_a_token_are_refused(tmp_path):
+    with pytest.raises(ModelError, match="3 sentences, but 2 by their tokens: a token spans several"):
+        gates_of(with_a_shared_token(tiny_dmn(tmp_path)), "q1", "d1 d2. d3 d4. d5.")
 
 
 def test_a_model_without_gates_and_a_passage_without_sentences_are_refused(tmp_path):

@@ -12,7 +12,6 @@ from small_rerankers import pairs, small_reranker
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs import batch_of
 from telerank.rerank import backends, scorer
-from telerank.rerank.batches import batches
 from telerank.rerank.scorer import Scorer
 from telerank.rerank.texts import pair_texts
 
@@ -103,11 +102,6 @@ def test_what_is_cut_and_what_is_padded_is_counted(folder):
     assert made.counts.pairs == 2
     assert (made.counts.cut_pairs, made.counts.cut) == (1, 30 - (20 - 3 - 2))
     assert (made.counts.tokens, made.counts.padded) == (20 + 5, 20 + 20)
-
-
-def test_batches_are_of_like_lengths_within_the_budget():
-    lengths = [3, 9, 1, 40, 9]
-    assert list(batches(lengths, 20)) == [[3], [1, 4], [0, 2]]
 
 
 def test_an_empty_list_of_pairs_has_no_scores(mono):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from small_rerankers import pairs, small_reranker
+from small_rerankers import pairs, small_reranker, with_a_shared_token
 from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, ModelError
 from telerank.models.reranker import save_reranker
+from telerank.rerank.explain import explained
 from telerank.rerank.scorer import Scorer
 from telerank.rerank.stage import CrossReranker
 from telerank.testing import LAWS, Trial
@@ -90,6 +91,23 @@ def test_the_gates_of_each_episode_are_shown_over_the_sentences(loaded, docs):
     assert "“" in episodes[0].parts[0].what
 
 
+def test_a_sentence_that_is_cut_off_or_without_a_token_has_no_gate(tmp_path):
+    scorer = Scorer(small_reranker(tmp_path, "bert-dmn", max_length=14))
+    first = explained(scorer, "q1 q2", "d1 d2.\n\x07\nd3 d4.\nd5 d6.\nd7 d8.").parts[0]
+    assert [one.what for one in first.parts] == [
+        "sentence 1, “d1 d2.”",
+        "sentence 3, “d3 d4.”",
+        "sentence 4, “d5 d6.”",
+    ]
+    assert explained(scorer, "q1", "").parts[0].parts == ()
+
+
+def test_gates_are_not_shown_as_those_of_sentences_that_they_may_not_be_of(loaded):
+    first = explained(Scorer(with_a_shared_token(loaded)), "q1 q2", "d1 d2. d3 d4. d5.").parts[0]
+    why = "(3 sentences, but 2 by their tokens: a token spans several)"
+    assert [one.what for one in first.parts] == [f"number {n} by the tokens {why}" for n in (1, 2)]
+
+
 @pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
 def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     from small_models import WORDS
@@ -99,8 +117,6 @@ def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
         tmp_path / "vectors.npy", np.random.default_rng(0).standard_normal((len(WORDS), 8)).astype(np.float32)
     )
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    from telerank.rerank.explain import explained
-
     scorer = Scorer(fresh_reranker(tmp_path, Shape(kind), seed=1))
     said = explained(scorer, "q1 q2 d3", "d1 d2 d3. x1 unheard q2. d7 d8.")
     assert said.value == pytest.approx(
@@ -118,7 +134,5 @@ def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
         assert "(a word without a vector)" in [one.what for one in first.parts]
     if kind == "dmn":
         assert len(first.parts) == 3
-    from telerank.errors import ModelError
-
     with pytest.raises(ModelError, match=f"a {kind} has no transformer: its back end is torch"):
         Scorer(scorer.model, "onnx").score([("q1", "d1")])

@@ -62,10 +62,16 @@ class Line:
         self.restored = self.seen = state["seen"]
 
 
+class Ours(Optimisation):
+    """As in the settings of a task, there is a default."""
+
+    steps: int = 6
+
+
 def settings(**changes):
-    common = {"steps": 6, "batch": 4, "learning_rate": 0.1, "weight_decay": 0.0, "max_gradient_norm": None}
+    common = {"batch": 4, "learning_rate": 0.1, "weight_decay": 0.0, "max_gradient_norm": None}
     outside = {name: changes.pop(name) for name in ("dev", "checkpoint_every") if name in changes}
-    return Training(optimisation=Optimisation(**{**common, **changes}), log_every=1, **outside)
+    return Training(optimisation=Ours(**{**common, **changes}), log_every=1, **outside)
 
 
 def trained(config, output, size=4, **more):
@@ -120,6 +126,44 @@ def test_epochs_are_counted_in_examples(tmp_path):
 
     with pytest.raises(ModelError, match="the number of examples is not known; give steps"):
         train(settings(epochs=1.0), tmp_path / "stream", lambda *_: Stream(4))
+
+
+class Level(Line):
+    """Its dev measure never rises."""
+
+    def dev(self, _progress):
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("every", "patience", "looks"),
+    [("0.5 epochs", "2 epochs", [1, 2, 3, 4, 5]), ("1 epoch", 6, [2, 4, 6, 8]), (3, "2 epochs", [3, 6])],
+)
+def test_looks_and_patience_may_be_epochs_which_are_two_updates_here(tmp_path, every, patience, looks):
+    config = settings(steps=20, dev=Looks(every=every, patience=patience))
+    train(config, tmp_path, lambda *_: Level(4))
+    assert [one["step"] for one in lines(tmp_path) if "dev" in one] == looks
+    assert (tmp_path / "model").exists()
+
+
+def test_patience_that_ends_before_the_first_look_is_refused(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"patience \(2\) must not be less than every \(3\): the training would"
+    ):
+        Looks(every=3, patience=2)
+    with pytest.raises(ValueError, match=r"patience \(1 epochs\) must not be less than every \(2 epochs\)"):
+        Looks(every="2 epochs", patience="1 epoch")
+    mixed = settings(dev=Looks(every=3, patience="1 epoch"))
+    with pytest.raises(ModelError, match=r"dev: patience \(1 epochs\) must not be less than every \(3\)"):
+        train(mixed, tmp_path, lambda *_: Level(4))
+
+
+@pytest.mark.parametrize(
+    "said", ["0.5", 0.5, 0, "-1 epochs", "nan epochs", "inf epochs", "3 weeks", "epochs", None]
+)
+def test_what_is_no_interval_says_what_one_is(said):
+    with pytest.raises(ValueError, match="expected updates, as 100, or epochs"):
+        Looks(every=said, patience=9)
 
 
 def test_a_task_without_a_dev_set_is_not_asked_for_its_measure(tmp_path):

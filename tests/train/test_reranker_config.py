@@ -71,6 +71,15 @@ def test_who_says_steps_gets_them(tmp_path):
     assert (wanted.optimisation.steps, wanted.optimisation.epochs) == (2000, None)
     wanted = config(tmp_path, f"{DATA}model: {{kind: bert}}\noptimisation: {{epochs: 2}}")
     assert wanted.optimisation.epochs == 2
+    for kind in ("monobert", "bert"):
+        for length, saved in (
+            ("epochs: 2", "null\n  epochs: 2.0"),
+            ("steps: 20000", "20000\n  epochs: null"),
+        ):
+            wanted = config(tmp_path, f"{DATA}model: {{kind: {kind}}}\noptimisation: {{{length}}}")
+            write_settings(wanted, tmp_path / "again.yaml")
+            assert f"steps: {saved}\n" in (tmp_path / "again.yaml").read_text()
+            assert read_settings(tmp_path / "again.yaml", RerankerTraining) == wanted
 
 
 DEV = "dev: {split: dev, run: d}"
@@ -89,7 +98,7 @@ DEV = "dev: {split: dev, run: d}"
         (f"{DATA}model: {{kind: dmn}}", "model.start: Field required"),
         (f"{DATA}model: {{kind: bort}}", "model.kind: Input should be 'monobert'"),
         (f"{DATA}loss: {{objective: margin-mse}}", "margin-mse needs a teacher"),
-        (f"{DATA}loss: {{objective: softmax, teacher: t}}", "nothing else has one"),
+        (f"{DATA}loss: {{objective: softmax, teacher: t}}", "the other objectives take none"),
         (
             "data: {collection: c, negatives: {random: true}}\nloss: {objective: margin-mse, teacher: t}",
             "not for random ones",
@@ -98,11 +107,23 @@ DEV = "dev: {split: dev, run: d}"
         (f"{DATA}folds: 5\ntest: {{split: dev, run: t}}", "folds need a section test"),
         (
             f"{DATA}folds: 2\nheld_out: 2\ntest: {{split: train, run: t}}",
-            "held_out is 2, but there are 2 folds",
+            "held_out is 2, but folds are numbered 0 to 1",
         ),
         (f"{DATA}dev: {{split: train, run: d}}", "dev is of the split that is learned from: say how many"),
         (f"{DATA}dev: {{split: dev}}", "expected one of run, pool, got none"),
         (f"{DATA}test: {{split: dev, run: t, store: true}}", "only a frozen encoder's features are stored"),
+        (f"{DATA}optimisation: {{steps: 9, epochs: 2}}", "optimisation: expected steps or epochs, got both"),
+        (f"{DATA}test: {{split: dev, run: t, measures: [APP]}}", "test.measures: no measure is called 'APP'"),
+        (f"{DATA}{DEV[:-1]}, measure: P}}", "dev.measure: 'P': P needs a cutoff, as in P@10"),
+        (f"{DATA}{DEV[:-1]}, measure: AP RR}}", "dev.measure: expected one measure, got AP, RR"),
+        (
+            f"{DATA}{DEV[:-1]}, every: 20000}}",
+            r"dev: patience \(10000\) must not be less than every \(20000\)",
+        ),
+        (
+            f"{DATA}{DEV[:-1]}, every: 0.5}}",
+            "dev.every: expected updates, as 100, or epochs, as 0.5 epochs, got",
+        ),
         (f"{DATA}optimisation: {{steps: 100}}", r"warm_up \(10000\) must be less than steps \(100\)"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -15,9 +17,12 @@ from telerank.errors import CollectionError, ModelError
 from telerank.train import triple_examples, triples
 from telerank.train.folds import folds, parted
 from telerank.train.groups import Anything, Listed
+from telerank.train.parallel import Processes
 from telerank.train.reading import Reading, chosen
 from telerank.train.reranker_examples import read_groups
+from telerank.train.stored_logits import FromStore
 from telerank.train.triples import TripleGroups
+from telerank.types import silent
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +157,16 @@ def test_folds_are_disjoint_and_everything(place):
         folds(["a", "b"], 3, seed=0)
 
 
+def test_folds_are_the_same_for_every_seed(place):
+    lists = {"split": "train", "run": str(place / "train.run")}
+    collection = open_collection(place / "collection")
+    found = [
+        parted(collection, ranking_training(place, seed=seed, folds=4, held_out=1, test=lists)).test
+        for seed in range(3)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
 def test_no_query_of_dev_or_test_is_learned_from(place):
     """Cross-validation with a dev set from the same split: three parts without a query in common."""
     lists = {"split": "train", "run": str(place / "train.run")}
@@ -205,9 +220,10 @@ def test_triples_come_once_an_epoch_in_the_order_of_the_seed(tmp_path, count):
         assert {group.query for group in two[:4]} == {f"query {i}" for i in range(4)}
 
 
-def test_triples_are_streamed(tmp_path, monkeypatch):
-    """A window is held, and no more is read than is asked for."""
-    path, seen = numbered(tmp_path / "triples.tsv", 1000), []
+@pytest.fixture
+def lines_read(monkeypatch):
+    """The triples that are read, in their order; two windows are held, or 20 lines."""
+    seen = []
 
     def counted(*words):
         for triple in msmarco.read_triples(*words):
@@ -215,12 +231,39 @@ def test_triples_are_streamed(tmp_path, monkeypatch):
             yield triple
 
     monkeypatch.setattr(triples, "read_triples", counted)
-    groups = streamed(path, window=10)
+    monkeypatch.setattr(triples, "_LINES", 20)
+    return seen
+
+
+def test_triples_are_streamed(tmp_path, lines_read):
+    """Two windows are held, and no more is read than is asked for."""
+    groups = streamed(numbered(tmp_path / "triples.tsv", 1000), window=10)
     some(groups, 25)
-    assert len(seen) == 30
-    assert len(groups._held) == 10
+    assert len(lines_read) == 30
+    assert {number: len(held) for number, held in groups._held.items()} == {1: 10, 2: 10}
     groups[995]
-    assert len(seen) == 1000
+    assert len(lines_read) == 1000
+    assert groups._held.keys() == {98, 99}
+
+
+@pytest.mark.parametrize(("window", "batch", "total"), [(10, 4, 100), (10, 4, 103), (1, 8, 30), (50, 7, 30)])
+def test_a_file_is_read_once_an_epoch_however_batches_lie_across_windows(
+    tmp_path, lines_read, window, batch, total
+):
+    """All that is at hand is encoded before a batch of it is learned from."""
+    groups, filled = streamed(numbered(tmp_path / "triples.tsv", total), window=window), []
+    stored = SimpleNamespace(
+        place=SimpleNamespace(processes=Processes()),
+        store=SimpleNamespace(missing=lambda _: []),
+        fill=lambda pairs, _: filled.extend(pairs),
+    )
+    passes = FromStore(stored, groups, 2 * total // batch * batch)
+    for first in range(0, 2 * total // batch * batch, batch):
+        passes.prepare(range(first, first + batch), silent)
+        for number in range(first, first + batch):
+            assert set(groups[number].pairs) <= set(filled)
+    assert len(lines_read) <= 2 * total
+    assert len(filled) <= 4 * total  # two pairs to a line, each told once an epoch
 
 
 def ids(place, folder, lines):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,13 +29,13 @@ from telerank.models.word_vectors import save_vectors  # noqa: E402
 from telerank.train.candidates import judged_queries, read_candidates  # noqa: E402
 from telerank.train.groups import Group  # noqa: E402
 from telerank.train.log import Record  # noqa: E402
-from telerank.train.pair_logits import EndToEnd, of_like_length  # noqa: E402
+from telerank.train.pair_logits import EndToEnd  # noqa: E402
 from telerank.train.parallel import Processes  # noqa: E402
 from telerank.train.ranking_objective import RankingObjective  # noqa: E402
 from telerank.train.reranker import start_reranker, train_reranker  # noqa: E402
-from telerank.train.reranker_config import Loss, Measured  # noqa: E402
+from telerank.train.reranker_config import Loss, Measured, RerankerTraining  # noqa: E402
 from telerank.train.reranker_task import RerankerTask  # noqa: E402
-from telerank.train.settings import write_settings  # noqa: E402
+from telerank.train.settings import read_settings, write_settings  # noqa: E402
 from telerank.train.stored_logits import FromStore, Stored  # noqa: E402
 from telerank.train.task import Place  # noqa: E402
 from telerank.train.triples import TripleGroups  # noqa: E402
@@ -265,13 +268,6 @@ def test_parts_change_the_memory_and_nothing_else(place, tmp_path, name):
             torch.testing.assert_close(gradient, gradients[0][1][weight], rtol=1e-3, atol=1e-5)
 
 
-def test_pairs_of_like_length_go_together():
-    assert of_like_length([3, 100, 5, 90, 4], 200) == [[1, 3], [2, 4], [0]]
-    assert of_like_length([100, 99, 98], 200) == [[0, 1], [2]]
-    assert of_like_length([500, 1], 200, shortest=0) == [[0], [1]]
-    assert of_like_length([], 200) == []
-
-
 @pytest.mark.parametrize("objective", ["pointwise", "margin", "ranknet", "softmax", "margin-mse"])
 def test_every_loss_trains_and_is_a_mean_over_groups(objective):
     random = torch.Generator().manual_seed(0)
@@ -323,6 +319,58 @@ def test_training_stops_where_patience_is_over_and_keeps_the_best(place, tmp_pat
     assert len({record.dev for record in told}) == 1
 
 
+def test_another_test_is_measured_with_the_model_that_is_there(place, tmp_path):
+    out, lists = tmp_path / "out", dev_lists(place, queries=10)
+    wanted = ranking_training(place, model=KINDS["bert-lite"], test=lists)
+    model = train_reranker(wanted, out)
+    before = reranker_fingerprint(load_reranker(model)), (out / "test.json").stat().st_mtime_ns
+    train_reranker(wanted, out, resume=True)
+    assert (out / "test.json").stat().st_mtime_ns == before[1]
+    told: list[Record] = []
+    other = ranking_training(
+        place,
+        model=KINDS["bert-lite"],
+        test={**lists, "queries": 12, "measures": ["P@1"]},
+        optimisation={"tokens": 100},
+    )
+    train_reranker(other, out, resume=True, report=told.append)
+    tested = json.loads((out / "test.json").read_text())
+    assert (told, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
+    assert reranker_fingerprint(load_reranker(model)) == before[0]
+    assert read_settings(out / "config.yaml", RerankerTraining) == other
+
+
+def test_a_test_that_could_not_be_measured_is_put_right(place, tmp_path):
+    """Earlier versions found that out at the end."""
+    wanted = ranking_training(place, model=KINDS["bert-lite"], test=dev_lists(place, measures=["AP"]))
+    train_reranker(wanted, tmp_path)
+    for name in ("test.json", "test.yaml", "test.run.gz"):
+        (tmp_path / name).unlink()
+    saved = tmp_path / "config.yaml"
+    saved.write_text(saved.read_text().replace("- AP\n", "- APP\n"))
+    train_reranker(wanted, tmp_path, resume=True)
+    assert list(json.loads((tmp_path / "test.json").read_text())["measures"]) == ["AP"]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(place, tmp_path, split):
+    lists = {"split": split, "run": str(place / f"{split}.run")}
+    dev = dev_lists(place, queries=8)
+    wanted = ranking_training(place, model=KINDS["bert-lite"], test={**lists, "queries": 5}, dev=dev)
+    train_reranker(wanted, tmp_path)
+    for test in ({**lists, "queries": 6}, None):
+        other = ranking_training(place, model=KINDS["bert-lite"], test=test, dev=dev)
+        with pytest.raises(
+            ModelError, match=r"test\.queries is (6|None), but the training in .* began with 5"
+        ):
+            train_reranker(other, tmp_path, resume=True)
+    deeper = ranking_training(
+        place, model=KINDS["bert-lite"], test={**lists, "queries": 5, "depth": 2}, dev=dev
+    )
+    train_reranker(deeper, tmp_path, resume=True)
+    assert json.loads((tmp_path / "test.json").read_text())["candidates"] == 10
+
+
 def test_what_cannot_be_trained_says_why(place, tmp_path):
     frozen = ranking_training(place, model={"kind": "monobert", "frozen": True})
     with pytest.raises(ModelError, match="has no head on a frozen encoder"):
@@ -338,23 +386,87 @@ def test_what_cannot_be_trained_says_why(place, tmp_path):
 def test_triples_are_trained_on_and_resumed(place, tmp_path):
     (tmp_path / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
     data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
+    length = {"epochs": 2.0, "steps": None}
     for name in ("monobert", "bert-dmn-lite"):
-        wanted = ranking_training(place, model=KINDS[name], data=data, optimisation={"epochs": 2.0})
-        train_reranker(wanted, tmp_path / name)
+        wanted = ranking_training(
+            place, model=KINDS[name], data=data, optimisation=length, checkpoint_every=5
+        )
+        whole = train_reranker(wanted, tmp_path / name)
         assert len(losses(tmp_path / name)) == 7  # 40 triples, six of them to an update
         assert (tmp_path / name / "texts" / "docs.arrow").exists()
-        for later in ("00000006", "00000007"):
-            assert (tmp_path / name / "checkpoints" / later).exists()
+        shutil.copytree(tmp_path / name, tmp_path / "resumed" / name)
+        shutil.rmtree(tmp_path / "resumed" / name / "checkpoints" / "00000007")
+        told: list[Record] = []
+        resumed = train_reranker(wanted, tmp_path / "resumed" / name, resume=True, report=told.append)
+        assert [record.step for record in told] == [6, 7]  # from triple 30 on, the third of a window
+        assert losses(tmp_path / "resumed" / name) == losses(tmp_path / name)
+        assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
 
 
 def test_triples_are_not_counted_where_updates_are(place, tmp_path, monkeypatch):
     monkeypatch.setattr(TripleGroups, "__len__", lambda _: pytest.fail("the whole file was read"))
-    (tmp_path / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
+    (tmp_path / "triples.tsv").write_text("".join(f"1{i % 20}\td{i}\td{i + 1}\n" for i in range(39)))
     data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
     for name in ("monobert", "bert-dmn-lite"):
-        wanted = ranking_training(place, model=KINDS[name], data=data, optimisation={"steps": 1, "epochs": None})
+        wanted = ranking_training(
+            place, model=KINDS[name], data=data, optimisation={"steps": 3, "warm_up": 0}
+        )
         train_reranker(wanted, tmp_path / name)
-        assert len(losses(tmp_path / name)) == 1
+        assert len(losses(tmp_path / name)) == 3
+
+
+PART = re.compile(r"encoding pairs \(.*\): groups (\d+) to (\d+) of (\d+), about .* with those to come")
+
+
+def parts_of_a_store(wanted, output) -> list[tuple[int, ...]]:
+    """The first group of each part, the last, and how many there are in all."""
+    told = dict.fromkeys(())
+    train_reranker(wanted, output, progress=lambda what, *_: told.setdefault(what))
+    return [tuple(map(int, found.groups())) for found in map(PART.fullmatch, told) if found]
+
+
+def bytes_of_a_store(output) -> int:
+    return sum(path.stat().st_size for path in (output / "features").rglob("*.npy"))
+
+
+def twenty_triples(place, folder, **length):
+    (folder / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
+    data = {"triples": {"file": str(folder / "triples.tsv"), "window": 8}, "negatives": None}
+    return ranking_training(place, model=KINDS["bert-lite"], data=data, optimisation=length)
+
+
+def test_the_size_of_a_store_is_told_with_that_of_what_is_to_come(place, tmp_path):
+    """A file is not counted where updates are: there may be as many triples as these need."""
+    epochs = twenty_triples(place, tmp_path, steps=None, epochs=2.0)
+    assert parts_of_a_store(epochs, tmp_path / "epochs") == [(1, 8, 20), (9, 16, 20)]
+    steps = twenty_triples(place, tmp_path, steps=5)
+    assert parts_of_a_store(steps, tmp_path / "steps") == [(1, 8, 30), (9, 16, 30)]
+    anew = {"negatives": {"run": str(place / "train.run"), "per_positive": 2, "resample": True}}
+    drawn = ranking_training(place, model=KINDS["bert-lite"], data=anew)
+    assert parts_of_a_store(drawn, tmp_path / "drawn") == [(1, 24, 48)]
+    whole = ranking_training(place, model=KINDS["bert-lite"])
+    assert parts_of_a_store(whole, tmp_path / "whole") == []
+
+
+def test_a_store_that_would_not_fit_is_refused_with_its_first_part(place, tmp_path, monkeypatch):
+    epochs = twenty_triples(place, tmp_path, steps=None, epochs=2.0)
+    train_reranker(epochs, tmp_path / "out")
+    size = bytes_of_a_store(tmp_path / "out")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0.7 * size))
+    with pytest.raises(IndexFault, match=r"features of 8 groups take about .* those of all 20 about .* has"):
+        train_reranker(epochs, tmp_path / "full")
+    assert bytes_of_a_store(tmp_path / "full") == 0
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.6 * size))
+    train_reranker(twenty_triples(place, tmp_path, steps=8), tmp_path / "counted")  # 48 would not fit
+
+
+def test_negatives_drawn_anew_take_no_more_than_their_lists(place, tmp_path, monkeypatch):
+    anew = {"negatives": {"run": str(place / "train.run"), "per_positive": 2, "resample": True}}
+    wanted = ranking_training(place, model=KINDS["bert-lite"], data=anew, optimisation={"steps": 20})
+    train_reranker(wanted, tmp_path / "out")
+    enough = 1.6 * bytes_of_a_store(tmp_path / "out")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=enough))
+    train_reranker(wanted, tmp_path / "again")
 
 
 @pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])

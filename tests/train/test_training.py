@@ -105,7 +105,7 @@ def test_every_objective_trains_one_tower_or_two(place, tmp_path, objective, tow
         place,
         model={"towers": towers, "similarity": "cosine", "fresh": True},
         loss={"objective": objective, "scale": 20},
-        optimisation={"epochs": 2.0},
+        optimisation={"epochs": 2.0, "steps": None},
     )
     model = train_bi_encoder(wanted, tmp_path / "out")
     assert len(losses(tmp_path / "out")) == 4  # 48 pairs, 12 of them to an update
@@ -157,6 +157,30 @@ def test_another_training_is_not_written_over(place, tmp_path):
     assert train_bi_encoder(wanted, tmp_path / "out", resume=True) == tmp_path / "out" / "model"
 
 
+def test_what_no_update_differs_by_may_be_others_when_a_training_goes_on(place, tmp_path):
+    wanted = training(place, optimisation={"steps": 6})
+    train_bi_encoder(wanted, tmp_path / "whole")
+    train_bi_encoder(wanted, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "checkpoints" / "00000006")
+    others = {"device": "cpu", "keep": 3, "checkpoint_every": 1, "log_every": 3}
+    changed = wanted.model_copy(update=others)
+    train_bi_encoder(changed, tmp_path / "out", resume=True)
+    left = sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir())
+    assert left == ["00000004", "00000005", "00000006"]
+    assert read_config(tmp_path / "out" / "config.yaml") == changed
+    assert fingerprint_of(tmp_path / "out" / "model") == fingerprint_of(tmp_path / "whole" / "model")
+
+
+def test_a_training_of_an_earlier_version_which_wrote_steps_beside_epochs_goes_on(place, tmp_path):
+    wanted = training(place, optimisation={"epochs": 2.0, "steps": None})
+    train_bi_encoder(wanted, tmp_path / "out")
+    saved = tmp_path / "out" / "config.yaml"
+    assert "steps: null\n  epochs: 2.0\n" in saved.read_text()
+    saved.write_text(saved.read_text().replace("steps: null", "steps: 350000"))
+    train_bi_encoder(wanted, tmp_path / "out", resume=True)
+    assert "steps: null\n" in saved.read_text()
+
+
 def test_a_training_that_failed_at_its_data_can_be_begun_again(place, tmp_path):
     with pytest.raises(CollectionError, match="no split 'elsewhere'"):
         train_bi_encoder(training(place, data={"split": "elsewhere"}), tmp_path / "out")
@@ -178,7 +202,7 @@ def test_a_loss_that_is_no_number_stops_the_training(place, tmp_path):
 
 
 def test_epochs_shorter_than_the_warm_up_are_refused(place, tmp_path):
-    wanted = training(place, optimisation={"epochs": 1.0})
+    wanted = training(place, optimisation={"epochs": 1.0, "steps": None})
     with pytest.raises(ModelError, match=r"warm_up \(2\) must be less than the 2 updates"):
         train_bi_encoder(wanted, tmp_path / "out")
 

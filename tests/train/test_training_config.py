@@ -46,6 +46,15 @@ def test_what_is_written_is_read_back(tmp_path):
     assert read_config(tmp_path / "again.yaml") == wanted
 
 
+def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
+    wanted = config(tmp_path, "data: {collection: c}\noptimisation: {epochs: 2}")
+    write_config(wanted, tmp_path / "again.yaml")
+    assert "steps: null\n  epochs: 2.0\n" in (tmp_path / "again.yaml").read_text()
+    assert read_config(tmp_path / "again.yaml") == wanted
+    write_config(config(tmp_path, "data: {collection: c}"), tmp_path / "again.yaml")
+    assert "steps: 350000\n  epochs: null\n" in (tmp_path / "again.yaml").read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -59,6 +68,19 @@ def test_what_is_written_is_read_back(tmp_path):
         (
             "data: {collection: c}\noptimisation: {steps: 100}",
             r"warm_up \(10000\) must be less than steps \(100\)",
+        ),
+        (
+            "data: {collection: c}\noptimisation: {steps: 9, epochs: 2}",
+            "optimisation: .*steps or epochs, got both",
+        ),
+        ("data: {collection: c}\ndev: {split: d, measure: APP}", "dev.measure: no measure is called 'APP'"),
+        (
+            "data: {collection: c}\ndev: {split: d, measure: AP RR}",
+            "dev.measure: expected one .*, got AP, RR",
+        ),
+        (
+            "data: {collection: c}\ndev: {split: d, patience: 9}",
+            r"patience \(9\) must not be less .*\(10000\)",
         ),
         ("data: {collection: c}\nmodel: {pooling: max}", "model.pooling: Input should be 'mean' or 'cls'"),
         ("- a", "expected a mapping"),

@@ -56,7 +56,10 @@ def tsne(
         float, typer.Option("--perplexity", min=1.0, help="About how many neighbours t-SNE keeps near.")
     ] = 30.0,
     neighbours: Annotated[
-        int, typer.Option("--neighbours", min=1, help="Nearest pairs of which the share of the same class is told.")
+        int,
+        typer.Option(
+            "--neighbours", min=1, help="Nearest pairs of which the share of the same class is told."
+        ),
     ] = 10,
     seed: inspected.Seed = 0,
     batch_tokens: inspected.BatchTokens = 8192,

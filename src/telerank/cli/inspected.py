@@ -30,7 +30,10 @@ CandidatesOption = Annotated[
     ),
 ]
 ModelOption = Annotated[
-    str, typer.Option("--model", "-m", help="A re-ranker: the folder OUTPUT/model of a training, or a name on the hub.")
+    str,
+    typer.Option(
+        "--model", "-m", help="A re-ranker: the folder OUTPUT/model of a training, or a name on the hub."
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Decides which pairs are drawn.")]
 BatchTokens = Annotated[

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +42,11 @@ def rerank(
     ] = None,
     collection: Annotated[
         str | None,
-        typer.Option("--collection", "-c", help="The collection that has the queries, and the documents unless --index is given.",),
+        typer.Option(
+            "--collection",
+            "-c",
+            help="The collection that has the queries, and the documents unless --index is given.",
+        ),
     ] = None,
     queries: Annotated[
         str | None,
@@ -77,14 +82,36 @@ def rerank(
         ),
     ] = None,
     dev_split: Annotated[
-        str | None, typer.Option("--dev-split", help="The split of --dev's queries and qrels. Default: the only one.",)
+        str | None,
+        typer.Option(
+            "--dev-split",
+            help="The split of --dev's queries and qrels. Default: the only one.",
+        ),
+    ] = None,
+    max_query: Annotated[
+        int | None,
+        typer.Option("--max-query", min=1, help="Tokens at which a query is cut. Default: the model's own."),
+    ] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option("--max-length", min=1, help="Tokens at which a pair is cut. Default: the model's own."),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", "-j", min=1, help="Threads of the model. Default: the back end's own choice.",)
+        int | None,
+        typer.Option(
+            "--threads",
+            "-j",
+            min=1,
+            help="Threads of the model. Default: the back end's own choice.",
+        ),
     ] = None,
     batch_tokens: Annotated[
         int | None,
-        typer.Option("--batch-tokens", min=1, help="Tokens of a batch, padding counted. Default: 2,048 on a processor, 65,536 on a GPU.",),
+        typer.Option(
+            "--batch-tokens",
+            min=1,
+            help="Tokens of a batch, padding counted. Default: 2,048 on a processor, 65,536 on a GPU.",
+        ),
     ] = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; default: the GPU where there is one.")
@@ -109,28 +136,29 @@ def rerank(
     if dev is not None and collection is None:
         raise ModelError("rerank: --dev needs --collection, which has its queries and qrels")
     runs.check_one_dash([run, *([dev] if dev else [])])
+    lengths: dict[str, Any] = {"max_query": max_query, "max_length": max_length}
+    scorer = Scorer(model, backend, precision, threads, batch_tokens, device, **lengths)
     opened = open_collection(collection, format=format, encoding=encoding) if collection else None
     texts = _queries(opened, queries, split)
     with ExitStack() as stack, console.progress() as progress:
-        candidates = list(_candidates(run, texts, queries or f"{collection}", depth))
-        needed = {docno for one in candidates for docno in one.docnos}
         tried = (
-            list(_candidates(dev, _queries(opened, None, dev_split), f"{collection}", depth)) if dev else []
+            list(_Candidates(dev, _queries(opened, None, dev_split), f"{collection}", depth)) if dev else []
         )
-        needed |= {docno for one in tried for docno in one.docnos}
+        apart = frozenset(one.query.qid for one in tried)
+        asked = _Candidates(run, texts, queries or f"{collection}", depth, apart)
+        candidates, needed, total = _looked_through(asked, docnos=index is None)
+        needed.update(docno for one in tried for docno in one.docnos)
         docs = _docs(index, opened, needed, stack)
-        scorer = Scorer(model, backend, precision, threads, batch_tokens, device)
         loss: Sampled | None = None
         if opened is not None and dev:
             loss = sampled(scorer, docs, tried, opened, opened.split(dev_split))
             scorer = loss.scorer
         stage = CrossReranker(scorer, docs, k)
         began = time.perf_counter()
-        total = sum(map(len, candidates))
         found = _told(stage(candidates), scorer, total, progress)
         _write(found, output, as_json=as_json)
     record = _record(scorer, time.perf_counter() - began) | ({} if loss is None else {"loss": loss.record()})
-    settings = {"run": run, "depth": depth, "k": k, "index": index, "collection": collection}
+    settings = {"run": run, "depth": depth, "k": k, "index": index, "collection": collection, **lengths}
     if output != "-" and not as_json:
         text = json.dumps({**record, **settings}, indent=1, ensure_ascii=False)
         Path(f"{output}.json").write_text(text + "\n", encoding="utf-8")
@@ -146,18 +174,57 @@ def _queries(opened: Collection | None, file: str | None, split: str | None) -> 
     return {query.qid: query.text for query in found}
 
 
-def _candidates(run: str, texts: dict[str, str], where: str, depth: int | None) -> Iterator[Ranking]:
-    from dataclasses import replace
+@dataclass(frozen=True)
+class _Candidates:
+    """The first ``depth`` of each query of a run, with its text; the file is read anew by each iteration.
 
-    from telerank.trec import read_run
-    from telerank.types import Query
+    A query of ``apart`` is refused: what calibrates and measures int8 is not scored.
+    """
 
-    for ranking in read_run(run):
-        qid = ranking.query.qid
-        if qid not in texts:
-            raise CollectionError(f"{run}: query {qid} is none of the {len(texts):,} queries of {where}")
-        asked = replace(ranking, query=Query(qid, texts[qid]))
-        yield asked if depth is None else asked.cut(depth)
+    run: str
+    texts: Mapping[str, str]
+    where: str
+    depth: int | None
+    apart: frozenset[str] = frozenset()
+
+    @property
+    def is_piped(self) -> bool:
+        """Whether it can be read once only: standard input, or what else is no file."""
+        return self.run == "-" or (Path(self.run).exists() and not Path(self.run).is_file())
+
+    def __iter__(self) -> Iterator[Ranking]:
+        from telerank.trec import read_run
+        from telerank.types import Query
+
+        for ranking in read_run(self.run):
+            qid = ranking.query.qid
+            if qid not in self.texts:
+                known = f"{len(self.texts):,} queries of {self.where}"
+                raise CollectionError(f"{self.run}: query {qid} is none of the {known}")
+            if qid in self.apart:
+                raise CollectionError(
+                    f"{self.run}: query {qid} is in --dev, too: int8 needs other queries there"
+                )
+            asked = replace(ranking, query=Query(qid, self.texts[qid]))
+            yield asked if self.depth is None else asked.cut(self.depth)
+
+
+def _looked_through(asked: _Candidates, *, docnos: bool) -> tuple[Iterable[Ranking], set[str], int | None]:
+    """What to score; the documents in it, where ``docnos`` are wanted; and how many pairs, if that is known.
+
+    A run that is wrong somewhere is refused here, before anything is scored, unless it is piped.
+    """
+    needed: set[str] = set()
+    candidates: Iterable[Ranking] = asked
+    if asked.is_piped:
+        if not docnos:
+            return asked, needed, None
+        candidates = list(asked)  # it cannot be read twice, and its documents must be known before
+    total = 0
+    for ranking in candidates:
+        total += len(ranking)
+        needed.update(ranking.docnos if docnos else ())
+    return candidates, needed, total
 
 
 def _docs(index: str | None, opened: Collection | None, needed: set[str], stack: ExitStack) -> Docs:
@@ -177,7 +244,7 @@ def _docs(index: str | None, opened: Collection | None, needed: set[str], stack:
     return Docstore(folder)
 
 
-def _told(found: Iterable[Ranking], scorer: Scorer, total: int, progress: Any) -> Iterator[Ranking]:
+def _told(found: Iterable[Ranking], scorer: Scorer, total: int | None, progress: Any) -> Iterator[Ranking]:
     for ranking in found:
         progress("scoring", scorer.counts.pairs, total)
         yield ranking

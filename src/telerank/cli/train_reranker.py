@@ -14,6 +14,7 @@ from telerank.errors import ModelError
 
 if TYPE_CHECKING:
     from telerank.train.reranker_config import RerankerTraining
+    from telerank.train.reranker_grid import GridTraining
     from telerank.train.reranker_study import Study
 
 PLOT = "sizes.png"
@@ -36,18 +37,22 @@ def reranker(
         bool, typer.Option("--resume", help="Go on from the last checkpoint there; what is done stays.")
     ] = False,
     seeds: Annotated[
-        str | None, typer.Option(help="Train with each of these seeds, as `0,1,2`: mean and spread of the test.")
+        str | None,
+        typer.Option(help="Train with each of these seeds, as `0,1,2`: mean and spread of the test."),
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(help="Train on each of these numbers of queries, as `100,1000`: a table and a plot of the test."),
+        typer.Option(
+            help="Train on each of these numbers of queries, as `100,1000`: a table and a plot of the test."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what the test measured as JSON.")] = False,
 ) -> None:
     """Train a re-ranker: monoBERT, BERT-DMN, frozen or fine-tuned rankers, or one on word vectors.
 
     With the section `test` it is measured beside the order that it was given, and the table is printed. With
-    `folds`, or several seeds or sizes, each training has a folder of its own below the output.
+    `folds`, a `grid` of settings, or several seeds or sizes, each training has a folder of its own below the
+    output.
 
     Example: `telerank train reranker monobert.yaml --output monobert`
 
@@ -55,11 +60,15 @@ def reranker(
     """
     asked = _numbers("--seeds", seeds, least=0), _numbers("--sizes", sizes, least=1)
 
-    from telerank.train.reranker_config import RerankerTraining
+    from telerank.train.reranker_grid import GridTraining
+    from telerank.train.reranker_study import Variant
     from telerank.train.settings import read_settings
 
-    wanted = read_settings(config, RerankerTraining)
-    if wanted.test is None and not any(asked) and wanted.folds is None:
+    told = read_settings(config, GridTraining)
+    wanted = Variant().of(told)
+    if told.grid:
+        _grid(told, output, *asked, resume=resume, as_json=as_json)
+    elif wanted.test is None and not any(asked) and wanted.folds is None:
         from telerank.train.reranker import train_reranker
 
         with console.progress() as progress:
@@ -68,6 +77,35 @@ def reranker(
         losses.say_trained(model)
     else:
         _study(wanted, output, *asked, resume=resume, as_json=as_json)
+
+
+def _grid(
+    wanted: GridTraining,
+    output: str,
+    seeds: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    from telerank.evaluate.tables import terminal
+    from telerank.train.parallel import leads
+    from telerank.train.reranker_grid import run_grid
+
+    if sizes:
+        raise ModelError("--sizes: a grid chooses first; then train what was chosen with these sizes")
+    with console.progress() as progress:
+        found = run_grid(wanted, output, seeds=seeds, resume=resume, report=losses.lines(), progress=progress)
+    if not leads():
+        return
+    for one in found.best:
+        _say_counts(Path(output) / one.folder, str(one.folder))
+    if as_json:
+        print(json.dumps(found.record(), indent=2))  # noqa: T201
+        return
+    console.out.print(terminal(found.table()))
+    if found.study is not None:
+        console.out.print(terminal(found.study.table()))
 
 
 def _study(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from telerank.batches import of_like_length
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats
 from telerank.dense.manifest import Manifest
@@ -91,25 +92,11 @@ def _encoded(
 ) -> Floats:
     vectors = np.empty((len(tokens), encoder.dimension), np.float32)
     encoded = 0
-    for batch in batches([len(one) for one in tokens], budget):
+    for batch in of_like_length([len(one) for one in tokens], budget):
         vectors[batch] = encoder.documents([tokens[row] for row in batch])
         encoded += len(batch)
         progress("encoding", done + encoded, None)
     return vectors
-
-
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places in batches of like lengths; a batch's longest times its size is within the budget.
-
-    A text beyond the budget is a batch of its own. The longest come first, so that memory that does not
-    suffice is found out at once.
-    """
-    order = sorted(range(len(lengths)), key=lambda place: (-lengths[place], place))
-    start = 0
-    while start < len(order):
-        size = max(1, budget // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
 
 
 def _parts(docs: Iterable[Doc], size: int) -> Iterator[list[Doc]]:

@@ -15,8 +15,9 @@ from telerank.inspect.token_outputs import on_device_of
 from telerank.models.bert_dmn import DmnHead
 from telerank.models.dmn import Dmn
 from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.pairs import PairBatch, PairTexts, Spans, batch_of
+from telerank.models.pairs import PairBatch, batch_of
 from telerank.models.reranker import Reranker
+from telerank.rerank.texts import spoken
 from telerank.text.sentences import split_sentences
 
 _NO_GATES = "this re-ranker has no gates: bert-dmn and dmn have"
@@ -50,7 +51,7 @@ def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
     CollectionError
         where the passage has no sentence.
     ModelError
-        where the re-ranker has no gates.
+        where the re-ranker has no gates, or it cannot be told which sentences they are of.
     """
     texts = reranker.texts
     spans = split_sentences(passage, reranker.shape.language)
@@ -61,10 +62,9 @@ def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
     logits, of_batch = gated(reranker.model, batch_of([pair], texts.pad_id))
     count = int(pair.sentences.max(initial=-1)) + 1
     rows = iter(of_batch[0, :, :count].T.tolist())  # (E, S) -> S rows
-    spoken = _spoken(texts, passage, spans, int(read.sentences.max(initial=-1)) + 1)
     sentences = tuple(
         GatedSentence(passage[start:end], tuple(next(rows, ())) if speaks else ())
-        for (start, end), speaks in zip(spans, spoken, strict=True)
+        for (start, end), speaks in zip(spans, spoken(texts, passage, spans, read), strict=True)
     )
     return Gates(query, sentences, float(logits[0]), of_batch.shape[1], pair.cut)
 
@@ -99,19 +99,3 @@ def gated(model: nn.Module, batch: PairBatch) -> tuple[_Values, _Values]:
     else:
         raise ModelError(_NO_GATES)
     return logits.double().cpu().numpy(), gates.double().cpu().numpy()
-
-
-def _spoken(texts: PairTexts, passage: str, spans: Spans, numbered: int) -> list[bool]:
-    """Which sentences have tokens: only those have numbers in the pair, and gates.
-
-    Raises
-    ------
-    ModelError
-        where that cannot be told, since sentences share a token.
-    """
-    if numbered == len(spans):
-        return [True] * len(spans)
-    alone = [len(one.ids) > 0 for one in texts.passages([passage[start:end] for start, end in spans])]
-    if sum(alone) != numbered:
-        raise ModelError(f"{len(spans)} sentences, but {numbered} by their tokens: a token spans several")
-    return alone

@@ -17,13 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from telerank.batches import of_like_length
 from telerank.errors import ModelError
 from telerank.models.bi_encoder import token_types
 from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.loading import locate, read_tokenizer
+from telerank.models.loading import locate
 from telerank.models.monobert import MonoBert
 from telerank.models.pairs import Pair, PairBatch, batch_of
-from telerank.models.reranker import SETTINGS, Reranker, Shape, fresh_reranker, load_reranker
+from telerank.models.reranker import SETTINGS, Reranker, Shape, fresh_reranker, load_reranker, readable
 from telerank.types import Progress, silent
 
 BATCH = 8192
@@ -44,9 +45,9 @@ def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
     folder = locate(name)
     if is_reranker(folder):
         return load_reranker(name)
-    longest = like.max_length if like else _longest(folder)
-    shape = Shape("bert", frozen=True, max_query=like.max_query if like else 64, max_length=longest)
-    return fresh_reranker(name, shape)
+    pair = like.max_length if like else readable(folder)
+    query = like.max_query if like else min(64, pair // 2)
+    return fresh_reranker(name, Shape("bert", frozen=True, max_query=query, max_length=pair))
 
 
 def is_reranker(folder: Path) -> bool:
@@ -104,21 +105,13 @@ def batches(
 
     A pair that is longer stands alone.
     """
-    order = sorted(range(len(pairs)), key=lambda place: (-len(pairs[place]), place))
     done = 0
-    while done < len(order):
-        size = max(1, tokens // max(1, len(pairs[order[done]])))
-        places = order[done : done + size]
+    for places in of_like_length([len(one) for one in pairs], tokens):
         yield places, batch_of([pairs[place] for place in places], pad_id)
         done += len(places)
-        progress(what, done, len(order))
+        progress(what, done, len(pairs))
 
 
 def _config(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return found
-
-
-def _longest(folder: Path) -> int:
-    known = [_config(folder).get("max_position_embeddings"), read_tokenizer(folder).model_max_length]
-    return min(512, *(one for one in known if isinstance(one, int)))

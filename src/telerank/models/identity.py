@@ -81,9 +81,7 @@ def encoder_fingerprint(reranker: Reranker) -> str:
     """
     if not isinstance(reranker.model, EncoderRanker):
         raise ModelError(f"a {reranker.shape.kind} has no encoder apart from its head")
-    digest = hashlib.sha256(
-        _text({"language": reranker.shape.language, **reranker.texts.record()})
-    )
+    digest = hashlib.sha256(_text({"language": reranker.shape.language, **reranker.texts.record()}))
     _add_encoder(digest, reranker.model.encoder)
     return digest.hexdigest()
 

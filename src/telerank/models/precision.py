@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, wraps
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 import torch
 from torch import nn
@@ -65,7 +65,7 @@ def in_float32(
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
             return method(self, *args, **kwargs)
 
-    return computed
+    return cast("Callable[Concatenate[_Module, _Given], _Made]", computed)
 
 
 def fast_error() -> float:

@@ -23,11 +23,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import AutoModel
 
 from telerank.errors import ModelError
 from telerank.models.bert_dmn import DmnHead
 from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.loading import locate, read_encoder, read_tokenizer
+from telerank.models.loading import locate, read_config, read_encoder, read_tokenizer
 from telerank.models.mlp import ClsMlp
 from telerank.models.monobert import MonoBert
 from telerank.models.pairs import PairTexts, PairTokenizer
@@ -166,7 +167,7 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
         save_file({name: one.contiguous() for name, one in model.head.state_dict().items()}, root / HEAD)
     elif isinstance(model, MonoBert):
         # that of CrossEncoder would be a sigmoid
-        model.classifier.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
+        _score_elsewhere(model.classifier)
         _save_transformer(model.classifier, root)
     if isinstance(reranker.texts, PairTokenizer):
         _save_tokenizer(reranker.texts, root)
@@ -209,13 +210,31 @@ def _read_shape(folder: Path) -> Shape:
 
 
 def _cross_encoder(folder: Path) -> Shape:
-    """The shape of a cross-encoder that is not ours: as long as it can read."""
+    """The shape of a cross-encoder that is not ours: its pairs are as long as it can read."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     made = str((config.get("architectures") or ["nothing"])[0])
     if not made.endswith("ForSequenceClassification"):
         raise ModelError(f"{folder}: expected a re-ranker, got {made} and no {SETTINGS}")
-    known = [config.get("max_position_embeddings"), read_tokenizer(folder).model_max_length]
-    return Shape("monobert", max_length=min(512, *(one for one in known if isinstance(one, int))))
+    length = readable(folder)
+    return Shape("monobert", max_query=min(64, length // 2), max_length=length)
+
+
+def readable(folder: Path) -> int:
+    """How many tokens the transformer of a folder reads, its special ones among them: 512 at most."""
+    config = read_config(folder, None)
+    model: Any = AutoModel
+    with quiet(), torch.device("meta"):  # for its shapes alone: nothing is drawn or read
+        longest = positions(model.from_config(config))
+    known = (
+        getattr(config, "max_position_embeddings", None) if longest is None else longest,
+        read_tokenizer(folder).model_max_length,  # 10^30 where it knows no bound
+    )
+    return min(512, *(one for one in known if isinstance(one, int)))
+
+
+def _score_elsewhere(classifier: Any) -> None:
+    """Let CrossEncoder, whose own choice is a sigmoid, give the logit."""
+    classifier.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
 
 
 def _save_transformer(transformer: Any, folder: Path) -> None:

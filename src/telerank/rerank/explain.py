@@ -15,16 +15,17 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from telerank.errors import ModelError
 from telerank.models.bert_dmn import DmnHead
 from telerank.models.dmn import Dmn
 from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.knrm import DEVIATIONS, MEANS, Knrm
-from telerank.models.pairs import PASSAGE, PairBatch, batch_of
+from telerank.models.pairs import PASSAGE, Pair, PairBatch, batch_of
 from telerank.models.qa_lstm import QaLstm
 from telerank.models.reranker import Reranker
 from telerank.models.words import SPECIAL, Words
 from telerank.rerank.scorer import Scorer
-from telerank.rerank.texts import pair_texts
+from telerank.rerank.texts import pair_texts, spoken
 from telerank.text.sentences import split_sentences
 from telerank.types import Explanation
 
@@ -57,27 +58,35 @@ def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanat
     device = next(model.parameters()).device
     batch = batch_of([pair], reranker.texts.pad_id).to(device)
     if isinstance(model, EncoderRanker) and isinstance(model.head, DmnHead):
-        yield from _gates(model.head.gates(model.features(batch))[0], _spoken(reranker, passage))
+        yield from _gates(model.head.gates(model.features(batch))[0], _read(reranker, passage, pair))
     elif isinstance(model, Dmn):
-        yield from _gates(model.gates(batch)[0], _spoken(reranker, passage))
+        yield from _gates(model.gates(batch)[0], _read(reranker, passage, pair))
     elif isinstance(model, QaLstm) and isinstance(reranker.texts, Words):
         yield _attention(model, reranker.texts, batch)
     elif isinstance(model, Knrm):
         yield _kernels(model, batch)
 
 
-def _spoken(reranker: Reranker, passage: str) -> list[str]:
-    """The sentences that have tokens: those that a pair numbers."""
-    texts = [passage[start:end] for start, end in split_sentences(passage, reranker.shape.language)]
-    read = reranker.texts.passages(texts)
-    said = [_sentence(number, text) for number, text in enumerate(texts, 1)]
-    return [text for text, one in zip(said, read, strict=True) if len(one.ids)]
+def _read(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
+    """What to call the sentences that the pair numbers: neither those without a token, nor those cut off.
+
+    Where sentences share a token it cannot be told which ones these are: their names say so.
+    """
+    numbered = int(pair.sentences.max(initial=-1)) + 1
+    spans = split_sentences(passage, reranker.shape.language)
+    (read,) = reranker.texts.passages([passage], [spans])
+    try:
+        said = spoken(reranker.texts, passage, spans, read)
+    except ModelError as error:
+        return [f"number {number} by the tokens ({error})" for number in range(1, numbered + 1)]
+    names = [_sentence(number, passage[start:end]) for number, (start, end) in enumerate(spans, 1)]
+    return [name for name, speaks in zip(names, said, strict=True) if speaks][:numbered]
 
 
 def _gates(gates: torch.Tensor, sentences: Sequence[str]) -> Iterator[Explanation]:
-    """Of an episode each: (episodes, S); sentences that were cut have no gate."""
-    for episode, row in enumerate(gates.tolist(), 1):
-        parts = tuple(Explanation(gate, text) for gate, text in zip(row, sentences, strict=False))
+    """Of an episode each: (episodes, S), with a column also where there is no sentence."""
+    for episode, row in enumerate(gates[:, : len(sentences)].tolist(), 1):
+        parts = tuple(Explanation(gate, text) for gate, text in zip(row, sentences, strict=True))
         yield Explanation(sum(one.value for one in parts), f"gates of episode {episode}", parts)
 
 

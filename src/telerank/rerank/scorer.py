@@ -7,21 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from telerank.batches import of_like_length
 from telerank.errors import ModelError
 from telerank.models.identity import reranker_fingerprint
 from telerank.models.pairs import Pair, PairBatch, batch_of
 from telerank.models.reranker import Reranker, load_reranker
 from telerank.rerank.backends import Compute, Setting, compute
-from telerank.rerank.batches import batches
-from telerank.rerank.texts import pair_texts
+from telerank.rerank.lengths import with_lengths
+from telerank.rerank.texts import TextPair, pair_texts
 from telerank.types import Progress, Scores, silent
-
-TextPair: TypeAlias = tuple[str, str]
-"""The text of a query, the text of a passage."""
 
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
 _GROUPS = 1024  # of which a window is made at most: nobody waits for more
@@ -55,12 +53,14 @@ class Scorer:
 
     ``tokens`` bounds a batch: its pairs times the tokens of the longest; None leaves it to the device. In
     float32 a score is the same in any batch, to 1e-5. ``samples`` are pairs that int8 is calibrated on, like
-    those that will be scored and other than those. A name is loaded when the first pair comes.
+    those that will be scored and other than those. ``max_query`` and ``max_length`` are the tokens at which a
+    query and a pair are cut; None leaves them to the model. A name is loaded when the first pair comes.
 
     Raises
     ------
     ModelError
-        where there is no such back end or precision; with the first pair, where there is no such model.
+        where there is no such back end or precision; with the first pair, where there is no such model, or it
+        reads no pairs of such lengths.
     MissingExtra
         with the first pair, where the back end's package is not installed.
     """
@@ -72,6 +72,8 @@ class Scorer:
     tokens: int | None = None
     device: str | None = None
     samples: tuple[TextPair, ...] = ()
+    max_query: int | None = None
+    max_length: int | None = None
     counts: Counts = field(default_factory=Counts, init=False)
 
     def __post_init__(self) -> None:
@@ -85,9 +87,10 @@ class Scorer:
 
     @cached_property
     def reranker(self) -> Reranker:
-        if isinstance(self.model, Reranker):
-            return self.model
-        return load_reranker(Path(self.model) if Path(self.model).is_dir() else self.model)
+        made = self.model
+        if not isinstance(made, Reranker):
+            made = load_reranker(Path(made) if Path(made).is_dir() else made)
+        return with_lengths(made, self.max_query, self.max_length)
 
     @property
     def name(self) -> str:
@@ -134,7 +137,7 @@ class Scorer:
     def _computed(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
         scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0
         lengths = [len(one) for one in pairs]
-        for places in batches(lengths, self._budget):
+        for places in of_like_length(lengths, self._budget):
             batch = self._batch([pairs[place] for place in places])
             scores[places] = self._compute(batch).numpy()
             done, padded = done + len(places), padded + batch.input_ids.numel()
@@ -153,7 +156,7 @@ class Scorer:
         pairs = self._pairs(self.samples)
         return [
             self._batch([pairs[place] for place in places])
-            for places in batches([len(one) for one in pairs], _TOKENS // 2)
+            for places in of_like_length([len(one) for one in pairs], _TOKENS // 2)
         ]
 
     @cached_property
@@ -171,9 +174,14 @@ class Scorer:
             return f"{self.model.shape.kind} {reranker_fingerprint(self.model)[:12]}"
         return str(self.model)
 
+    @property
+    def _given(self) -> tuple[object, ...]:
+        return self.backend, self.precision, self.threads, self.tokens, self.device
+
     def _decides(self) -> tuple[object, ...]:
         loaded = isinstance(self.model, Reranker)
-        return loaded, self._identity, self.setting, self.tokens, self.samples
+        lengths = self.max_query, self.max_length
+        return loaded, self._identity, self.setting, self.tokens, self.samples, lengths
 
     def __eq__(self, other: object) -> bool:
         return self._decides() == other._decides() if isinstance(other, Scorer) else NotImplemented
@@ -182,12 +190,12 @@ class Scorer:
         return hash(self._decides())
 
     def __repr__(self) -> str:
-        given = (self.backend, self.precision, self.threads, self.tokens, self.device)
-        return f"Scorer({self.name!r}, {', '.join(map(repr, given))})"
+        lengths = {"max_query": self.max_query, "max_length": self.max_length}
+        more = (f"{name}={length}" for name, length in lengths.items() if length is not None)
+        return f"Scorer({', '.join((repr(self.name), *map(repr, self._given), *more))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = (self.backend, self.precision, self.threads, self.tokens, self.device)
-        return Scorer, (self.model, *given, self.samples)
+        return Scorer, (self.model, *self._given, self.samples, self.max_query, self.max_length)
 
 
 def _windows(groups: Iterable[Iterable[TextPair]]) -> Iterator[tuple[list[TextPair], list[int]]]:

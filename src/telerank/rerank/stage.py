@@ -11,7 +11,8 @@ from typing import Protocol
 from telerank.errors import CollectionError
 from telerank.models.reranker import Reranker
 from telerank.rerank.explain import explained
-from telerank.rerank.scorer import Scorer, TextPair
+from telerank.rerank.scorer import Scorer
+from telerank.rerank.texts import TextPair
 from telerank.stage import Stage, check_depth
 from telerank.types import Doc, Explanation, Query, Ranking
 

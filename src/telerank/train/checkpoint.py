@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypedDict
 import torch
 
 from telerank.errors import ModelError
-from telerank.train.settings import Training, read_settings, write_settings
+from telerank.train.settings import Training, checked, read_saved, write_settings
 
 CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
     "config.yaml",
@@ -34,6 +34,8 @@ _STATE = "training.pt"
 _PASSING = ".writing"
 _OLD = ".old.writing"
 _PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
+# no update differs by these, but for rounding
+_FREE = {"device", "keep", "log_every", "checkpoint_every", "tensorboard", "optimisation.tokens"}
 Save: TypeAlias = Callable[[Path], None]
 """Writes a model into a folder."""
 
@@ -92,18 +94,26 @@ def read_state(checkpoint: Path) -> State:
 
 
 def check_same(config: Training, output: Path) -> None:
-    """Refuse to go on with other settings than those a training began with.
+    """Refuse to go on with settings that make another training than that which was begun.
+
+    Where it computes, what it writes and what is measured at the end may be others.
 
     Raises
     ------
     ModelError
         where a setting differs.
     """
-    began = _flat(read_settings(output / CONFIG, type(config)).model_dump())
-    now = _flat(config.model_dump())
-    for name in sorted(began.keys() | now.keys()):
-        if began.get(name) != now.get(name):
-            was = f"{name} is {now.get(name)!r}, but the training in {output} began with {began.get(name)!r}"
+    saved, now = read_saved(output / CONFIG), config.model_dump(mode="json")
+    parted = _parting(saved)
+    if "test" in now:
+        saved["test"] = now["test"]
+    began = _flat(checked(saved, type(config), output / CONFIG).model_dump(mode="json")) | parted
+    asked = _flat(now) | _parting(now)
+    for name in sorted((began.keys() | asked.keys()) - _FREE):
+        if began.get(name) != asked.get(name):
+            was = (
+                f"{name} is {asked.get(name)!r}, but the training in {output} began with {began.get(name)!r}"
+            )
             raise ModelError(f"{was}: resume with the same settings, or begin in another folder")
 
 
@@ -159,6 +169,14 @@ def _replace(passing: Path, final: Path) -> None:
 def _all(output: Path) -> list[Path]:
     found = (output / CHECKPOINTS).glob("*")
     return sorted(path for path in found if path.name.isdigit())
+
+
+def _parting(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Which queries of the splits that are learned from and looked at the test has for itself."""
+    test = record.get("test") or {}
+    own = [(record.get(part) or {}).get("split") for part in ("data", "dev")]
+    wanted = test if test.get("split") in own else {}
+    return {f"test.{name}": wanted.get(name) for name in ("split", "queries")}
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -8,7 +8,16 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from telerank.train import settings
-from telerank.train.settings import Looks, Part, Share, Source, Training, read_settings, write_settings
+from telerank.train.settings import (
+    Interval,
+    Looks,
+    Part,
+    Share,
+    Source,
+    Training,
+    read_settings,
+    write_settings,
+)
 
 
 class Start(Part):
@@ -97,10 +106,10 @@ class Dev(Looks):
     """Their split, of the same collection."""
     measure: str = "RR@10"
     """As ir_measures writes it; higher is better."""
-    every: PositiveInt = 10_000
-    """Updates between two looks."""
-    patience: PositiveInt = 100_000
-    """Stop after so many updates without a better value."""
+    every: Interval = 10_000
+    """Updates between two looks, or epochs, as `0.5 epochs`."""
+    patience: Interval = 100_000
+    """Stop after so many updates, or epochs, without a better value."""
     queries: PositiveInt | None = None
     """At most so many queries, drawn by the seed."""
     documents: PositiveInt | None = None

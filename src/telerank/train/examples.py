@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
+from telerank.train.reading import all_there
 from telerank.types import Progress, Ranking, silent
 
 
@@ -49,11 +50,11 @@ def read_examples(
         relevant.setdefault(qid, set()).add(docno)
     known = {qid: frozenset(docnos) for qid, docnos in relevant.items()}
     queries = {one.qid: one.text for one in collection.split_queries(split) if one.qid in known}
-    _all_there(known, queries, f"{collection.name}: split {split!r} has no query", "that its qrels name")
+    all_there(known, queries, f"{collection.name}: split {split!r} has no query", "that its qrels name")
     negatives = hard_negatives(run, known, depth)
     wanted = {docno for _, docno in pairs}.union(*negatives.values())
     documents = texts_of(collection, wanted, progress)
-    _all_there(wanted, documents, f"{collection.name} has no document", "that qrels or negatives name")
+    all_there(wanted, documents, f"{collection.name} has no document", "that qrels or negatives name")
     return Examples(pairs, queries, documents, known, negatives)
 
 
@@ -88,10 +89,3 @@ def texts_of(collection: Collection, docnos: set[str], progress: Progress = sile
         if number % 10_000 == 0:
             progress("reading documents", number, collection.size)
     return texts
-
-
-def _all_there(wanted: Iterable[str], there: Mapping[str, str], says: str, why: str) -> None:
-    lacking = [name for name in wanted if name not in there]
-    if lacking:
-        more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
-        raise CollectionError(f"{says} {min(lacking)!r}{more} {why}")

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from telerank.dense.encode import batches
+from telerank.batches import of_like_length
 from telerank.errors import ModelError
 from telerank.models.features import PairFeatures
 from telerank.models.pairs import QUERY, Pair
+from telerank.rerank.texts import Joined
 from telerank.train.feature_shards import PAIR, Halves, Manifest, Shard, shard_bytes
-from telerank.train.frozen_encoder import Joined, PairEncoder, TextPair
+from telerank.train.frozen_encoder import PairEncoder, TextPair
 from telerank.types import Progress, silent
 
 _LARGEST = float(np.finfo(np.float16).max)
@@ -93,7 +94,7 @@ class Filling:
             )
             made.pairs["query"], made.pairs["sentences"] = sizes[:, 1], sizes[:, 2]
             starts, done = np.cumsum(vectors) - vectors, begin
-            for batch in batches(sizes[:, 0].tolist(), batch_tokens):
+            for batch in of_like_length(sizes[:, 0].tolist(), batch_tokens):
                 places = np.concatenate(
                     [np.arange(n) + at for n, at in zip(vectors[batch], starts[batch], strict=True)]
                 )

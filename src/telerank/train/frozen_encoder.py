@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
 from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.features import PairFeatures
-from telerank.models.pairs import Pair, PairTexts, Passage, batch_of
-from telerank.text.sentences import split_sentences
+from telerank.models.pairs import Pair, PairTexts, batch_of
+from telerank.rerank.texts import Joined, joined
 from telerank.types import Progress, silent
-
-_AT_ONCE = 4096  # passages whose sentences are looked for at a time
 
 TextPair: TypeAlias = tuple[str, str]
 """The texts of a query and of a passage."""
@@ -44,23 +39,6 @@ class PairEncoder(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
-    """The tokens of pairs, each joined when it is asked for; each text was tokenised once."""
-
-    texts: PairTexts
-    queries: Sequence[npt.NDArray[np.int32]]
-    passages: Sequence[Passage]
-    pairs: npt.NDArray[np.int64]
-
-    def __getitem__(self, place: int) -> Pair:
-        query, passage = self.pairs[place].tolist()
-        return self.texts.pair(self.queries[query], self.passages[passage])
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-
-@dataclass(frozen=True, eq=False)
 class FrozenEncoder:
     """``model``'s encoder; sentences are split in ``language``, also for a head that does not read them.
 
@@ -80,15 +58,7 @@ class FrozenEncoder:
 
     def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> Joined:
         """The tokens of pairs, cut and joined."""
-        queries = {text: place for place, text in enumerate(dict.fromkeys(query for query, _ in pairs))}
-        passages = {text: place for place, text in enumerate(dict.fromkeys(text for _, text in pairs))}
-        places = np.array([(queries[query], passages[text]) for query, text in pairs], np.int64)
-        asked = self.texts.queries(list(queries))
-        read: list[Passage] = []
-        for some in _batched(passages, _AT_ONCE):
-            read += self.texts.passages(some, [split_sentences(text, self.language) for text in some])
-            progress("tokenising passages", len(read), len(passages))
-        return Joined(self.texts, asked, read, places.reshape(-1, 2))
+        return joined(self.texts, pairs, self.language, progress)
 
     def features(self, pairs: Sequence[Pair]) -> PairFeatures:
         """The features of a batch, without dropout, in float32."""
@@ -96,12 +66,6 @@ class FrozenEncoder:
         batch = batch_of(pairs, self.texts.pad_id).to(device)
         with _evaluating(self.model.encoder), torch.no_grad(), self.precision():
             return self.model.features(batch)
-
-
-def _batched(items: Iterable[str], size: int) -> Iterator[list[str]]:
-    stream = iter(items)
-    while some := list(islice(stream, size)):
-        yield some
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -32,13 +33,21 @@ class Reached:
     updates: int = 0
 
 
+class Looking(NamedTuple):
+    """Updates between two looks at the dev measure, and those without a better value that end a training."""
+
+    every: int
+    patience: int
+
+
 @dataclass
 class Loop:
-    """What a training works on; it goes on from ``reached``."""
+    """What a training works on, for ``steps`` updates; it goes on from ``reached``."""
 
     config: Training
     output: Path
     steps: int
+    looking: Looking | None
     task: Task
     place: Place
 
@@ -70,7 +79,7 @@ class Loop:
             if last or self.reached.step % self.config.checkpoint_every == 0:
                 self._save()
             progress("training", self.reached.step, self.steps)
-        if self.config.dev is None:
+        if self.looking is None:
             self._keep()
         return self.output / checkpoint.MODEL
 
@@ -149,21 +158,20 @@ class Loop:
 
     def _look(self, progress: Progress) -> float | None:
         """The dev measure where it is due; the weights are kept where it is the best so far."""
-        wanted = self.config.dev
-        due = self.reached.step == self.steps or (wanted and self.reached.step % wanted.every == 0)
-        if wanted is None or not due:
+        wanted, step = self.looking, self.reached.step
+        if wanted is None or (step != self.steps and step % wanted.every):
             return None
         value = self._processes.first(lambda: self.task.dev(progress))
         if value is None:
             raise ModelError("dev is asked for, but the task has no dev set")
         if value > self.reached.best:
-            self.reached.best, self.reached.best_step = value, self.reached.step
+            self.reached.best, self.reached.best_step = value, step
             self._keep()
         return value
 
     def _is_over(self) -> bool:
         """Whether patience is: too many updates without a better value."""
-        wanted = self.config.dev
+        wanted = self.looking
         return wanted is not None and self.reached.step - self.reached.best_step >= wanted.patience
 
     def _log(self, seconds_each: float, dev: float | None, report: Report) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from telerank.batches import of_like_length
 from telerank.models.pairs import Pair, batch_of
 from telerank.models.precision import Precision
 from telerank.models.reranker import Reranker
@@ -27,22 +28,7 @@ from telerank.types import Progress, silent
 
 _AT_ONCE = 4096  # pairs whose tokens are in memory
 _CACHED = 2048  # tokens; larger batches fall out of a processor's cache
-
-
-def of_like_length(lengths: Sequence[int], tokens: int, shortest: float = 2 / 3) -> list[list[int]]:
-    """Places, longest first, in lists that take at most so many tokens, or hold one place.
-
-    None is shorter than ``shortest`` of the longest in its list.
-    """
-    lists: list[list[int]] = []
-    longest = 0
-    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
-        full = lists and (len(lists[-1]) + 1) * longest > tokens
-        if not lists or full or lengths[place] < longest * shortest:
-            lists.append([])
-            longest = lengths[place]
-        lists[-1].append(place)
-    return lists
+_SHORTEST = 2 / 3  # of the longest pair of a batch: at most a third of it is padding
 
 
 def logits(
@@ -54,7 +40,7 @@ def logits(
         tokens = min(tokens, _CACHED)
     order: list[int] = []
     made: list[Tensor] = []
-    for places in of_like_length([len(one) for one in pairs], tokens):
+    for places in of_like_length([len(one) for one in pairs], tokens, shortest=_SHORTEST):
         batch = batch_of([pairs[place] for place in places], reranker.texts.pad_id).to(device)
         with precision():
             made.append(reranker.model(batch).float())
@@ -95,7 +81,7 @@ class EndToEnd:
         pairs = iter(self._read([pair for group in groups for pair in group.pairs]))
         read = [list(islice(pairs, len(group.documents))) for group in groups]
         sizes = [len(group) * max(len(pair) for pair in group) for group in read]
-        for places in of_like_length(sizes, self.tokens, shortest=0):
+        for places in of_like_length(sizes, self.tokens):
             some = [pair for place in places for pair in read[place]]
             found = logits(self.reranker, some, self.tokens, self.precision)
             yield [groups[place] for place in places], found.view(len(places), -1)

@@ -85,9 +85,17 @@ def candidate_lists(
     return collection.pools[name]()
 
 
-def all_there(wanted: Iterable[str], there: Several[str], says: str) -> None:
-    """Refuse what lacks a name that qrels, lists or triples speak of: ``says`` the message's first words."""
+def all_there(
+    wanted: Iterable[str], there: Several[str], says: str, why: str = "that its qrels, lists or triples name"
+) -> None:
+    """Refuse what lacks a wanted name; the message begins with ``says``, and ends with ``why`` it is wanted.
+
+    Raises
+    ------
+    CollectionError
+        where one is lacking.
+    """
     lacking = [name for name in wanted if name not in there]
     if lacking:
         more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
-        raise CollectionError(f"{says} {min(lacking)!r}{more}, which its qrels, lists or triples name")
+        raise CollectionError(f"{says} {min(lacking)!r}{more} {why}")

@@ -13,6 +13,7 @@ from telerank.errors import ModelError
 from telerank.models.reranker import Reranker, Shape, fresh_reranker, load_reranker
 from telerank.models.word_rankers import WORD_KINDS
 from telerank.models.words import words_in
+from telerank.train import checkpoint
 from telerank.train.candidates import read_candidates
 from telerank.train.folds import Parts, parted
 from telerank.train.groups import Groups
@@ -24,12 +25,13 @@ from telerank.train.reranker_config import RerankerTraining, Start
 from telerank.train.reranker_examples import read_groups
 from telerank.train.reranker_outcome import RESULT, measure_test
 from telerank.train.reranker_task import Passes, RerankerTask
+from telerank.train.settings import is_written, write_settings
 from telerank.train.stored_logits import FromStore, Stored
 from telerank.train.task import Place
 from telerank.train.training import chosen_precision, device, train, updates
 from telerank.types import Progress, silent
 
-DATA, FEATURES, TEXTS = "data.json", "features", "texts"
+DATA, FEATURES, TEXTS, TEST = "data.json", "features", "texts", "test.yaml"
 
 
 def train_reranker(
@@ -60,6 +62,13 @@ def train_reranker(
         model = train(config, output, asked.task, resume=resume, report=report, progress=progress)
         processes.first(lambda: asked.measure(model, progress))
     return model
+
+
+def measure_reranker(
+    config: RerankerTraining, output: Path, *, shared: Path, progress: Progress = silent
+) -> None:
+    """What :func:`train_reranker` does last, for a training that is over; its checkpoints may be gone."""
+    _Asked.of(config, output, shared).measure(output / checkpoint.MODEL, progress)
 
 
 def start_reranker(start: Start, seed: int, keep: set[str] | None = None) -> Reranker:
@@ -124,19 +133,22 @@ class _Asked:
         return words_in(chain(queries, (doc.full_text for doc in self.collection.docs())))
 
     def measure(self, model: Path, progress: Progress) -> None:
-        """Re-rank the test's candidates, if there are any, with the model that was kept; once."""
-        if self.config.test is None or (self.output / RESULT).exists():
+        """Re-rank the test's candidates with the model that was kept; once, unless the test is another."""
+        test, told = self.config.test, self.output / TEST
+        if test is None or not test.measures or ((self.output / RESULT).exists() and is_written(test, told)):
             return
+        told.unlink(missing_ok=True)  # until the other test is measured
         where = device(self.config.device)
         place = Place(where, chosen_precision(self.config.precision, where), Processes())
         reranker = load_reranker(model)
         reranker.model.to(where)
         tokens = self.config.optimisation.tokens
         passes: EndToEnd | Stored = EndToEnd(reranker, tokens, place.precision)
-        if self.config.test.store:
+        if test.store:
             passes = Stored.of(reranker, self.shared / FEATURES, place, tokens)
-        candidates = read_candidates(self.collection, self.config.test, self.parts.test, progress)
-        measure_test(candidates, passes.scores(candidates.pairs, progress), self.config.test, self.output)
+        candidates = read_candidates(self.collection, test, self.parts.test, progress)
+        measure_test(candidates, passes.scores(candidates.pairs, progress), test, self.output)
+        write_settings(test, told)
 
     def _passes(self, reranker: Reranker, groups: Groups, place: Place) -> Passes:
         wanted = self.config.optimisation

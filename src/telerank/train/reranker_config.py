@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from telerank.train import settings
-from telerank.train.settings import Looks, Part, Share, Source, Training
+from telerank.train.settings import Interval, Looks, Part, Share, Source, Training, known_measures
 
 Kind: TypeAlias = Literal["monobert", "bert", "bert-dmn", "dmn", "qa-lstm", "k-nrm"]
 
@@ -109,7 +109,9 @@ class Loss(Part):
     @model_validator(mode="after")
     def _a_teacher_where_one_is_heard(self) -> Loss:
         if (self.objective == "margin-mse") != (self.teacher is not None):
-            raise ValueError("objective margin-mse needs a teacher, a run file; the other objectives take none")
+            raise ValueError(
+                "objective margin-mse needs a teacher, a run file; the other objectives take none"
+            )
         return self
 
 
@@ -117,7 +119,7 @@ class Optimisation(settings.Optimisation):
     """AdamW with a warm-up."""
 
     steps: PositiveInt = 400_000
-    """Updates of the weights."""
+    """Updates of the weights; of no account beside epochs, and then `null` in what is saved."""
     batch: PositiveInt = 32
     """Groups of a batch, those of all processes together: each a relevant document and its negatives."""
     tokens: PositiveInt = 16_384
@@ -153,22 +155,29 @@ class Dev(Candidates, Looks):
 
     measure: str = "AP"
     """As ir_measures writes it; higher is better."""
-    every: PositiveInt = 1000
-    """Updates between two looks."""
-    patience: PositiveInt = 10_000
-    """Stop after so many updates without a better value."""
+    every: Interval = 1000
+    """Updates between two looks, or epochs: `0.5 epochs`."""
+    patience: Interval = 10_000
+    """Stop after so many updates without a better value, or epochs: `3 epochs`."""
 
 
 class Measured(Candidates):
     """What is measured at the end, on queries that nothing was learned or chosen from."""
 
     measures: tuple[str, ...] = ("AP", "RR")
-    """As ir_measures writes them."""
+    """As ir_measures writes them; with none nothing is measured, but its queries are not learned from."""
     store: bool = False
     """Keep a frozen encoder's features of these pairs, too: trainings with other seeds then read them."""
     listed: bool = False
     """Count the queries that have candidates alone, where the run is of some of the split's queries; without
     it a query that lacks them counts as one that found nothing."""
+
+    @field_validator("measures")
+    @classmethod
+    def _known(cls, said: tuple[str, ...]) -> tuple[str, ...]:
+        if said:
+            known_measures(said)
+        return said
 
 
 class RerankerTraining(Training):
@@ -202,7 +211,9 @@ class RerankerTraining(Training):
         if self.data.triples and self.folds:
             raise ValueError("folds are made of a split's queries: they do not go with triples")
         if self.folds and (self.test is None or self.test.split != self.data.split):
-            raise ValueError(f"folds need a section test, with split: {self.data.split}, that which is learned from")
+            raise ValueError(
+                f"folds need a section test, with split: {self.data.split}, that which is learned from"
+            )
         if self.loss.teacher and self.data.negatives and self.data.negatives.random:
             raise ValueError("a teacher has scores for the documents of lists, not for random ones")
         if self.test and self.test.store and not self.model.frozen:
@@ -271,8 +282,9 @@ def filled(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _under(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said, over the defaults; who says steps wants no default of epochs, which would go before."""
-    kept = {name: one for name, one in defaults.items() if not (name == "epochs" and "steps" in said)}
+    """What is said, over the defaults; who says steps wants no default of epochs, nor the other way round."""
+    other = {"steps": "epochs", "epochs": "steps"}
+    kept = {name: one for name, one in defaults.items() if said.get(other.get(name, "")) is None}
     inner = {
         name: {**kept[name], **one}
         for name, one in said.items()

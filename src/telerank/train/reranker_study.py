@@ -1,8 +1,9 @@
-"""Several trainings that differ in seed, in the queries they learn from, or in the fold they do not see."""
+"""Several trainings that differ in seed, in what they learn from, in the fold left out, or in settings."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,46 +11,56 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from telerank.errors import ModelError
 from telerank.evaluate.tables import Table, markdown
 from telerank.train import checkpoint
 from telerank.train.log import Report, unheard
 from telerank.train.parallel import joined
-from telerank.train.reranker import train_reranker
+from telerank.train.reranker import measure_reranker, train_reranker
 from telerank.train.reranker_config import RerankerTraining
 from telerank.train.reranker_outcome import RESULT as TESTED
 from telerank.train.reranker_outcome import RUN, Outcome, read_outcome, together
+from telerank.train.settings import write_settings
 from telerank.train.training import device
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, silent
 
 TABLE = "table.md"
 RESULT = "table.json"
+CHOOSING = "dev.json"
+"""The dev measure of a training that is over; a grid chooses by it."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One training of a study: what differs, and by that its folder."""
+    """One training of a study: what differs, and by that its folder.
+
+    ``settings`` are of a grid: dotted names with their values as JSON.
+    """
 
     size: int | None = None
     seed: int | None = None
     fold: int | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def folder(self) -> Path:
-        names = (("size", self.size), ("seed", self.seed), ("fold", self.fold))
+        names = (*self._short(), ("size", self.size), ("seed", self.seed), ("fold", self.fold))
         return Path(*(f"{name}-{value}" for name, value in names if value is not None))
 
     @property
     def label(self) -> str:
         """What differs, in words."""
-        names = (("seed", self.seed), ("fold", self.fold))
+        names = (*self.settings, ("seed", self.seed), ("fold", self.fold))
         return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
 
     def of(self, config: RerankerTraining) -> RerankerTraining:
         """The configuration of this training."""
-        record = config.model_dump()
+        record = config.model_dump(exclude={"grid"})
+        for name, value in self.settings:
+            _set(record, name, json.loads(value))
         if self.size is not None:
             record["data"]["queries"] = self.size
         if self.seed is not None:
@@ -57,6 +68,14 @@ class Variant:
         if self.fold is not None:
             record["held_out"] = self.fold
         return RerankerTraining.model_validate(record)
+
+    def _short(self) -> list[tuple[str, str]]:
+        """The settings as parts of a path: the last word of each name, where no other ends with it."""
+        last = [name.rpartition(".")[2] for name, _ in self.settings]
+        return [
+            (word if last.count(word) == 1 else name, _plain(json.loads(value)))
+            for word, (name, value) in zip(last, self.settings, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -105,11 +124,7 @@ class Study:
         return [f"{values[name]:.4f}" for name in self.measures]
 
     def _means(self, size: int | None) -> list[str]:
-        found = [self.values(size, name) for name in self.measures]
-        return [
-            f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
-            for values in found
-        ]
+        return [mean_of(self.values(size, name)) for name in self.measures]
 
 
 def run_study(
@@ -123,15 +138,16 @@ def run_study(
 ) -> Study:
     """Train the variants that are ``asked`` for, each in a folder of its own, and put their tests together.
 
-    With ``resume``, what is done is not done again, and other variants may be added. What trainings share
-    lies in ``output``: stored features, texts. The checkpoints of several go once they are tested.
+    With ``resume``, what is done is not done again, other variants may be added, and another test is measured
+    with the models that are there. What trainings share lies in ``output``: stored features, texts. The
+    checkpoints of several go once they are tested.
 
     Raises
     ------
     ModelError
         where the configuration has no test; where variants were trained already and ``resume`` is not set.
     """
-    if config.test is None:
+    if config.test is None or not config.test.measures:
         raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
     folder, found = Path(output), dict[Variant, Outcome]()
     with joined(device(config.device)) as processes:
@@ -140,8 +156,8 @@ def run_study(
         for done, variant in enumerate(asked):
             progress("trainings", done, len(asked))
             wanted, own = variant.of(config), folder / variant.folder
-            if resume and processes.first((own / TESTED).exists):
-                checkpoint.check_same(wanted, own)
+            if resume and processes.first(partial(_is_over, own)):
+                processes.first(partial(_measure_again, wanted, own, folder, progress))
             else:
                 train_reranker(wanted, own, shared=folder, resume=resume, report=report, progress=progress)
             found[variant] = read_outcome(own)
@@ -162,6 +178,40 @@ def variants(
     return [
         Variant(size, seed, fold) for size in sizes or (None,) for seed in seeds or (None,) for fold in folds
     ]
+
+
+def mean_of(values: Sequence[float]) -> str:
+    """Their mean, and, where there are several, their standard deviation."""
+    return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+
+
+def _is_over(output: Path) -> bool:
+    return any((output / name).exists() for name in (TESTED, CHOOSING))
+
+
+def _measure_again(config: RerankerTraining, output: Path, shared: Path, progress: Progress) -> None:
+    """Measure what was trained, where that was not done or by another test."""
+    checkpoint.check_same(config, output)
+    write_settings(config, output / checkpoint.CONFIG)
+    measure_reranker(config, output, shared=shared, progress=progress)
+
+
+def _set(record: dict[str, Any], name: str, value: Any) -> None:
+    """Have a value at a dotted name."""
+    first, _, rest = name.partition(".")
+    if rest:
+        inner = record.get(first)
+        record[first] = dict(inner) if isinstance(inner, dict) else {}
+        _set(record[first], rest, value)
+    else:
+        record[first] = value
+
+
+def _plain(value: Any) -> str:
+    """A value as a part of a path."""
+    if isinstance(value, list):
+        return "-".join(map(_plain, value)) or "none"
+    return re.sub(r"[^\w.+-]+", "-", str(value))
 
 
 def _put_together(found: Mapping[Variant, Outcome]) -> Study:

@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
     ValidationError,
+    field_serializer,
+    field_validator,
     model_validator,
 )
 
-from telerank.errors import FormatError
+from telerank.errors import FormatError, MeasureError
+from telerank.evaluate.measures import parse_measures
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _interval(said: Any) -> int | str:
+    number, _, unit = str(said).strip().partition(" ")
+    try:
+        value = float(number)
+    except ValueError:
+        value = 0.0
+    if 0 < value < math.inf and unit.strip() in ("epoch", "epochs"):
+        return f"{value:.12g} epochs"
+    if value > 0 and value.is_integer() and not unit:
+        return int(value)
+    raise ValueError(f"expected updates, as 100, or epochs, as 0.5 epochs, got {said!r}")
+
+
+Interval: TypeAlias = Annotated[int | str, BeforeValidator(_interval)]
+"""So many updates, or, as a text, epochs: `0.5 epochs`."""
+
+
+def known_measures(said: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of measures, read before anything is trained.
+
+    Raises
+    ------
+    ValueError
+        where a name is not a measure's, or there is none.
+    """
+    try:
+        return parse_measures(said)
+    except MeasureError as error:
+        raise ValueError(str(error)) from error
 
 
 class Part(BaseModel):
@@ -44,7 +81,7 @@ class Optimisation(Part):
     """The updates of the weights."""
 
     steps: PositiveInt
-    """Updates of the weights."""
+    """Updates of the weights; of no account beside epochs, and then `null` in what is saved."""
     epochs: float | None = Field(default=None, gt=0)
     """Instead of steps: so many times as many examples as there are."""
     batch: PositiveInt
@@ -68,14 +105,57 @@ class Optimisation(Part):
     max_gradient_norm: float | None = Field(default=1.0, gt=0)
     """Longer gradients are shortened to this, as in the training of BERT; `null`: they are not."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_or_epochs(cls, record: Any) -> Any:
+        if not isinstance(record, Mapping):
+            return record
+        if record.get("steps") is not None and record.get("epochs") is not None:
+            raise ValueError("expected steps or epochs, got both")
+        return {name: value for name, value in record.items() if name != "steps" or value is not None}
+
+    @field_serializer("steps")
+    def _null_beside_epochs(self, steps: int) -> int | None:
+        return steps if self.epochs is None else None
+
 
 class Looks(Part):
     """When the dev measure is taken; it tells which weights to keep, and when to stop."""
 
-    every: PositiveInt
-    """Updates between two looks."""
-    patience: PositiveInt
-    """Stop after so many updates without a better value."""
+    every: Interval
+    """Updates between two looks, or epochs: `0.5 epochs`."""
+    patience: Interval
+    """Stop after so many updates without a better value, or epochs: `3 epochs`."""
+
+    @field_validator("measure", check_fields=False)  # which stands in the section of each task
+    @classmethod
+    def _one_measure(cls, said: str) -> str:
+        if len(names := known_measures(said)) > 1:
+            raise ValueError(f"expected one measure, got {', '.join(names)}")
+        return said
+
+    @model_validator(mode="after")
+    def _looks_before_it_ends(self) -> Looks:
+        if type(self.every) is type(self.patience):  # else an epoch's length tells
+            self.in_updates(lambda epochs: epochs)
+        return self
+
+    def in_updates(self, updates: Callable[[float], float]) -> tuple[float, float]:
+        """``every`` and ``patience``, where ``updates`` says how long so many epochs are.
+
+        Raises
+        ------
+        ValueError
+            where patience ends before the first look, and with it the training, without a model.
+        """
+        every, patience = (
+            one if isinstance(one, int) else updates(float(one.split()[0]))
+            for one in (self.every, self.patience)
+        )
+        if patience < every:
+            says = f"patience ({self.patience}) must not be less than every ({self.every})"
+            raise ValueError(f"{says}: the training would end before its first look")
+        return every, patience
 
 
 class Training(Part):
@@ -118,6 +198,60 @@ def read_settings(path: str | Path, kind: type[T]) -> T:
     FormatError
         where it is no YAML, has an unknown key, or a value that cannot be.
     """
+    return checked(_record(path), kind, path)
+
+
+def checked(record: Mapping[str, Any], kind: type[T], path: str | Path) -> T:
+    """The settings of what was read from ``path``.
+
+    Raises
+    ------
+    FormatError
+        where it has an unknown key, or a value that cannot be.
+    """
+    try:
+        return kind.model_validate(record)
+    except ValidationError as error:
+        raise FormatError(path, None, said(error)) from error
+
+
+def read_saved(path: Path) -> dict[str, Any]:
+    """What :func:`write_settings` wrote, unchecked; without the steps that once stood beside epochs."""
+    record = _record(path)
+    length = record.get("optimisation")
+    if isinstance(length, dict) and length.get("epochs") is not None:
+        length["steps"] = None
+    return record
+
+
+def write_settings(settings: Part, path: Path) -> None:
+    """Write every setting, defaults among them, as :func:`read_settings` reads it."""
+    path.write_text(_text(settings), encoding="utf-8")
+
+
+def is_written(settings: Part, path: Path) -> bool:
+    """Whether :func:`write_settings` wrote these."""
+    return path.exists() and path.read_text(encoding="utf-8") == _text(settings)
+
+
+def said(error: ValidationError) -> str:
+    """What should be there instead of the first thing that is wrong, in one line."""
+    first, more = error.errors()[0], error.error_count() - 1
+    place = ".".join(str(part) for part in first["loc"])
+    told = first["msg"].removeprefix("Value error, ")
+    what = (
+        f"known keys, not {place!r}"
+        if first["type"] == "extra_forbidden"
+        else f"{place or 'settings that fit together'}: {told}"
+    )
+    return f"{what} (and {more} more)" if more else what
+
+
+def _text(settings: Part) -> str:
+    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
+
+
+def _record(path: str | Path) -> dict[str, Any]:
     try:
         record: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
@@ -125,24 +259,4 @@ def read_settings(path: str | Path, kind: type[T]) -> T:
         raise FormatError(path, mark.line + 1 if mark else None, "YAML", str(error).split("\n")[0]) from error
     if not isinstance(record, dict):
         raise FormatError(path, None, "a mapping with at least data: {collection: …}", repr(record))
-    try:
-        return kind.model_validate(record)
-    except ValidationError as error:
-        raise FormatError(path, None, _said(error)) from error
-
-
-def write_settings(settings: Part, path: Path) -> None:
-    """Write every setting, defaults among them, as :func:`read_settings` reads it."""
-    path.write_text(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
-
-
-def _said(error: ValidationError) -> str:
-    first, more = error.errors()[0], error.error_count() - 1
-    place = ".".join(str(part) for part in first["loc"])
-    said = first["msg"].removeprefix("Value error, ")
-    what = (
-        f"known keys, not {place!r}"
-        if first["type"] == "extra_forbidden"
-        else f"{place or 'settings that fit together'}: {said}"
-    )
-    return f"{what} (and {more} more)" if more else what
+    return record

@@ -15,7 +15,7 @@ from telerank.errors import ModelError
 from telerank.models.precision import Precision, precision
 from telerank.train import checkpoint, log
 from telerank.train.log import Record, Report, unheard
-from telerank.train.loop import Loop
+from telerank.train.loop import Looking, Loop
 from telerank.train.optimiser import warming
 from telerank.train.parallel import joined, launched, local_rank, processes_here
 from telerank.train.settings import Training
@@ -104,7 +104,7 @@ def _loop(config: Training, folder: Path, make: Make, place: Place, progress: Pr
     task = make(begun, place, progress)
     steps = updates(config, lambda: task.examples)
     warming(steps, config.optimisation)
-    loop = Loop(config, folder, steps, task, place)
+    loop = Loop(config, folder, steps, looking(config, lambda: task.examples), task, place)
     if begun is not None:
         loop.restore(checkpoint.read_state(begun))
 
@@ -126,12 +126,31 @@ def updates(config: Training, examples: Callable[[], int | None]) -> int:
         where epochs are asked for, and nobody knows how many examples there are.
     """
     wanted = config.optimisation
-    if wanted.epochs is None:
-        return wanted.steps
-    count = examples()
+    return wanted.steps if wanted.epochs is None else _of_epochs(wanted.epochs, config, examples)
+
+
+def looking(config: Training, examples: Callable[[], int | None]) -> Looking | None:
+    """When the dev measure is taken, where there is one; examples are counted for epochs alone.
+
+    Raises
+    ------
+    ModelError
+        as :func:`updates` does; where patience ends before the first look.
+    """
+    if config.dev is None:
+        return None
+    try:
+        every, patience = config.dev.in_updates(lambda epochs: _of_epochs(epochs, config, examples))
+    except ValueError as error:
+        raise ModelError(f"dev: {error}") from error
+    return Looking(int(every), int(patience))
+
+
+def _of_epochs(epochs: float, config: Training, examples: Callable[[], int | None]) -> int:
+    wanted, count = config.optimisation, examples()
     if count is None:
         raise ModelError("epochs: the number of examples is not known; give steps")
-    return math.ceil(wanted.epochs * count / (wanted.batch * wanted.accumulation))
+    return math.ceil(epochs * count / (wanted.batch * wanted.accumulation))
 
 
 def device(name: str) -> torch.device:

@@ -12,13 +12,16 @@ from telerank.errors import CollectionError
 from telerank.train.groups import Group, shuffled
 from telerank.types import Progress, silent
 
+_LINES = 4096  # as many are in memory, or two windows: a batch may lie across many small ones
+
 
 @dataclass(eq=False)
 class TripleGroups:
     """The lines of ``path`` that ``wanted`` lets pass, each made a group by ``group``.
 
-    A window of lines is in memory, and its order is the seed's. Groups are best asked for in rising order:
-    the file is read on from where it is, and from its beginning where an earlier window is asked for.
+    A window of lines is in memory with the one before it, and its order is the seed's. Groups are best asked
+    for in rising order, or a batch ahead: the file is read on from where it is, and from its beginning where
+    an earlier window is asked for.
     """
 
     path: Path
@@ -29,8 +32,8 @@ class TripleGroups:
     encoding: str = "utf-8"
     progress: Progress = silent
     _total: int | None = field(default=None, init=False)
-    _at: int = field(default=-1, init=False)  # the number of the window that is held
-    _held: list[Triple] = field(default_factory=list, init=False)
+    _at: int = field(default=-1, init=False)  # the number of the window that was read last
+    _held: dict[int, list[Triple]] = field(default_factory=dict, init=False)  # the last windows, by number
     _stream: Iterator[Triple] = field(default_factory=lambda: iter(()), init=False)
 
     def __len__(self) -> int:
@@ -46,6 +49,11 @@ class TripleGroups:
     def stretch(self) -> int:
         return self.window
 
+    @property
+    def counted(self) -> bool:
+        """Whether the length is known, so that asking for it reads nothing."""
+        return self._total is not None
+
     def __getitem__(self, number: int) -> Group:
         if number < 0:
             raise IndexError(number)
@@ -53,21 +61,32 @@ class TripleGroups:
             self._read(number // self.window)
         epoch, within = divmod(number, self._total) if self._total is not None else (0, number)
         window, place = divmod(within, self.window)
-        self._read(window)
-        return self.group(self._held[int(shuffled(len(self._held), self.seed, epoch, window)[place])])
+        held = self._read(window)
+        return self.group(held[int(shuffled(len(held), self.seed, epoch, window)[place])])
 
-    def _read(self, window: int) -> None:
-        """Hold this window; where the file ends before it, its lines have been counted."""
+    def _read(self, window: int) -> list[Triple]:
+        """The lines of a window; none where the file ends before it, whose lines have then been counted."""
+        if window in self._held:
+            return self._held[window]
         if window < self._at or self._at < 0:
-            self._at, self._held, self._stream = -1, [], self._lines()
+            self._at, self._stream = -1, self._lines()
         while self._at < window:
-            held = list(islice(self._stream, self.window))
-            if len(held) < self.window and self._total is None:
-                self._total = self._some((self._at + 1) * self.window + len(held))
-            if not held:
-                self._at = -1  # nothing is held: the next window is read from the beginning
-                return
-            self._at, self._held = self._at + 1, held
+            lines = list(islice(self._stream, self.window))
+            if len(lines) < self.window and self._total is None:
+                self._total = self._some((self._at + 1) * self.window + len(lines))
+            if not lines:
+                self._at = -1  # the stream is at its end: the next window is read from the beginning
+                return lines
+            self._at += 1
+            self._hold(lines)
+        return self._held[window]
+
+    def _hold(self, lines: list[Triple]) -> None:
+        """Keep what was read last; the window that was read first goes."""
+        self._held.pop(self._at, None)
+        self._held[self._at] = lines
+        if len(self._held) > max(2, -(-_LINES // self.window)):
+            del self._held[next(iter(self._held))]
 
     def _lines(self) -> Iterator[Triple]:
         return filter(self.wanted, read_triples(self.path, self.encoding))
