@@ -12,12 +12,13 @@ import pytest
 
 PATIENCE = 60
 ENDLESS = """
-import itertools, sys
+import itertools, signal, sys
 from telerank.cli.main import main
 from telerank.corpus import jsonl
 from telerank.sparse import build
 from telerank.types import Doc
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs are born deaf to it
 jsonl.read_docs = lambda *_: (Doc(f"d{n}", "some words " * 20) for n in itertools.count())
 build._STRETCH = 4000
 sys.argv = ["telerank", "index", "docs.jsonl", "idx", "--workers", "2"]

@@ -196,11 +196,12 @@ def test_what_the_documents_raise_is_raised_here_and_ends_the_processes(tmp_path
 
 
 ENDLESS = """
-import itertools, sys
+import itertools, signal, sys
 from telerank.sparse import build
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs are born deaf to it
 build._STRETCH = 4000
 docs = (Doc(f"d{n}", "some words " * 20) for n in itertools.count())
 build_index(docs, sys.argv[1], workers=2)
@@ -233,7 +234,11 @@ def test_processes_leave_the_answer_to_ctrl_c_to_their_parent(tmp_path):
         tmp_path / "script.py", tmp_path / "index", stderr=subprocess.PIPE, start_new_session=True
     )
     os.killpg(parent.pid, signal.SIGINT)
-    said = parent.communicate(timeout=PATIENCE)[1].decode()
+    try:
+        said = parent.communicate(timeout=PATIENCE)[1].decode()
+    except subprocess.TimeoutExpired:  # it would build for ever
+        parent.kill()
+        raise
     assert said.count("KeyboardInterrupt") == 1
     assert said.count("Traceback") == 1
     assert gone(children)
