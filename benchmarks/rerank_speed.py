@@ -76,8 +76,6 @@ ROWS = (
 )
 LARGEST = {"float32": 1e-4, "float32-fast": 1e-4}  # deviation of a score, in their standard deviations
 LEAST = {"float32": 0.999999, "float32-fast": 0.999999, "bfloat16": 0.9998, "int8": 0.99}  # rank correlation
-DRAWN = {**LEAST, "bfloat16": 0.999}
-"""Weights drawn at random tell texts apart by less than trained ones do: rounding weighs more."""
 
 
 def real_pairs(folder: Path, count: int) -> list[tuple[str, str]]:
@@ -264,7 +262,6 @@ def report(kind: str, folder: Path, pairs: list[tuple[str, str]], given: Any) ->
     exact, spread = scores[ROWS[0].name], float(np.std(scores[ROWS[0].name]))
     usual = np.array(seconds[PREDICT])
     rows, failed = [], []
-    least = LEAST if kind == "MiniLM-L6" else DRAWN
     for name in engines:
         row = next((one for one in ROWS if one.name == name), Row("", "float32"))
         taken = np.array(seconds[name])
@@ -274,7 +271,7 @@ def report(kind: str, folder: Path, pairs: list[tuple[str, str]], given: Any) ->
         peak = max(most.get(row.precision.removesuffix("-fast"), [np.nan]))
         share = done / taken.min() / peak
         ratio = float(np.median(usual / taken))
-        wrong = order < least[row.precision] - 1e-9 or deviation > LARGEST.get(row.precision, np.inf)
+        wrong = order < LEAST[row.precision] - 1e-9 or deviation > LARGEST.get(row.precision, np.inf)
         said = {
             "gives other scores than the model": wrong,
             "is above the core's peak": share > 1,
