@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,9 +13,8 @@ from telerank.cli import console, losses
 from telerank.errors import ModelError
 
 if TYPE_CHECKING:
-    from telerank.train.reranker_config import RerankerTraining
-    from telerank.train.reranker_grid import GridTraining
-    from telerank.train.reranker_study import Study
+    from telerank.train.reranker_grid import Grid, GridTraining
+    from telerank.train.reranker_study import Study, Variant
 
 PLOT = "sizes.png"
 
@@ -65,22 +64,20 @@ def reranker(
     from telerank.train.settings import read_settings
 
     told = read_settings(config, GridTraining)
+    if told.grid or told.test is not None or any(asked) or told.folds is not None:
+        _several(told, output, *asked, resume=resume, as_json=as_json)
+        return
+    from telerank.train.reranker import train_reranker
+
     wanted = Variant().of(told)
-    if told.grid:
-        _grid(told, output, *asked, resume=resume, as_json=as_json)
-    elif wanted.test is None and not any(asked) and wanted.folds is None:
-        from telerank.train.reranker import train_reranker
-
-        with console.progress() as progress:
-            model = train_reranker(wanted, output, resume=resume, report=losses.lines(), progress=progress)
-        _say_counts(model.parent)
-        losses.say_trained(model)
-    else:
-        _study(wanted, output, *asked, resume=resume, as_json=as_json)
+    with console.progress() as progress:
+        model = train_reranker(wanted, output, resume=resume, report=losses.lines(), progress=progress)
+    _say_counts(model.parent)
+    losses.say_trained(model)
 
 
-def _grid(
-    wanted: GridTraining,
+def _several(
+    told: GridTraining,
     output: str,
     seeds: Sequence[int],
     sizes: Sequence[int],
@@ -88,52 +85,41 @@ def _grid(
     resume: bool,
     as_json: bool,
 ) -> None:
+    """Trainings that are compared, and of a grid the choice before."""
     from telerank.evaluate.tables import terminal
     from telerank.train.parallel import leads
-    from telerank.train.reranker_grid import run_grid
 
-    if sizes:
-        raise ModelError("--sizes: a grid chooses first; then train what was chosen with these sizes")
     with console.progress() as progress:
-        found = run_grid(wanted, output, seeds=seeds, resume=resume, report=losses.lines(), progress=progress)
-    if not leads():
-        return
-    for one in found.best:
-        _say_counts(Path(output) / one.folder, str(one.folder))
-    if as_json:
-        print(json.dumps(found.record(), indent=2))  # noqa: T201
-        return
-    console.out.print(terminal(found.table()))
-    if found.study is not None:
-        console.out.print(terminal(found.study.table()))
-
-
-def _study(
-    wanted: RerankerTraining,
-    output: str,
-    seeds: Sequence[int],
-    sizes: Sequence[int],
-    *,
-    resume: bool,
-    as_json: bool,
-) -> None:
-    from telerank.evaluate.tables import terminal
-    from telerank.train.parallel import leads
-    from telerank.train.reranker_study import run_study, variants
-
-    trainings = variants(wanted, seeds=seeds, sizes=sizes)
-    with console.progress() as progress:
-        study = run_study(wanted, output, trainings, resume=resume, report=losses.lines(), progress=progress)
+        how = {"resume": resume, "report": losses.lines(), "progress": progress}
+        grid, trainings, study = _compared(told, output, seeds, sizes, how)
     if not leads():
         return
     for one in trainings:
         _say_counts(Path(output) / one.folder, str(one.folder))
-    if len(study.sizes) > 1:
+    if study is not None and len(study.sizes) > 1:
         _draw(study, Path(output) / PLOT)
-    if as_json:
-        print(json.dumps(study.record(), indent=2))  # noqa: T201
-    else:
-        console.out.print(terminal(study.table()))
+    told_of = [some for some in (grid, study) if some is not None]
+    if as_json:  # a grid's record has that of its study
+        print(json.dumps(told_of[0].record(), indent=2))  # noqa: T201
+        return
+    for some in told_of:
+        console.out.print(terminal(some.table()))
+
+
+def _compared(
+    told: GridTraining, output: str, seeds: Sequence[int], sizes: Sequence[int], how: Mapping[str, Any]
+) -> tuple[Grid | None, Sequence[Variant], Study | None]:
+    from telerank.train.reranker_grid import run_grid
+    from telerank.train.reranker_study import Variant, run_study, variants
+
+    if not told.grid:
+        wanted = Variant().of(told)
+        trainings = variants(wanted, seeds=seeds, sizes=sizes)
+        return None, trainings, run_study(wanted, output, trainings, **how)
+    if sizes:
+        raise ModelError("--sizes: a grid chooses first; then train what was chosen with these sizes")
+    grid = run_grid(told, output, seeds=seeds, **how)
+    return grid, grid.best, grid.study
 
 
 def _say_counts(folder: Path, name: str = ".") -> None:
