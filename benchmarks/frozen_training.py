@@ -48,9 +48,9 @@ from telerank.models.loading import locate, read_tokenizer
 from telerank.models.pairs import batch_of
 from telerank.models.quiet import quiet
 from telerank.models.reranker import Reranker, Shape, fresh_reranker
-from telerank.rerank.texts import pair_texts
+from telerank.rerank.texts import TextPair, pair_texts
 from telerank.train.feature_store import FeatureStore
-from telerank.train.frozen_encoder import FrozenEncoder, TextPair
+from telerank.train.frozen_encoder import FrozenEncoder
 
 TARGETS = {FIRST: 1.5, LATER: 15.0}  # times the batches per second of fine-tuning
 WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072

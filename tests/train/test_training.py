@@ -171,16 +171,6 @@ def test_what_no_update_differs_by_may_be_others_when_a_training_goes_on(place, 
     assert fingerprint_of(tmp_path / "out" / "model") == fingerprint_of(tmp_path / "whole" / "model")
 
 
-def test_a_training_of_an_earlier_version_which_wrote_steps_beside_epochs_goes_on(place, tmp_path):
-    wanted = training(place, optimisation={"epochs": 2.0, "steps": None})
-    train_bi_encoder(wanted, tmp_path / "out")
-    saved = tmp_path / "out" / "config.yaml"
-    assert "steps: null\n  epochs: 2.0\n" in saved.read_text()
-    saved.write_text(saved.read_text().replace("steps: null", "steps: 350000"))
-    train_bi_encoder(wanted, tmp_path / "out", resume=True)
-    assert "steps: null\n" in saved.read_text()
-
-
 def test_a_training_that_failed_at_its_data_can_be_begun_again(place, tmp_path):
     with pytest.raises(CollectionError, match="no split 'elsewhere'"):
         train_bi_encoder(training(place, data={"split": "elsewhere"}), tmp_path / "out")

@@ -30,9 +30,9 @@ from telerank.models.identity import encoder_fingerprint
 from telerank.models.pairs import batch_of
 from telerank.models.precision import Precision
 from telerank.models.reranker import Reranker
-from telerank.rerank.texts import pair_texts
+from telerank.rerank.texts import TextPair, pair_texts
 from telerank.train.feature_store import FeatureStore
-from telerank.train.frozen_encoder import FrozenEncoder, TextPair
+from telerank.train.frozen_encoder import FrozenEncoder
 from telerank.train.optimiser import optimiser
 from telerank.train.settings import Optimisation
 from telerank.types import Progress, silent

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypedDict
 import torch
 
 from telerank.errors import ModelError
-from telerank.train.settings import Training, checked, read_saved, write_settings
+from telerank.train.settings import Training, checked, read_record, write_settings
 
 CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
     "config.yaml",
@@ -103,7 +103,7 @@ def check_same(config: Training, output: Path) -> None:
     ModelError
         where a setting differs.
     """
-    saved, now = read_saved(output / CONFIG), config.model_dump(mode="json")
+    saved, now = read_record(output / CONFIG), config.model_dump(mode="json")
     parted = _parting(saved)
     if "test" in now:
         saved["test"] = now["test"]

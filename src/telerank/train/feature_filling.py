@@ -13,9 +13,9 @@ from telerank.batches import of_like_length
 from telerank.errors import ModelError
 from telerank.models.features import PairFeatures
 from telerank.models.pairs import QUERY, Pair
-from telerank.rerank.texts import Joined
+from telerank.rerank.texts import Joined, TextPair
 from telerank.train.feature_shards import PAIR, Halves, Manifest, Shard, shard_bytes
-from telerank.train.frozen_encoder import PairEncoder, TextPair
+from telerank.train.frozen_encoder import PairEncoder
 from telerank.types import Progress, silent
 
 _LARGEST = float(np.finfo(np.float16).max)

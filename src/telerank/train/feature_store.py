@@ -26,11 +26,12 @@ import numpy.typing as npt
 
 from telerank.errors import IndexFault, IndexLocked, ModelError
 from telerank.models.features import PairFeatures
+from telerank.rerank.texts import TextPair
 from telerank.train import feature_shards as shards
 from telerank.train.feature_contents import Contents, Rows
 from telerank.train.feature_filling import Filling, gigabytes
 from telerank.train.feature_shards import PAIR, Manifest
-from telerank.train.frozen_encoder import PairEncoder, TextPair
+from telerank.train.frozen_encoder import PairEncoder
 from telerank.types import Progress, silent
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -13,11 +13,8 @@ from torch import nn
 from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.features import PairFeatures
 from telerank.models.pairs import Pair, PairTexts, batch_of
-from telerank.rerank.texts import Joined, joined
+from telerank.rerank.texts import Joined, TextPair, joined
 from telerank.types import Progress, silent
-
-TextPair: TypeAlias = tuple[str, str]
-"""The texts of a query and of a passage."""
 
 
 class PairEncoder(Protocol):

@@ -21,8 +21,7 @@ from telerank.batches import of_like_length
 from telerank.models.pairs import Pair, batch_of
 from telerank.models.precision import Precision
 from telerank.models.reranker import Reranker
-from telerank.rerank.texts import pair_texts
-from telerank.train.frozen_encoder import TextPair
+from telerank.rerank.texts import TextPair, pair_texts
 from telerank.train.groups import Group
 from telerank.types import Progress, silent
 

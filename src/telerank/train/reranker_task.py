@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from telerank.models.reranker import Reranker, save_reranker
+from telerank.rerank.texts import TextPair
 from telerank.train.candidates import CandidateSet
-from telerank.train.frozen_encoder import TextPair
 from telerank.train.groups import Group, Groups
 from telerank.train.ranking_objective import RankingObjective
 from telerank.train.reranker_config import RerankerTraining

@@ -198,7 +198,25 @@ def read_settings(path: str | Path, kind: type[T]) -> T:
     FormatError
         where it is no YAML, has an unknown key, or a value that cannot be.
     """
-    return checked(_record(path), kind, path)
+    return checked(read_record(path), kind, path)
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """The mapping of a YAML file, unchecked.
+
+    Raises
+    ------
+    FormatError
+        where it is no YAML, or no mapping.
+    """
+    try:
+        record: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise FormatError(path, mark.line + 1 if mark else None, "YAML", str(error).split("\n")[0]) from error
+    if not isinstance(record, dict):
+        raise FormatError(path, None, "a mapping with at least data: {collection: …}", repr(record))
+    return record
 
 
 def checked(record: Mapping[str, Any], kind: type[T], path: str | Path) -> T:
@@ -213,15 +231,6 @@ def checked(record: Mapping[str, Any], kind: type[T], path: str | Path) -> T:
         return kind.model_validate(record)
     except ValidationError as error:
         raise FormatError(path, None, said(error)) from error
-
-
-def read_saved(path: Path) -> dict[str, Any]:
-    """What :func:`write_settings` wrote, unchecked; without the steps that once stood beside epochs."""
-    record = _record(path)
-    length = record.get("optimisation")
-    if isinstance(length, dict) and length.get("epochs") is not None:
-        length["steps"] = None
-    return record
 
 
 def write_settings(settings: Part, path: Path) -> None:
@@ -249,14 +258,3 @@ def said(error: ValidationError) -> str:
 
 def _text(settings: Part) -> str:
     return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
-
-
-def _record(path: str | Path) -> dict[str, Any]:
-    try:
-        record: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise FormatError(path, mark.line + 1 if mark else None, "YAML", str(error).split("\n")[0]) from error
-    if not isinstance(record, dict):
-        raise FormatError(path, None, "a mapping with at least data: {collection: …}", repr(record))
-    return record

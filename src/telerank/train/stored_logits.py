@@ -17,10 +17,11 @@ from telerank.models.encoder_ranker import EncoderRanker
 from telerank.models.identity import encoder_fingerprint
 from telerank.models.mlp import ClsMlp
 from telerank.models.reranker import Reranker
+from telerank.rerank.texts import TextPair
 from telerank.text.sentences import RULES
 from telerank.train.feature_filling import gigabytes
 from telerank.train.feature_store import FeatureStore
-from telerank.train.frozen_encoder import FrozenEncoder, TextPair
+from telerank.train.frozen_encoder import FrozenEncoder
 from telerank.train.groups import Group, Groups, Listed, QrelGroups
 from telerank.train.pair_logits import scores
 from telerank.train.task import Place
