@@ -62,6 +62,8 @@ def test_several_recipes_share_what_they_make(folder):
             ["--skip", "MonoBERT"],
             "no recipe here has a system 'MonoBERT'; there are: BM25(Anserini), doc2query",
         ),
+        (["--seeds", "0,1"], "--seeds: no system of these recipes is trained"),
+        (["--seeds", "0,0"], "--seeds: expected different whole numbers from 0 on, got '0,0'"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(folder, monkeypatch, capsys, arguments, told):

@@ -93,6 +93,28 @@ def test_each_seed_is_a_training_and_the_table_has_their_mean_and_spread(first):
     assert "(no-such-folder/of/anybody is not here)" in text
 
 
+def test_other_seeds_are_those_of_every_trained_system(place, first, tmp_path):
+    """What was trained is found by its content: in another folder, for another recipe, from moved data."""
+    recipe = first.recipe.with_seeds((2, 5))
+    assert recipe.trained == ("frozen", "whole")
+    for name in ("data", "starts"):
+        shutil.copytree(place / name, tmp_path / name)
+    shutil.copytree(first.folder.parent / "small", tmp_path / "out" / "small")
+    starts = Places.of([str(tmp_path / "starts")], STARTS)
+    order = Order(Places.of([str(tmp_path / "data")]), tmp_path / "out", starts=starts)
+    found = run_recipe(recipe, "other-seeds", order)
+    runs = [run for name in recipe.trained for run in found.made[name].runs]
+    assert [run.parent.name.split("-")[:2] for run in runs] == [
+        *(["frozen", "2"], ["frozen", "5"]),
+        *(["whole", "2"], ["whole", "5"]),
+    ]
+    known, added = found.made["frozen"].runs[0].parent, found.made["frozen"].runs[1].parent
+    assert known.name == first.made["frozen"].runs[1].parent.name
+    config = "config.yaml"  # of the first training, not written again
+    assert str(place) in (known / config).read_text()
+    assert str(tmp_path) in (added / config).read_text()
+
+
 def test_candidates_are_ordered_anew_and_no_other_documents_come(first):
     before = {one.query.qid: set(one.cut(4).docnos) for one in read_run(first.made["BM25"].run)}
     for name in ("frozen", "whole"):

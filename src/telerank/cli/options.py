@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from telerank.errors import ModelError
+
 CollectionArgument = Annotated[
     str,
     typer.Argument(
@@ -32,3 +34,22 @@ def check_plot(plot: str | None) -> None:
         from telerank.inspect.plots import check_name
 
         check_name(plot)
+
+
+def numbers(option: str, text: str | None, *, least: int) -> tuple[int, ...]:
+    """What stands behind an option as `0,1,2`; nothing where it is not given.
+
+    Raises
+    ------
+    ModelError
+        where they are no different whole numbers from ``least`` on.
+    """
+    if text is None:
+        return ()
+    try:
+        found = tuple(int(one) for one in text.replace(",", " ").split())
+    except ValueError:
+        found = ()
+    if not found or min(found) < least or len(set(found)) < len(found):
+        raise ModelError(f"{option}: expected different whole numbers from {least} on, got {text!r}")
+    return found

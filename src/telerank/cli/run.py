@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from telerank.cli import console
-from telerank.cli.options import AsJson
+from telerank.cli.options import AsJson, numbers
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ def run(
     skip: Annotated[
         list[str] | None, typer.Option("--skip", help="A system to leave out; repeat for several.")
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="Train with each of these seeds, as `0,1,2`; default: those of the recipe."),
+    ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A folder for results, indexes and vectors.")
     ] = Path("telerank-runs"),
@@ -68,17 +72,21 @@ def run(
     from telerank.recipes.recipe import Order, run_recipe, system_names
     from telerank.recipes.schema import read_recipe
 
+    asked = numbers("--seeds", seeds, least=0)
     places, starts = Places.of(data or []), Places.of(start or [], STARTS)
     given, left_out = _named(system or []), skip or []
     read = [(path, read_recipe(path)) for path in recipe]  # all of them before the work
     _check_names([*given, *left_out], [name for _, one in read for name in system_names(one)])
+    if asked and not any(one.trained for _, one in read):
+        raise CollectionError("--seeds: no system of these recipes is trained")
     for path, one in read:
         own = system_names(one)
+        wanted = one.with_seeds(asked) if asked else one
         mine = {name: place for name, place in given.items() if name in own}
         order = Order(places, output, only, starts, mine, tuple(one for one in left_out if one in own))
         with console.progress() as progress:
             name = f"{path.resolve().parent.name}-{path.stem}"
-            served = run_recipe(one, name, order, progress=progress)
+            served = run_recipe(wanted, name, order, progress=progress)
         if as_json:
             print((served.folder / "results.json").read_text(encoding="utf-8"), end="")  # noqa: T201
         else:

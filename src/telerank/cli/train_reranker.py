@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telerank.cli import console, losses
+from telerank.cli.options import numbers
 from telerank.errors import ModelError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def reranker(
 
     Example: `telerank train reranker monobert.yaml --output seeds --seeds 0,1`
     """
-    asked = _numbers("--seeds", seeds, least=0), _numbers("--sizes", sizes, least=1)
+    asked = numbers("--seeds", seeds, least=0), numbers("--sizes", sizes, least=1)
 
     from telerank.train.reranker_grid import GridTraining
     from telerank.train.reranker_study import Variant
@@ -144,15 +145,3 @@ def _draw(study: Study, path: Path) -> None:
     }
     save(line_plot(panels, study.sizes, x_label="training queries"), path)
     console.say(f"plot in {path}")
-
-
-def _numbers(option: str, text: str | None, *, least: int) -> list[int]:
-    if text is None:
-        return []
-    try:
-        numbers = [int(one) for one in text.replace(",", " ").split()]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < least or len(set(numbers)) < len(numbers):
-        raise ModelError(f"{option}: expected different whole numbers from {least} on, got {text!r}")
-    return numbers

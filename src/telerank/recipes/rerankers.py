@@ -1,7 +1,7 @@
 """Systems of a recipe that order another's candidates anew: trained first, where none is given.
 
 Under the collection's folder ``trained/`` has a folder for each training, named by the system, the seed and a
-hash of its configuration: what is there whole is not trained again, what was interrupted goes on.
+hash of what it depends on: what is there whole is not trained again, what was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -108,27 +108,52 @@ def _trained(name: str, recipe: Recipe, shop: Workshop, candidates: Path, seed: 
     from telerank.train.reranker_outcome import RUN
 
     config = training_of(name, recipe, shop, candidates, seed)
-    folder = shop.folder / "trained" / f"{plain(name)}-{seed}-{_hash(config, shop, candidates)[:12]}"
+    folder = shop.folder / "trained" / f"{plain(name)}-{seed}-{_hash(config, shop)[:12]}"
     if not (folder / RUN).exists():
         train_reranker(config, folder, shared=shop.folder, resume=True, progress=shop.progress)
     return folder
 
 
-def _hash(config: RerankerTraining, shop: Workshop, candidates: Path) -> str:
-    """Of all that a training depends on: settings, versions, collection, candidates, where it starts."""
-    from telerank.models.loading import locate
-    from telerank.models.word_rankers import WORD_KINDS
+_FILES = (
+    ("data", "negatives", "run"),
+    ("data", "triples", "file"),
+    ("dev", "run"),
+    ("test", "run"),
+    ("loss", "teacher"),
+    ("model", "start"),
+)
+
+
+def _hash(config: RerankerTraining, shop: Workshop) -> str:
+    """Of all that a training depends on: settings, versions, and the content of files, wherever they lie."""
     from telerank.train.checkpoint import versions
 
-    said = json.dumps([config.model_dump(mode="json"), versions(), shop.content], sort_keys=True)
-    digest = hashlib.sha256(said.encode())
-    start = Path(config.model.start) if config.model.kind in WORD_KINDS else locate(config.model.start)
-    for file in (candidates, *([start] if start.is_file() else sorted(start.rglob("*")))):
-        if file.is_file():
-            digest.update(file.name.encode())
-            with file.open("rb") as opened:
-                digest.update(hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest()
+    record = config.model_dump(mode="json")
+    record["data"]["collection"] = shop.content
+    for *parts, name in _FILES:
+        part: Any = record
+        for one in parts:
+            part = (part or {}).get(one)
+        if part and part.get(name):
+            part[name] = _content(part[name])
+    said = json.dumps([record, versions()], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _content(place: str) -> str:
+    """Of a file, or of the files of a model."""
+    from telerank.models.loading import locate
+
+    if Path(place).is_file():
+        return _digest(Path(place))
+    folder = Path(place) if Path(place).is_dir() else locate(place)
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file())
+    return json.dumps([[str(file.relative_to(folder)), _digest(file)] for file in files])
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _with_run(part: Any, split: str, recipe: Recipe, shop: Workshop) -> None:

@@ -173,6 +173,16 @@ class Recipe(_Strict):
     """Of trainings: each system is trained with each, and the tables have mean and standard deviation."""
     seed: int = 0
 
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The names of the systems that it trains."""
+        return tuple(name for name, system in self.systems.items() if system.train is not None)
+
+    def with_seeds(self, seeds: tuple[int, ...]) -> Self:
+        """The same, each of its systems trained with these."""
+        systems = {name: system.model_copy(update={"seeds": None}) for name, system in self.systems.items()}
+        return self.model_copy(update={"systems": systems, "seeds": seeds})
+
     @field_validator("systems")
     @classmethod
     def _fused_above(cls, systems: dict[str, System]) -> dict[str, System]:
