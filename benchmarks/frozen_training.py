@@ -51,6 +51,8 @@ from telerank.models.reranker import Reranker, Shape, fresh_reranker
 from telerank.rerank.texts import TextPair, pair_texts
 from telerank.train.feature_store import FeatureStore
 from telerank.train.frozen_encoder import FrozenEncoder
+from telerank.train.pair_logits import parts
+from telerank.train.reranker_config import Optimisation
 
 TARGETS = {FIRST: 1.5, LATER: 15.0}  # times the batches per second of fine-tuning
 WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072
@@ -80,11 +82,14 @@ def real_pairs(wanted: int) -> tuple[list[TextPair], list[float]]:
 
 
 def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[float, float]:
-    """Tokens of a pair; and of what a batch pads it to."""
-    made = pair_texts(reranker, *zip(*pairs, strict=True))
-    batches = [made[first : first + size] for first in range(0, len(made), size)]
-    padded = sum(len(batch) * max(map(len, batch)) for batch in batches)
-    return sum(map(len, made)) / len(made), padded / len(made)
+    """Tokens of a pair; and of what fine-tuning pads it to."""
+    made = [len(one) for one in pair_texts(reranker, *zip(*pairs, strict=True))]
+    batches = (made[first : first + size] for first in range(0, len(made), size))
+    padded = 0
+    for batch in batches:
+        for places in parts(batch, Optimisation().tokens, torch.device("cpu")):
+            padded += len(places) * max(batch[place] for place in places)
+    return sum(made) / len(made), padded / len(made)
 
 
 def deviation(frozen: Reranker, pairs: Sequence[TextPair], folder: Path) -> float:

@@ -202,6 +202,7 @@ def test_of_a_grid_with_several_seeds_the_best_mean_is_chosen(write, place, monk
         ({"grid": {"seed.more": [1]}}, "seed: Input should be a valid integer"),
         ({"grid": {"dev.depth": [1, 2]}}, "trainings with another dev.depth cannot be compared"),
         ({"grid": {"seed": []}}, "grid: seed has no values"),
+        ({"grid": {"model.kind": ["bert", "monobert"]}}, "grid: each model.kind has defaults of its own"),
         ({"grid": {"optimisation.epochs": [1, 2]}}, "optimisation: expected steps or epochs, got both"),
         ({"grid": {"seed": [1, 1]}}, "more than one combination would be called seed-1"),
         (

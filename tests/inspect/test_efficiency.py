@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -61,10 +62,25 @@ def test_fine_tuning_is_that_of_a_training(contest):
     contest.measure(PAIRS, LABELS, PLAN)
     tuned, frozen = (one.model.encoder.config for one in (contest.tuned, contest.frozen))
     assert (tuned._attn_implementation, frozen._attn_implementation) == ("eager", "sdpa")
-    updates = _Learner.of(contest.tuned.model, nullcontext).optimiser
+    updates = _Learner.of(contest.tuned.model).optimiser
     assert updates.defaults["fused"]
     assert {one.ndim for one in updates.param_groups[1]["params"]} == {1}
     assert updates.param_groups[1]["weight_decay"] == 0
+
+
+def test_a_head_computes_in_float32_whatever_its_encoder_does(contest):
+    made = {"encoder": set(), "head": set()}
+
+    def watch(name):
+        return lambda *given: made[name].add(given[-1].dtype)
+
+    layers = [one for one in contest.frozen.model.modules() if isinstance(one, torch.nn.Linear)]
+    own = set(contest.frozen.model.head.modules())
+    for layer in layers:
+        layer.register_forward_hook(watch("head" if layer in own else "encoder"))
+    low = partial(torch.autocast, "cpu", torch.bfloat16)
+    replace(contest, precision=low).measure(PAIRS, LABELS, PLAN)
+    assert made == {"encoder": {torch.bfloat16}, "head": {torch.float32}}
 
 
 def test_a_pace_is_the_median_of_the_rounds():

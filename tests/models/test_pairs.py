@@ -47,6 +47,18 @@ def test_tokens_know_their_sentence():
     assert made.sentences.tolist() == [-1, -1, -1, -1, -1, 0, 0, 1, 2, 2, -1]
 
 
+def test_a_token_that_begins_with_the_blank_before_it_is_of_its_own_sentence():
+    """As Metaspace makes tokens, for models without Whitespace before it, and ModernBERT."""
+    from tokenizers import pre_tokenizers
+
+    text, spans = "d1 d2. d3. d4 d5.", [(0, 6), (7, 10), (11, 17)]
+    pieces = pre_tokenizers.Metaspace().pre_tokenize_str(text)
+    offsets = [where for _, where in pieces]
+    assert offsets == [(0, 2), (2, 6), (6, 10), (10, 13), (13, 17)]
+    assert numbered(offsets, spans).tolist() == [0, 0, 1, 2, 2]
+    assert numbered([(0, 0), (0, 2), (7, 7)], spans).tolist() == [0, 0, 1]  # tokens of no character
+
+
 def test_sentences_without_tokens_leave_no_gap():
     assert numbered([(0, 2), (20, 22)], [(0, 5), (6, 9), (18, 25)]).tolist() == [0, 1]
 

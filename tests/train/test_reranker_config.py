@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -13,8 +15,10 @@ from pydantic import BaseModel
 from telerank.errors import FormatError
 from telerank.train.config import BiEncoderTraining
 from telerank.train.reranker_config import DEFAULTS, RerankerTraining
+from telerank.train.reranker_grid import GridTraining
 from telerank.train.settings import read_settings, write_settings
 
+RECIPES = Path(__file__).parents[2] / "recipes"
 DATA = "data: {collection: c, negatives: {run: r}}\n"
 
 
@@ -64,6 +68,16 @@ def test_what_is_saved_says_every_default_of_the_kind(tmp_path, kind):
     for name in ("learning_rate: ", "batch: ", "objective: ", "warm_up: ", "per_positive: ", "dropout: 0.3"):
         assert name in text
     assert read_settings(tmp_path / "again.yaml", RerankerTraining) == wanted
+
+
+def test_the_recipe_of_the_reports_grid_has_its_108_settings():
+    wanted = read_settings(RECIPES / "piaf" / "grid.yaml", GridTraining)
+    assert len(wanted.combinations) == 4 * 3 * 3 * 3
+    assert (wanted.loss.objective, wanted.loss.class_weights, wanted.model.frozen) == (
+        "pointwise",
+        True,
+        True,
+    )
 
 
 def test_who_says_steps_gets_them(tmp_path):

@@ -21,9 +21,11 @@ from telerank.errors import CollectionError, MissingExtra, ModelError  # noqa: E
 from telerank.models.identity import fingerprint_of  # noqa: E402
 from telerank.models.loading import load_bi_encoder  # noqa: E402
 from telerank.train import checkpoint  # noqa: E402
+from telerank.train.batches import Batches  # noqa: E402
 from telerank.train.bi_encoder import start_model, train_bi_encoder  # noqa: E402
 from telerank.train.config import Dev, Start, read_config, write_config  # noqa: E402
 from telerank.train.dev import encoded, ranked, read_dev  # noqa: E402
+from telerank.train.examples import Examples  # noqa: E402
 from telerank.train.log import Record, append, cut  # noqa: E402
 from telerank.train.training import chosen_precision as precision  # noqa: E402
 from telerank.train.training import device  # noqa: E402
@@ -169,6 +171,24 @@ def test_what_no_update_differs_by_may_be_others_when_a_training_goes_on(place, 
     assert left == ["00000004", "00000005", "00000006"]
     assert read_config(tmp_path / "out" / "config.yaml") == changed
     assert fingerprint_of(tmp_path / "out" / "model") == fingerprint_of(tmp_path / "whole" / "model")
+
+
+def test_dev_of_the_trainings_own_split_is_kept_back(place, tmp_path, monkeypatch):
+    learned: list[Examples] = []
+
+    def watched(examples, *rest):
+        learned.append(examples)
+        return Batches(examples, *rest)
+
+    monkeypatch.setattr("telerank.train.bi_encoder.Batches", watched)
+    wanted = training(place, dev={"split": "train", "queries": 5, "every": 4})
+    dev = read_dev(open_collection(place / "collection"), wanted.dev, wanted.seed)
+    train_bi_encoder(wanted, tmp_path / "out")
+    looked = {one.qid for one in dev.queries}
+    assert (len(looked), len(learned[0].queries)) == (5, PAIRS - 5)
+    assert not looked & set(learned[0].queries)
+    with pytest.raises(CollectionError, match="dev has all of its queries"):
+        train_bi_encoder(training(place, dev={"split": "train"}), tmp_path / "none")
 
 
 def test_a_training_that_failed_at_its_data_can_be_begun_again(place, tmp_path):

@@ -125,6 +125,16 @@ def test_examples_are_the_relevant_pairs_and_their_texts():
     assert read_examples(collection(qrels, relevant_from=2), "train").pairs == (("q0", "d2"),)
 
 
+def test_queries_that_dev_has_are_not_learned_from():
+    qrels = [Qrel(f"q{i}", f"d{i}", 1) for i in range(4)]
+    run = [Ranking.ranked(Query("q1", ""), ["d3"], [3])]
+    examples = read_examples(collection(qrels), "train", run, kept_back=frozenset({"q0", "q2"}))
+    assert examples.pairs == (("q1", "d1"), ("q3", "d3"))
+    assert set(examples.queries) == set(examples.relevant) == {"q1", "q3"}
+    with pytest.raises(CollectionError, match="to learn from: dev has all of its queries"):
+        read_examples(collection(qrels), "train", kept_back=frozenset(f"q{i}" for i in range(4)))
+
+
 def test_what_is_lacking_is_named():
     with pytest.raises(CollectionError, match="no relevant pair to learn from"):
         read_examples(collection([Qrel("q0", "d0", 0)]), "train")

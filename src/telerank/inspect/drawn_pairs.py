@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
+from telerank.train.examples import texts_of
 from telerank.types import Progress, Ranking, silent
 
-_OFTEN = 10_000  # documents between two tellings of progress
 _Names = tuple[str, str]  # qid, docno
 
 
@@ -120,12 +120,7 @@ def _texts(
         raise CollectionError(f"{collection.name}: no candidates")
     qids, docnos = {qid for qid, _ in drawn}, {docno for _, docno in drawn}
     queries = {one.qid: one.text for one in collection.split_queries(source.split) if one.qid in qids}
-    passages = {}
-    for number, doc in enumerate(collection.docs(), 1):
-        if doc.docno in docnos:
-            passages[doc.docno] = doc.full_text
-        if number % _OFTEN == 0:
-            progress("reading documents", number, collection.size)
+    passages = texts_of(collection, docnos, progress)
     for what, wanted, there in (("query", qids, queries), ("document", docnos, passages)):
         if lacking := wanted - there.keys():
             where = f"{collection.name}, split {source.split!r}," if what == "query" else collection.name

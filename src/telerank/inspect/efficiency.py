@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,16 @@ from telerank.evaluate.tables import Cell, Table
 from telerank.inspect.drawn_pairs import Candidates, draw_by_class
 from telerank.models.attention import train_plainly
 from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.features import PairFeatures
 from telerank.models.identity import encoder_fingerprint
-from telerank.models.pairs import batch_of
 from telerank.models.precision import Precision
 from telerank.models.reranker import Reranker
 from telerank.rerank.texts import TextPair, pair_texts
 from telerank.train.feature_store import FeatureStore
 from telerank.train.frozen_encoder import FrozenEncoder
 from telerank.train.optimiser import optimiser
-from telerank.train.settings import Optimisation
+from telerank.train.pair_logits import logits
+from telerank.train.reranker_config import Optimisation
 from telerank.types import Progress, silent
 
 TUNED, FIRST, LATER = "fine-tuned", "frozen, first epoch", "frozen, later epochs"
@@ -42,7 +43,7 @@ READING, HEAD, UPDATE = "reading features", "the head and its gradients", "updat
 PAPER = {TUNED: 1.69, FIRST: 2.55, LATER: 5.67}
 """Batches of 16 a second on InsuranceQA, on a GTX 1080Ti."""
 
-_UPDATES = Optimisation(steps=1, batch=1, learning_rate=1e-5)  # how many there are is not asked here
+_USUAL = Optimisation()  # of a training that is told nothing else
 _CLOCK = "batches/s: by the clock."
 _PROCESSOR = "batches/s: by the processor time of all threads together, as one core alone would make them."
 
@@ -101,7 +102,7 @@ class Efficiency:
 class Contest:
     """A re-ranker that is fine-tuned, and one whose encoder is frozen, with its features in ``folder``.
 
-    ``precision`` makes the context in which both compute.
+    ``precision`` makes the context in which both encoders compute.
     """
 
     tuned: Reranker
@@ -119,7 +120,8 @@ class Contest:
     ) -> Efficiency:
         """The times of both on the first :attr:`Rounds.pairs` pairs.
 
-        Both minimise the cross-entropy of labels, 1 or 0, with Adam. Tokens are made before fine-tuning, but
+        Both minimise the cross-entropy of labels, 1 or 0, as a training does: in parts of like length, with
+        its optimiser, gradients cut at its length. Tokens are made before fine-tuning, but
         within the first epoch.
 
         Raises
@@ -187,28 +189,28 @@ class _Learner:
     """A model and what updates it, both as a training has them."""
 
     model: nn.Module
+    weights: list[nn.Parameter]
     optimiser: torch.optim.Optimizer
-    precision: Precision
 
     @classmethod
-    def of(cls, model: nn.Module, precision: Precision) -> _Learner:
+    def of(cls, model: nn.Module) -> _Learner:
         weights = [one for one in model.parameters() if one.requires_grad]
-        made = cls(model.train(), optimiser(weights, _UPDATES), precision)
+        made = cls(model.train(), weights, optimiser(weights, _USUAL))
         if made.device.type == "cpu":
             train_plainly(model)
         return made
 
     @property
     def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return self.weights[0].device
 
-    def gradients(self, given: Any, labels: Tensor) -> None:
-        with self.precision():
-            logits = self.model(given.to(self.device))
+    def gradients(self, logits: Tensor, labels: Tensor) -> None:
         loss = binary_cross_entropy_with_logits(logits.float(), labels.to(self.device))
         loss.backward()  # type: ignore[no-untyped-call]
 
     def update(self) -> None:
+        if _USUAL.max_gradient_norm is not None:
+            nn.utils.clip_grad_norm_(self.weights, _USUAL.max_gradient_norm)
         self.optimiser.step()
         self.optimiser.zero_grad()
 
@@ -251,7 +253,7 @@ class _Stopwatch:
 class _Track:
     """Where the rounds are run."""
 
-    tuned: Reranker
+    contest: Contest
     tuner: _Learner
     head: _Learner
     encoder: FrozenEncoder
@@ -265,34 +267,40 @@ class _Track:
         if not isinstance(model, EncoderRanker):
             raise ModelError(f"a {frozen.shape.kind} has no encoder that could be frozen")
         encoder = FrozenEncoder(model, frozen.texts, known, frozen.shape.language, contest.precision)
-        tuner, head = (_Learner.of(one, contest.precision) for one in (contest.tuned.model, model.head))
+        tuner, head = _Learner.of(contest.tuned.model), _Learner.of(model.head)
         store = FeatureStore.open(contest.folder, known, model.width)
-        return cls(contest.tuned, tuner, head, encoder, store, _Stopwatch(tuner.device))
+        return cls(contest, tuner, head, encoder, store, _Stopwatch(tuner.device))
 
     def run(self, plan: Rounds, pairs: Sequence[TextPair], labels: Tensor) -> None:
         """One round."""
         self.watch.begin()
+        tuned = self.contest.tuned
         places = _cut(torch.arange(len(pairs)), plan.size)
         for some in places[: plan.tuned]:
             queries, passages = zip(*(pairs[place] for place in some.tolist()), strict=True)
-            batch = batch_of(pair_texts(self.tuned, queries, passages), self.tuned.texts.pad_id)
+            read = pair_texts(tuned, queries, passages)
             with self.watch(TUNED):
-                self.tuner.gradients(batch, labels[some])
+                self.tuner.gradients(logits(tuned, read, _USUAL.tokens, self.contest.precision), labels[some])
                 self.tuner.update()
         with self.watch(FIRST):
             self.store.fill(pairs, self.encoder)
             rows = self.store.rows(pairs)
             for some in places:
-                self.head.gradients(self.store.batch(rows[some]), labels[some])
+                self.head.gradients(self._judged(self.store.batch(rows[some])), labels[some])
                 self.head.update()
         for _ in range(plan.epochs):
             for some in _cut(torch.randperm(len(pairs)), plan.size):
                 with self.watch(READING):
                     features = self.store.batch(rows[some])
                 with self.watch(HEAD):
-                    self.head.gradients(features, labels[some])
+                    self.head.gradients(self._judged(features), labels[some])
                 with self.watch(UPDATE):
                     self.head.update()
+
+    def _judged(self, features: PairFeatures) -> Tensor:
+        """The head's logits, in float32, as in a training, whatever the encoder computes in."""
+        found: Tensor = self.head.model(features.to(self.head.device))
+        return found
 
 
 def _cut(places: Tensor, size: int) -> list[Tensor]:

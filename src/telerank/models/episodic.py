@@ -27,8 +27,7 @@ GATES: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 """What makes gates of scores, (B, S): Xiong et al.'s shares one attention out over the facts, Kumar et al.'s
 opens for each fact by itself. BERT-DMN's equation 1 is Xiong et al.'s while its text refers to Kumar et al.
-for
-the gate; that gates say the relative importance of sentences (its section 7) is true of the first."""
+for the gate; that gates say the relative importance of sentences (its section 7) is true of the first."""
 
 
 class AttentionGate(nn.Module):

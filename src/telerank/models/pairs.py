@@ -215,10 +215,13 @@ def batch_of(pairs: Sequence[Pair], pad_id: int) -> PairBatch:
 
 
 def numbered(offsets: Sequence[tuple[int, int]], spans: Spans) -> _Ids:
-    """The number of the sentence of each token, by where it begins; sentences without a token get none."""
-    begins = np.array([start for start, _ in offsets], np.int64)
+    """The number of the sentence of each token; sentences without a token get none.
+
+    A token belongs where its last character does: with many tokenizers it begins with the blank before it.
+    """
+    lasts = np.array([max(start, end - 1) for start, end in offsets], np.int64)
     starts = np.array([start for start, _ in spans], np.int64)
-    found = np.maximum(np.searchsorted(starts, begins, side="right") - 1, 0)
+    found = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0)
     return np.unique(found, return_inverse=True)[1].astype(np.int32).reshape(-1)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+import numpy as np
+
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.bi_encoder import BiEncoder, Settings, Side
@@ -13,7 +15,7 @@ from telerank.models.tokens import Tokenizers
 from telerank.train.batches import Batches
 from telerank.train.bi_encoder_task import BiEncoderTask
 from telerank.train.config import BiEncoderTraining, Start
-from telerank.train.dev import DevSet, read_dev
+from telerank.train.dev import DevSet, dev_queries, read_dev
 from telerank.train.examples import Examples, read_examples
 from telerank.train.log import Report, unheard
 from telerank.train.task import Place
@@ -89,10 +91,14 @@ def _begun(start: Start, name: str, settings: Settings, seed: int) -> tuple[BiEn
 def _read(config: BiEncoderTraining, place: Place, progress: Progress) -> tuple[Examples, DevSet | None]:
     data = config.data
     collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
-    dev = None
+    dev, kept_back = None, frozenset[str]()
+    if config.dev is not None and config.dev.split == data.split:
+        looked = dev_queries(collection, config.dev, np.random.default_rng(config.seed))
+        kept_back = frozenset(one.qid for one in looked)
     if config.dev is not None and place.processes.leads:
         dev = read_dev(collection, config.dev, config.seed)
     hard = data.negatives
     run = () if hard is None else read_run(hard.run)
     depth = 1 if hard is None else hard.depth
-    return read_examples(collection, data.split, run, depth=depth, progress=progress), dev
+    examples = read_examples(collection, data.split, run, depth=depth, kept_back=kept_back, progress=progress)
+    return examples, dev

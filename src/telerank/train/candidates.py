@@ -15,7 +15,8 @@ from telerank.train.reranker_config import Candidates
 from telerank.trec import load_qrels
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
-_SAME = 0  # the seed of choices that are the same in every training
+SAME = 0
+"""The seed of choices that are the same in every training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def judged_queries(collection: Collection, wanted: Candidates, without: Several[
         where there is none.
     """
     judged = load_qrels(collection.split_judgments(wanted.split))
-    found = chosen([qid for qid in judged if qid not in without], wanted.queries, _SAME)
+    found = chosen([qid for qid in judged if qid not in without], wanted.queries, SAME)
     if not found:
         raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query left")
     return found

@@ -34,7 +34,7 @@ _STATE = "training.pt"
 _PASSING = ".writing"
 _OLD = ".old.writing"
 _PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
-# no update differs by these, but for rounding
+# no update differs by these, but for rounding and, by device and tokens, for the random numbers of dropout
 _FREE = {"device", "keep", "log_every", "checkpoint_every", "tensorboard", "optimisation.tokens"}
 Save: TypeAlias = Callable[[Path], None]
 """Writes a model into a folder."""

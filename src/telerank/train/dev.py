@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telerank.batches import of_like_length
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.evaluate.measures import measure, parse_measures
@@ -49,23 +50,36 @@ class DevSet:
         return measure(rankings, self.qrels, self.measure).mean[self.measure]
 
 
-def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
-    """The queries of the split that have judgments, and the documents, or as many of both as are asked for.
+def dev_queries(collection: Collection, wanted: Dev, random: np.random.Generator) -> list[Query]:
+    """The queries of the split that have judgments, or as many as are asked for.
 
     Raises
     ------
     CollectionError
         where no query of the split is judged.
     """
-    (name,) = parse_measures([wanted.measure])
-    qrels = load_qrels(collection.split_judgments(wanted.split))
-    queries = [one for one in collection.split_queries(wanted.split) if one.qid in qrels]
+    judged = load_qrels(collection.split_judgments(wanted.split))
+    queries = [one for one in collection.split_queries(wanted.split) if one.qid in judged]
     if not queries:
         raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query")
+    if wanted.queries is None or wanted.queries >= len(queries):
+        return queries
+    places = np.sort(random.choice(len(queries), wanted.queries, replace=False))
+    return [queries[place] for place in places.tolist()]
+
+
+def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
+    """The queries of :func:`dev_queries`, and the documents, or as many as are asked for.
+
+    Raises
+    ------
+    CollectionError
+        as :func:`dev_queries` does.
+    """
+    (name,) = parse_measures([wanted.measure])
     random = np.random.default_rng(seed)
-    if wanted.queries is not None and wanted.queries < len(queries):
-        places = np.sort(random.choice(len(queries), wanted.queries, replace=False))
-        queries = [queries[place] for place in places.tolist()]
+    queries = dev_queries(collection, wanted, random)
+    qrels = load_qrels(collection.split_judgments(wanted.split))
     judged = {one.qid: qrels[one.qid] for one in queries}
     if wanted.documents is None:
         documents = {doc.docno: doc.full_text for doc in collection.docs()}
@@ -116,13 +130,10 @@ def vectors(
 ) -> Tensor:
     """The vectors of texts, (texts, H), in float32; texts of like length are encoded together."""
     ids = tokenizer.ids(texts)
-    order = sorted(range(len(ids)), key=lambda place: -len(ids[place]))
+    order: list[int] = []
     made: list[Tensor] = []
-    done = 0
-    while done < len(order):
-        size = max(1, _TOKENS // max(1, len(ids[order[done]])))
-        part = order[done : done + size]
-        made.append(encode(tokenizer.pad([ids[place] for place in part])).float())
-        done += len(part)
-        progress("encoding", done, len(order))
+    for places in of_like_length([len(one) for one in ids], _TOKENS):
+        made.append(encode(tokenizer.pad([ids[place] for place in places])).float())
+        order += places
+        progress("encoding", len(order), len(ids))
     return torch.cat(made)[torch.tensor(np.argsort(order))]

@@ -31,20 +31,25 @@ def read_examples(
     run: Iterable[Ranking] = (),
     *,
     depth: int = 1000,
+    kept_back: frozenset[str] = frozenset(),
     progress: Progress = silent,
 ) -> Examples:
     """The pairs of a split in the order of its qrels, and the first ``depth`` of a run as negatives.
 
+    Queries ``kept_back`` are not learned from.
+
     Raises
     ------
     CollectionError
-        where the split has no relevant pair, the qrels name a query or document that the collection lacks, or
-        the run has none of the queries or a document that the collection lacks.
+        where the split has no relevant pair or all are kept back, the qrels name a query or document that the
+        collection lacks, or the run has none of the queries or a document that the collection lacks.
     """
     grades = [one for one in collection.split_qrels(split) if one.grade >= collection.relevant_from]
-    pairs = tuple(dict.fromkeys((one.qid, one.docno) for one in grades))
+    every = dict.fromkeys((one.qid, one.docno) for one in grades)
+    pairs = tuple(one for one in every if one[0] not in kept_back)
     if not pairs:
-        raise CollectionError(f"{collection.name}: split {split!r} has no relevant pair to learn from")
+        says = f"{collection.name}: split {split!r} has no relevant pair to learn from"
+        raise CollectionError(f"{says}: dev has all of its queries" if every else says)
     relevant: dict[str, set[str]] = {}
     for qid, docno in pairs:
         relevant.setdefault(qid, set()).add(docno)

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from telerank.corpus.collection import Collection
 from telerank.corpus.splits import shuffled
 from telerank.errors import CollectionError
-from telerank.train.candidates import judged_queries
+from telerank.train.candidates import SAME, judged_queries
 from telerank.train.reranker_config import RerankerTraining
-
-_SAME = 0  # the seed by which queries are cut: folds are the same ones whatever seed a training has
 
 
 @dataclass(frozen=True)
@@ -62,4 +60,4 @@ def _fold(collection: Collection, config: RerankerTraining) -> list[str]:
     """The queries of the fold that is held out; none where there are no folds."""
     if config.folds is None or config.held_out is None or config.test is None:
         return []
-    return folds(judged_queries(collection, config.test), config.folds, _SAME)[config.held_out]
+    return folds(judged_queries(collection, config.test), config.folds, SAME)[config.held_out]

@@ -35,16 +35,21 @@ def logits(
 ) -> Tensor:
     """The logits of pairs, (B,), in float32, in the order of the pairs."""
     device = next(reranker.model.parameters()).device
-    if device.type == "cpu":
-        tokens = min(tokens, _CACHED)
     order: list[int] = []
     made: list[Tensor] = []
-    for places in of_like_length([len(one) for one in pairs], tokens, shortest=_SHORTEST):
+    for places in parts([len(one) for one in pairs], tokens, device):
         batch = batch_of([pairs[place] for place in places], reranker.texts.pad_id).to(device)
         with precision():
             made.append(reranker.model(batch).float())
         order += places
     return torch.cat(made)[torch.from_numpy(np.argsort(order)).to(device)]
+
+
+def parts(lengths: Sequence[int], tokens: int, device: torch.device) -> Iterator[list[int]]:
+    """The places of pairs of so many tokens that go through a model together."""
+    if device.type == "cpu":
+        tokens = min(tokens, _CACHED)
+    return of_like_length(lengths, tokens, shortest=_SHORTEST)
 
 
 def scores(

@@ -123,7 +123,8 @@ class Optimisation(settings.Optimisation):
     batch: PositiveInt = 32
     """Groups of a batch, those of all processes together: each a relevant document and its negatives."""
     tokens: PositiveInt = 16_384
-    """Of what is in memory at a time, padding counted: a batch is taken in parts, with the same gradients."""
+    """Of what is in memory at a time, padding counted: a batch is taken in parts, with the same gradients but
+    for the random numbers of dropout."""
     learning_rate: float = Field(default=3e-5, gt=0)
     """The highest, at the end of the warm-up."""
     warm_up: NonNegativeInt | Share = 1000

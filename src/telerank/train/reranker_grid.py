@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -52,10 +52,8 @@ class GridTraining(RerankerTraining):
         if self.folds is not None:
             raise ValueError("grid: choose before, then train the folds with what was chosen")
         for name, values in self.grid.items():
-            if name.split(".")[0] in _UNLIKE:
-                raise ValueError(f"grid: trainings with another {name} cannot be compared")
-            if not values:
-                raise ValueError(f"grid: {name} has no values")
+            if why := _refused(name, values):
+                raise ValueError(f"grid: {why}")
         for one in self.combinations:
             try:
                 one.of(self)
@@ -65,6 +63,15 @@ class GridTraining(RerankerTraining):
         if twice := [one for one in folders if folders.count(one) > 1]:
             raise ValueError(f"grid: more than one combination would be called {twice[0]}")
         return self
+
+
+def _refused(name: str, values: Sized) -> str | None:
+    """Why a grid cannot have this setting."""
+    if name.split(".", maxsplit=1)[0] in _UNLIKE:
+        return f"trainings with another {name} cannot be compared"
+    if name in ("model", "model.kind"):
+        return f"each {name} has defaults of its own: train each from a file of its own"
+    return None if len(values) else f"{name} has no values"
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,8 @@ class Stored:
             raise ModelError(f"a {reranker.shape.kind} has no encoder that could be frozen")
         with place.precision():
             half = torch.is_autocast_enabled(place.device.type)  # such features are others
-        decided = f"{encoder_fingerprint(reranker)}, sentences {RULES}, half precision {half}"
+        sentences = f"sentences {RULES}, of a token by its last character"
+        decided = f"{encoder_fingerprint(reranker)}, {sentences}, half precision {half}"
         known = hashlib.sha256(decided.encode()).hexdigest()
         encoder = FrozenEncoder(model, reranker.texts, known, reranker.shape.language, place.precision)
         store = FeatureStore.open(folder, known, model.width, cls_only=isinstance(model.head, ClsMlp))
