@@ -17,6 +17,7 @@ ALLOWED = {
     "types": set(),
     "errors": set(),
     "batches": set(),
+    "yaml_files": {"errors"},
     "compiled": set(),
     "stage": {"types"},
     "testing": {"types", "stage"},
@@ -31,12 +32,12 @@ ALLOWED = {
     "models": {"errors"},
     "rerank": {"types", "errors", "batches", "stage", "text", "models"},
     "train": {
-        *("types", "errors", "batches", "stage", "text", "trec", "corpus", "evaluate", "dense", "models"),
-        "rerank",
+        *("types", "errors", "batches", "yaml_files", "stage", "text", "trec", "corpus", "evaluate", "dense"),
+        *("models", "rerank"),
     },
     "recipes": {
-        *("types", "errors", "stage", "text", "trec", "corpus", "sparse", "dense", "models", "fuse"),
-        *("evaluate", "inspect", "train", "rerank"),
+        *("types", "errors", "yaml_files", "stage", "text", "trec", "corpus", "sparse", "dense", "models"),
+        *("fuse", "evaluate", "inspect", "train", "rerank"),
     },
 }
 """What a part may import; ``cli`` may import everything, and nothing imports it."""

@@ -69,6 +69,26 @@ def test_what_is_cut_is_said_and_json_is_written(here):
     assert said[-1] == "1 pair longer than 48 tokens: cut there, 17 tokens were not read"
 
 
+def test_json_goes_into_a_file_as_well(here):
+    printed = rerank("-c", "set", "--split", "test", "--json").splitlines()
+    rerank("-c", "set", "--split", "test", "--json", "-o", "out.jsonl")
+    assert (here / "out.jsonl").read_text().splitlines() == printed[:2]
+    assert json.loads((here / "out.jsonl.json").read_text())["pairs"] == 5
+
+
+def test_documents_that_nobody_has_are_refused_before_anything_is_scored(here):
+    (here / "first.run").write_text(f"{RUN}q1 Q0 nope 3 0 t\nq1 Q0 none 4 0 t\n")
+    said = rerank("-c", "set", "--split", "test", "-o", "out.run")
+    assert said == "telerank: first.run: 'none' (and 1 more) is none of the documents of set\n"
+    assert not Path("out.run").exists()
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:77"])
+def test_a_device_that_is_not_there_is_named(here, device):
+    said = rerank("-c", "set", "--split", "test", "-o", "out.run", "--device", device)
+    assert said.startswith(f"telerank: device '{device}': ")
+
+
 INT8 = ("--precision", "int8", "--backend", "openvino", "--dev-split", "dev")
 
 

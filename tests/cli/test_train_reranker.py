@@ -17,8 +17,10 @@ from small_ranking import QUERIES, dev_lists, ranking_settings, small_ranking  #
 from telerank.cli.main import main  # noqa: E402
 from telerank.evaluate.measures import measure  # noqa: E402
 from telerank.models.reranker import load_reranker  # noqa: E402
+from telerank.train.reranker_grid import GridTraining  # noqa: E402
 from telerank.train.reranker_outcome import Outcome, together  # noqa: E402
 from telerank.train.reranker_study import Study, Variant, variants  # noqa: E402
+from telerank.train.settings import read_settings  # noqa: E402
 from telerank.trec import load_qrels, read_qrels, read_run  # noqa: E402
 
 
@@ -203,7 +205,6 @@ def test_of_a_grid_with_several_seeds_the_best_mean_is_chosen(write, place, monk
         ({"grid": {"dev.depth": [1, 2]}}, "trainings with another dev.depth cannot be compared"),
         ({"grid": {"seed": []}}, "grid: seed has no values"),
         ({"grid": {"model.kind": ["bert", "monobert"]}}, "grid: each model.kind has defaults of its own"),
-        ({"grid": {"optimisation.epochs": [1, 2]}}, "optimisation: expected steps or epochs, got both"),
         ({"grid": {"seed": [1, 1]}}, "more than one combination would be called seed-1"),
         (
             {"folds": 2, "test": {"split": "train", "run": "r"}},
@@ -220,6 +221,23 @@ def test_a_grid_that_cannot_be_is_refused_before_anything_is_trained(
     assert not Path("grid").exists()
 
 
+def test_epochs_of_a_grid_stand_in_place_of_steps(write):
+    write(grid={"optimisation.epochs": [1, "2"]}, dev={"split": "dev", "run": "dev.run"})
+    told = read_settings("config.yaml", GridTraining)
+    found = [one.of(told).optimisation.epochs for one in told.combinations]
+    assert found == [1, 2]
+    assert [one.label for one in told.combinations] == ["optimisation.epochs 1", "optimisation.epochs 2"]
+
+
+def test_a_size_that_is_too_large_is_refused_before_the_smaller_ones_are_trained(
+    write, place, monkeypatch, capsys
+):
+    write(test=dev_lists(place, queries=10))
+    assert run(monkeypatch, "-o", "curve", "--sizes", f"4,{QUERIES + 1}") == 2
+    assert f"has {QUERIES} queries to learn from, not {QUERIES + 1}" in capsys.readouterr().err
+    assert not Path("curve").exists()
+
+
 def test_a_grid_with_sizes_is_refused(write, place, monkeypatch, capsys):
     write(grid=GRID, dev=dev_lists(place))
     assert run(monkeypatch, "--sizes", "4,8") == 2
@@ -231,7 +249,7 @@ def test_settings_of_a_grid_that_end_alike_have_their_whole_names():
         seed=1, settings=(("model.dropout", "0.1"), ("model.head.dropout", "0.2"), ("a.b", '"c/d"'))
     )
     assert one.folder == Path("model.dropout-0.1/model.head.dropout-0.2/b-c-d/seed-1")
-    assert one.label == 'model.dropout 0.1, model.head.dropout 0.2, a.b "c/d", seed 1'
+    assert one.label == "model.dropout 0.1, model.head.dropout 0.2, a.b c/d, seed 1"
 
 
 @pytest.mark.parametrize(

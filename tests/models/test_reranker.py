@@ -95,9 +95,50 @@ def test_models_over_word_vectors_are_saved_with_their_words(tmp_path, kind):
     loaded = load_reranker(tmp_path / "saved")
     assert torch.equal(logits(loaded), logits(made))
     assert reranker_fingerprint(loaded) == reranker_fingerprint(made)
+    words = (tmp_path / "saved" / "vocab.txt").read_text()
+    (tmp_path / "saved" / "vocab.txt").write_text(f"{words}one\nmore\n")
+    with pytest.raises(ModelError, match=r"vocab\.txt: expected 5 words, got 7"):
+        load_reranker(tmp_path / "saved")
     (tmp_path / "saved" / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match=f"no weights of a {kind}, or damaged ones"):
         load_reranker(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
+def test_a_batch_without_any_word_has_the_scores_of_its_pairs_among_others(tmp_path, kind):
+    save_vectors(tmp_path / "vectors", ["q1", "d1"], torch.randn(4, 8))
+    made = fresh_reranker(tmp_path / "vectors", Shape(kind, **SMALL))
+    made.model.eval()
+    alone, among = logits(made, [("", "")]), logits(made, [("", ""), ("q1", "d1")])
+    torch.testing.assert_close(alone, among[:1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [
+        ("bert", {"hidden": [-1]}),
+        ("bert", {"dropout": 5}),
+        ("bert-dmn", {"hidden": -1}),
+        ("bert-dmn", {"gate": "none"}),
+        ("bert-dmn", {"episodes": 1.5}),
+        ("qa-lstm", {"hidden": -3}),
+        ("qa-lstm", {"dropout": 2}),
+        ("monobert", {"hidden": [8]}),
+    ],
+)
+def test_settings_that_a_head_cannot_have_are_refused(tmp_path, kind, head):
+    save_vectors(tmp_path / "vectors", ["q1", "d1"], torch.randn(4, 8))
+    start = tmp_path / "vectors" if kind == "qa-lstm" else small_encoder(tmp_path / "start")
+    with pytest.raises(ModelError, match=r"settings of a|whole number of episodes|no attention gate"):
+        fresh_reranker(start, Shape(kind, **SMALL, head=head))
+
+
+def test_a_damaged_configuration_is_named(tmp_path):
+    folder = small_encoder(tmp_path / "start")
+    for text in ("{", '{"model_type": "nope"}'):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(ModelError, match=r"config\.json cannot be read"):
+            load_reranker(folder)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "camembert", "distilbert", "mpnet"])

@@ -62,7 +62,8 @@ def test_the_baselines_are_those_of_their_paper(tmp_path):
 
 @pytest.mark.parametrize("kind", DEFAULTS)
 def test_what_is_saved_says_every_default_of_the_kind(tmp_path, kind):
-    wanted = config(tmp_path, f"{DATA}model: {{kind: {kind}, start: s, head: {{dropout: 0.3}}}}\nseed: 4")
+    where = "dropout: 0.3" if kind == "monobert" else "head: {dropout: 0.3}"
+    wanted = config(tmp_path, f"{DATA}model: {{kind: {kind}, start: s, {where}}}\nseed: 4")
     write_settings(wanted, tmp_path / "again.yaml")
     text = (tmp_path / "again.yaml").read_text()
     for name in ("learning_rate: ", "batch: ", "objective: ", "warm_up: ", "per_positive: ", "dropout: 0.3"):
@@ -96,6 +97,17 @@ def test_who_says_steps_gets_them(tmp_path):
             assert read_settings(tmp_path / "again.yaml", RerankerTraining) == wanted
 
 
+def test_measures_may_stand_in_one_text(tmp_path):
+    wanted = config(tmp_path, f'{DATA}test: {{split: dev, run: t, measures: "AP RR@10, P@1"}}')
+    assert wanted.test.measures == ("AP", "RR@10", "P@1")
+
+
+def test_a_file_that_is_not_utf8_is_named_with_its_line(tmp_path):
+    (tmp_path / "config.yaml").write_bytes("seed: 1\n# été".encode("latin-1"))
+    with pytest.raises(FormatError, match=r"config\.yaml:2: expected UTF-8, got .*0xe9"):
+        read_settings(tmp_path / "config.yaml", RerankerTraining)
+
+
 DEV = "dev: {split: dev, run: d}"
 
 
@@ -117,6 +129,13 @@ DEV = "dev: {split: dev, run: d}"
             "data: {collection: c, negatives: {random: true}}\nloss: {objective: margin-mse, teacher: t}",
             "not for random ones",
         ),
+        (
+            f"{DATA}loss: {{objective: margin, class_weights: true}}",
+            "class_weights go with objective pointwise",
+        ),
+        (f"{DATA}model: {{head: {{hidden: [8]}}}}", "model: a monobert has the transformer's own layer"),
+        (f"{DATA}model: {{kind: k-nrm, start: s, dropout: 0.3}}", "a k-nrm has head.dropout or none"),
+        (f"{DATA}seed: 1\nseed: 2", r"config.yaml:3: expected YAML \(the key 'seed' comes twice\)"),
         (f"{DATA}folds: 5", "folds need a section test, with split: train, that which is learned from"),
         (f"{DATA}folds: 5\ntest: {{split: dev, run: t}}", "folds need a section test"),
         (

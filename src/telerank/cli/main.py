@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
+from importlib.metadata import version
 from types import FrameType
 from typing import Any
 
@@ -76,9 +77,18 @@ def _end(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"telerank {version('telerank')}")  # noqa: T201
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
+    _: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
+    ),
 ) -> None:
     """Rank text in stages, and measure every stage.
 

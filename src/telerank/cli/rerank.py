@@ -148,7 +148,7 @@ def rerank(
         asked = _Candidates(run, texts, queries or f"{collection}", depth, apart)
         candidates, needed, total = _looked_through(asked, docnos=index is None)
         needed.update(docno for one in tried for docno in one.docnos)
-        docs = _docs(index, opened, needed, stack)
+        docs = _docs(index, opened, needed, stack, " or ".join([run, *([dev] if dev else [])]))
         loss: Sampled | None = None
         if opened is not None and dev:
             loss = sampled(scorer, docs, tried, opened, opened.split(dev_split))
@@ -159,7 +159,7 @@ def rerank(
         _write(found, output, as_json=as_json)
     record = _record(scorer, time.perf_counter() - began) | ({} if loss is None else {"loss": loss.record()})
     settings = {"run": run, "depth": depth, "k": k, "index": index, "collection": collection, **lengths}
-    if output != "-" and not as_json:
+    if output != "-":
         text = json.dumps({**record, **settings}, indent=1, ensure_ascii=False)
         Path(f"{output}.json").write_text(text + "\n", encoding="utf-8")
     _say(scorer, record, loss)
@@ -227,7 +227,9 @@ def _looked_through(asked: _Candidates, *, docnos: bool) -> tuple[Iterable[Ranki
     return candidates, needed, total
 
 
-def _docs(index: str | None, opened: Collection | None, needed: set[str], stack: ExitStack) -> Docs:
+def _docs(
+    index: str | None, opened: Collection | None, needed: set[str], stack: ExitStack, whose: str
+) -> Docs:
     """The index's documents; or those of the collection that are needed, in a docstore for the time being."""
     import telerank
     from telerank.corpus.docstore import Docstore, DocstoreWriter
@@ -241,6 +243,10 @@ def _docs(index: str | None, opened: Collection | None, needed: set[str], stack:
         for doc in opened.docs():
             if doc.docno in needed:
                 writer.add(doc)
+                needed.remove(doc.docno)
+    if needed:
+        more = f" (and {len(needed) - 1:,} more)" if len(needed) > 1 else ""
+        raise CollectionError(f"{whose}: {min(needed)!r}{more} is none of the documents of {opened.name}")
     return Docstore(folder)
 
 
@@ -253,11 +259,10 @@ def _told(found: Iterable[Ranking], scorer: Scorer, total: int | None, progress:
 def _write(found: Iterator[Ranking], output: str, *, as_json: bool) -> None:
     from telerank.trec import write_run
 
-    if not as_json:
+    if as_json:
+        runs.write_json_lines(found, output)
+    else:
         write_run(output, found)
-        return
-    for ranking in found:
-        print(json.dumps({"qid": ranking.query.qid, "ranking": list(ranking)}, ensure_ascii=False))  # noqa: T201
 
 
 def _record(scorer: Scorer, seconds: float) -> dict[str, Any]:

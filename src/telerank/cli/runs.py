@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
     from telerank.evaluate.measures import Evaluation
     from telerank.evaluate.tables import Table
-    from telerank.types import Qrel, Qrels
+    from telerank.types import Qrel, Qrels, Ranking
 
 
 class Form(StrEnum):
@@ -153,6 +153,15 @@ def write_text(text: str, output: str) -> None:
 def write_json(value: object, output: str) -> None:
     """JSON of its own kind only: what is infinite or not a number is null."""
     write_text(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=1) + "\n", output)
+
+
+def write_json_lines(rankings: Iterable[Ranking], output: str) -> None:
+    """A line for each query, as `{"qid": …, "ranking": [[docno, score], …]}`; ``-`` is standard output."""
+    from telerank.trec import open_text
+
+    with open_text(output, "w") as file:
+        for one in rankings:
+            file.write(json.dumps({"qid": one.query.qid, "ranking": list(one)}, ensure_ascii=False) + "\n")
 
 
 def check_one_dash(names: Sequence[str]) -> None:

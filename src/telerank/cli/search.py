@@ -14,6 +14,7 @@ from rich.table import Table
 from telerank.cli import console
 from telerank.cli.console import shown
 from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, Split
+from telerank.cli.runs import write_json_lines
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -132,11 +133,10 @@ def _write(
 
         rankings = counted(stage.run(queries))
         if as_json:
-            for ranking in rankings:
-                print(json.dumps({"qid": ranking.query.qid, "ranking": list(ranking)}, ensure_ascii=False))  # noqa: T201
+            write_json_lines(rankings, output)
         else:
             write_run(output, rankings)
-    if output != "-" and not as_json:
+    if output != "-":
         record = json.dumps({**settings, "versions": _versions()}, indent=1, ensure_ascii=False)
         Path(f"{output}.json").write_text(record + "\n", encoding="utf-8")
         console.say(f"{len(queries):,} queries searched; run in {output}, its settings in {output}.json")

@@ -42,7 +42,7 @@ def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
     ModelError
         where there is no such model.
     """
-    folder = locate(name)
+    folder = Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
     if is_reranker(folder):
         return load_reranker(name)
     pair = like.max_length if like else readable(folder)

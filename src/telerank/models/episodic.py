@@ -72,8 +72,8 @@ class EpisodicMemory(nn.Module):
         super().__init__()
         if gate not in GATES:
             raise ModelError(f"no attention gate is called {gate!r}; there are: {', '.join(GATES)}")
-        if episodes < 1:
-            raise ModelError(f"a memory needs at least one episode, got {episodes}")
+        if not isinstance(episodes, int) or episodes < 1:
+            raise ModelError(f"a memory needs a whole number of episodes, at least one, got {episodes}")
         self.episodes, self.gate = episodes, GATES[gate]
         # a softmax does not see what is added to all scores
         self.attention = AttentionGate(width, bias=gate != "softmax")

@@ -48,6 +48,8 @@ def pair_features(tokens: Tensor, batch: PairBatch) -> PairFeatures:
 
 def packed(tokens: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
     """The tokens that a mask (B, L) picks, moved to the left: (B, N, H), and where they stand, (B, N)."""
+    if not where.shape[1]:  # pairs without a token, of word vectors
+        tokens, where = (one.new_zeros(len(one), 1, *one.shape[2:]) for one in (tokens, where))
     counts = where.sum(1)  # (B,)
     most = max(1, int(counts.max())) if len(where) else 1
     order = (~where).to(torch.int8).argsort(dim=1, stable=True)[:, :most]  # (B, N)

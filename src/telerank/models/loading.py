@@ -86,7 +86,8 @@ def locate(name: str | Path) -> Path:
 
 def _inside(folder: Path) -> str:
     """Where a training's model is, if the folder is that of a training."""
-    return "; that of this training is in model/ there" if (folder / "model" / "config.json").exists() else ""
+    inside = any((folder / "model" / name).exists() for name in ("config.json", "reranker.json"))
+    return "; that of this training is in model/ there" if inside else ""
 
 
 def _settings(folder: Path, tokenizer: Any) -> tuple[Settings, bool]:
@@ -111,7 +112,10 @@ def read_tokenizer(folder: Path) -> Any:
 
 
 def read_config(folder: Path, dropout: float | None) -> Any:
-    config = AutoConfig.from_pretrained(folder)
+    try:
+        config = AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{folder / 'config.json'} cannot be read: {first_line(error)}") from error
     if dropout is not None:
         for name, value in config.to_dict().items():
             if "dropout" in name and isinstance(value, float):  # the names differ from encoder to encoder

@@ -28,7 +28,7 @@ from transformers import AutoModel
 from telerank.errors import ModelError
 from telerank.models.bert_dmn import DmnHead
 from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.loading import locate, read_config, read_encoder, read_tokenizer
+from telerank.models.loading import first_line, locate, read_config, read_encoder, read_tokenizer
 from telerank.models.mlp import ClsMlp
 from telerank.models.monobert import MonoBert
 from telerank.models.pairs import PairTexts, PairTokenizer
@@ -64,6 +64,8 @@ class Shape:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ModelError(f"no re-ranker is called {self.kind!r}; there are: {', '.join(KINDS)}")
+        if self.kind == "monobert" and self.head:
+            raise ModelError(f"a monobert has no settings of a head, got {', '.join(self.head)}")
         if self.frozen and self.kind not in HEADS:
             raise ModelError(f"a {self.kind} has no head on a frozen encoder; these have: {', '.join(HEADS)}")
 
@@ -180,8 +182,9 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
 def _head(shape: Shape, width: int) -> nn.Module:
     try:
         return HEADS[shape.kind](width, **shape.head)
-    except TypeError as error:
-        raise ModelError(f"these are no settings of a head of {shape.kind}: {error}") from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        what = f"these are no settings of a head of {shape.kind}: {first_line(error)}"
+        raise ModelError(what) from error
 
 
 def _ready(model: nn.Module, folder: Path, shape: Shape) -> Reranker:
@@ -211,8 +214,7 @@ def _read_shape(folder: Path) -> Shape:
 
 def _cross_encoder(folder: Path) -> Shape:
     """The shape of a cross-encoder that is not ours: its pairs are as long as it can read."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    made = str((config.get("architectures") or ["nothing"])[0])
+    made = str((read_config(folder, None).architectures or ["nothing"])[0])
     if not made.endswith("ForSequenceClassification"):
         raise ModelError(f"{folder}: expected a re-ranker, got {made} and no {SETTINGS}")
     length = readable(folder)

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from telerank.errors import ModelError
 from telerank.models.dmn import Dmn
 from telerank.models.knrm import Knrm
+from telerank.models.loading import first_line
 from telerank.models.qa_lstm import QaLstm
 from telerank.models.word_vectors import VOCABULARY, load_vectors, load_vocabulary, save_vocabulary
+from telerank.models.words import SPECIAL
 
 WEIGHTS = "model.safetensors"
 WORD_KINDS: Mapping[str, type[nn.Module]] = {"dmn": Dmn, "qa-lstm": QaLstm, "k-nrm": Knrm}
@@ -51,6 +53,9 @@ def load_word_ranker(kind: str, folder: Path, settings: Mapping[str, Any]) -> tu
         model.load_state_dict(weights)
     except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"{folder / WEIGHTS}: these are no weights of a {kind}, or damaged ones") from error
+    rows = len(weights[_TABLE]) - SPECIAL
+    if rows != len(vocabulary):
+        raise ModelError(f"{folder / VOCABULARY}: expected {rows:,} words, got {len(vocabulary):,}")
     return model, vocabulary
 
 
@@ -63,5 +68,5 @@ def save_word_ranker(model: nn.Module, vocabulary: Collection[str], folder: Path
 def _made(kind: str, table: Tensor, settings: Mapping[str, Any]) -> nn.Module:
     try:
         return WORD_KINDS[kind](table, **settings)
-    except TypeError as error:
-        raise ModelError(f"these are no settings of a {kind}: {error}") from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"these are no settings of a {kind}: {first_line(error)}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -18,6 +17,7 @@ from pydantic import (
 
 from telerank.errors import FormatError, MeasureError
 from telerank.evaluate.measures import parse_measures
+from telerank.yaml_files import read_yaml
 
 Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 Published: TypeAlias = dict[str, dict[str, float | None]]
@@ -210,13 +210,9 @@ def read_recipe(path: str | Path) -> Recipe:
     FormatError
         where it is no YAML, lacks a key, or has one that recipes do not have.
     """
-    text = Path(path).read_text(encoding="utf-8")
+    record = _with_text_keys(read_yaml(path))
     try:
-        return Recipe.model_validate(_loaded(text))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise FormatError(path, mark.line + 1 if mark else None, f"YAML ({problem})") from error
+        return Recipe.model_validate(record)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"]) or "recipe"
@@ -225,12 +221,8 @@ def read_recipe(path: str | Path) -> Recipe:
         ) from error
 
 
-def _loaded(text: str) -> Any:
-    """The YAML, where keys of mappings may be numbers (depths)."""
-    return _with_text_keys(yaml.safe_load(text))
-
-
 def _with_text_keys(value: Any) -> Any:
+    """Keys of mappings may be numbers (depths)."""
     if isinstance(value, dict):
         return {str(key): _with_text_keys(one) for key, one in value.items()}
     if isinstance(value, list):

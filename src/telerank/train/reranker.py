@@ -20,7 +20,7 @@ from telerank.train.groups import Groups
 from telerank.train.log import Report, unheard
 from telerank.train.pair_logits import EndToEnd
 from telerank.train.parallel import Processes, joined
-from telerank.train.reading import Reading
+from telerank.train.reading import Reading, relevant_pairs
 from telerank.train.reranker_config import RerankerTraining, Start
 from telerank.train.reranker_examples import read_groups
 from telerank.train.reranker_outcome import RESULT, measure_test
@@ -69,6 +69,21 @@ def measure_reranker(
 ) -> None:
     """What :func:`train_reranker` does last, for a training that is over; its checkpoints may be gone."""
     _Asked.of(config, output, shared).measure(output / checkpoint.MODEL, progress)
+
+
+def check_queries(config: RerankerTraining) -> None:
+    """See that the collection has as many queries to learn from as the configuration asks for.
+
+    Raises
+    ------
+    CollectionError
+        where it has fewer. Triples are not looked at, which name their queries as they come.
+    """
+    if config.data.triples or config.data.queries is None:
+        return
+    asked = _Asked.of(config, Path(), Path())
+    reading = Reading(config, asked.collection, asked.parts.kept_back)
+    reading.chosen(relevant_pairs(asked.collection, config.data.split))
 
 
 def start_reranker(start: Start, seed: int, keep: set[str] | None = None) -> Reranker:

@@ -89,6 +89,15 @@ class Start(Part):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropout, on all layers of an encoder that is trained."""
 
+    @model_validator(mode="after")
+    def _nothing_without_effect(self) -> Start:
+        if self.kind == "monobert" and self.head:
+            raise ValueError("a monobert has the transformer's own layer: no settings of a head")
+        on_words = "start" not in DEFAULTS[self.kind]["model"]
+        if on_words and self.dropout != type(self).model_fields["dropout"].default:
+            raise ValueError(f"dropout is that of an encoder; a {self.kind} has head.dropout or none")
+        return self
+
 
 class Loss(Part):
     """What is to be small."""
@@ -112,6 +121,8 @@ class Loss(Part):
             raise ValueError(
                 "objective margin-mse needs a teacher, a run file; the other objectives take none"
             )
+        if self.class_weights and self.objective != "pointwise":
+            raise ValueError(f"class_weights go with objective pointwise, not with {self.objective}")
         return self
 
 
@@ -172,6 +183,11 @@ class Measured(Candidates):
     listed: bool = False
     """Count the queries that have candidates alone, where the run is of some of the split's queries; without
     it a query that lacks them counts as one that found nothing."""
+
+    @field_validator("measures", mode="before")
+    @classmethod
+    def _apart(cls, said: Any) -> Any:
+        return tuple(said.replace(",", " ").split()) if isinstance(said, str) else said
 
     @field_validator("measures")
     @classmethod

@@ -18,7 +18,7 @@ from telerank.evaluate.tables import Table, markdown
 from telerank.train import checkpoint
 from telerank.train.log import Report, unheard
 from telerank.train.parallel import joined
-from telerank.train.reranker import measure_reranker, train_reranker
+from telerank.train.reranker import check_queries, measure_reranker, train_reranker
 from telerank.train.reranker_config import RerankerTraining
 from telerank.train.reranker_outcome import RESULT as TESTED
 from telerank.train.reranker_outcome import RUN, Outcome, read_outcome, together
@@ -29,6 +29,10 @@ from telerank.types import Progress, silent
 
 TABLE = "table.md"
 RESULT = "table.json"
+_INSTEAD = {
+    "optimisation.steps": "optimisation.epochs",
+    "optimisation.epochs": "optimisation.steps",
+}
 CHOOSING = "dev.json"
 """The dev measure of a training that is over; a grid chooses by it."""
 
@@ -53,7 +57,8 @@ class Variant:
     @property
     def label(self) -> str:
         """What differs, in words."""
-        names = (*self.settings, ("seed", self.seed), ("fold", self.fold))
+        told = ((name, _shown(value)) for name, value in self.settings)
+        names = (*told, ("seed", self.seed), ("fold", self.fold))
         return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
 
     def of(self, config: RerankerTraining) -> RerankerTraining:
@@ -61,6 +66,8 @@ class Variant:
         record = config.model_dump(exclude={"grid"})
         for name, value in self.settings:
             _set(record, name, json.loads(value))
+            if other := _INSTEAD.get(name):
+                _set(record, other, None)
         if self.size is not None:
             record["data"]["queries"] = self.size
         if self.seed is not None:
@@ -146,6 +153,8 @@ def run_study(
     ------
     ModelError
         where the configuration has no test; where variants were trained already and ``resume`` is not set.
+    CollectionError
+        before the first training, where there are fewer queries than the largest size.
     """
     if config.test is None or not config.test.measures:
         raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
@@ -153,6 +162,7 @@ def run_study(
     with joined(device(config.device)) as processes:
         if not processes.leads:
             report, progress = unheard, silent
+        _check_sizes(config, asked)
         for done, variant in enumerate(asked):
             progress("trainings", done, len(asked))
             wanted, own = variant.of(config), folder / variant.folder
@@ -185,6 +195,13 @@ def mean_of(values: Sequence[float]) -> str:
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
 
 
+def _check_sizes(config: RerankerTraining, asked: Sequence[Variant]) -> None:
+    """Refuse a size that is too large before the smaller ones are trained."""
+    most = max((one.size for one in asked if one.size is not None), default=None)
+    for fold in {one.fold for one in asked} if most is not None else ():
+        check_queries(Variant(most, fold=fold).of(config))
+
+
 def _is_over(output: Path) -> bool:
     return any((output / name).exists() for name in (TESTED, CHOOSING))
 
@@ -205,6 +222,12 @@ def _set(record: dict[str, Any], name: str, value: Any) -> None:
         _set(record[first], rest, value)
     else:
         record[first] = value
+
+
+def _shown(value: str) -> str:
+    """A value that stands as JSON, a text without its quotes."""
+    read = json.loads(value)
+    return read if isinstance(read, str) else value
 
 
 def _plain(value: Any) -> str:

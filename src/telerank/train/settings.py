@@ -23,6 +23,7 @@ from pydantic import (
 
 from telerank.errors import FormatError, MeasureError
 from telerank.evaluate.measures import parse_measures
+from telerank.yaml_files import read_yaml
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
@@ -207,13 +208,9 @@ def read_record(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     FormatError
-        where it is no YAML, or no mapping.
+        as :func:`telerank.yaml_files.read_yaml`; where it is no mapping.
     """
-    try:
-        record: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise FormatError(path, mark.line + 1 if mark else None, "YAML", str(error).split("\n")[0]) from error
+    record = read_yaml(path)
     if not isinstance(record, dict):
         raise FormatError(path, None, "a mapping with at least data: {collection: …}", repr(record))
     return record

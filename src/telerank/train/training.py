@@ -12,6 +12,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from telerank.errors import ModelError
+from telerank.models.device import device_of
 from telerank.models.precision import Precision, precision
 from telerank.train import checkpoint, log
 from telerank.train.log import Record, Report, unheard
@@ -167,12 +168,7 @@ def device(name: str) -> torch.device:
         name = f"cuda:{local_rank()}"
     elif processes_here() > 1 and name.startswith("cuda"):
         raise ModelError(f"device {name!r}: each process has a GPU of its own, so ask for 'cuda'")
-    try:
-        wanted = torch.device(name)
-        torch.empty(0, device=wanted)
-    except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device {name!r}: {str(error).splitlines()[0]}") from error
-    return wanted
+    return device_of(name)
 
 
 def chosen_precision(name: str, where: torch.device) -> Precision:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from telerank.models.device import device_of
 from telerank.models.pairs import PairBatch
 from telerank.models.precision import precision
 from telerank.models.reranker import Reranker
@@ -20,9 +21,9 @@ def compute(reranker: Reranker, setting: Setting, _samples: Samples) -> Compute:
     Raises
     ------
     ModelError
-        as :func:`telerank.models.precision.precision`.
+        as :func:`telerank.models.precision.precision`; where there is no such device.
     """
-    device = torch.device(setting.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = device_of(setting.device or "auto")
     with threads(setting.threads):
         half = precision(setting.precision, device)
     model = reranker.model.to(device).eval()
