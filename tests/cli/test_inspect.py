@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telerank.cli.main import app, main
+from telerank.errors import CollectionError
 from telerank.trec import write_run
 from telerank.types import Query, Ranking
 
@@ -91,6 +92,12 @@ def test_embeddings_are_measured_and_mapped(folder, models):
     assert [(len(one["points"]), len(one["points"][0])) for one in start["maps"]] == [(24, 2), (24, 3)]
     assert sum(pair["relevant"] for pair in record["pairs"]) == 12
     assert start == record["checkpoints"]["mono"]
+
+
+def test_too_few_pairs_are_refused_before_a_model_is_read(folder):
+    asked = ("tsne", "set", "no-model", "-c", "all.run", "-n", "12", "--neighbours", "30")
+    with pytest.raises(CollectionError, match="12 pairs of a class are too few for 30 neighbours"):
+        ok(*asked)
 
 
 def test_gates_are_shown_sentence_by_sentence(folder, models):

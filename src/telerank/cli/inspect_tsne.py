@@ -76,6 +76,7 @@ def tsne(
     Example: `telerank inspect tsne insuranceqa-v2 minilm -c test/100 --each 20 --plot tsne.png`
     """
     from telerank.inspect.drawn_pairs import draw_by_class
+    from telerank.inspect.embeddings import check_classes
 
     named = inspected.named(model)
     check_plot(plot)
@@ -83,6 +84,7 @@ def tsne(
     with console.progress() as progress:
         drawn = draw_by_class(source, relevant=each, others=each, seed=seed, progress=progress)
     relevant = [bool(one.relevant) for one in drawn]
+    check_classes(relevant, neighbours)
     how = _How(perplexity, neighbours, seed, batch_tokens, device)
     found = _seen(named, drawn, relevant, how)
     if plot is not None:

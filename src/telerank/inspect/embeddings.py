@@ -60,6 +60,20 @@ def cls_vectors(
     return np.stack([made[place] for place in range(len(pairs))])
 
 
+def check_classes(relevant: Sequence[bool], neighbours: int = NEIGHBOURS) -> None:
+    """See that each pair can have so many neighbours of its own class.
+
+    Raises
+    ------
+    CollectionError
+        where a class has no more pairs.
+    """
+    least = int(min(sum(relevant), len(relevant) - sum(relevant)))
+    if least <= neighbours:
+        few = f"{least} pairs of a class are too few for {neighbours} neighbours"
+        raise CollectionError(f"{few}: draw more, or ask for fewer neighbours")
+
+
 def separation(vectors: Vectors, relevant: Sequence[bool], *, neighbours: int = NEIGHBOURS) -> Separation:
     """How far the relevant of these vectors, (pairs, H), lie from the others.
 
@@ -70,10 +84,8 @@ def separation(vectors: Vectors, relevant: Sequence[bool], *, neighbours: int = 
     MissingExtra
         where scikit-learn is not installed.
     """
+    check_classes(relevant, neighbours)
     marks = np.asarray(relevant, np.bool_)
-    least = int(min(marks.sum(), (~marks).sum()))
-    if least <= neighbours:
-        raise CollectionError(f"{least} pairs of a class are too few for {neighbours} neighbours: draw more")
     near = _sklearn("neighbors").NearestNeighbors(n_neighbors=neighbours).fit(vectors)
     places = near.kneighbors(return_distance=False)  # (pairs, neighbours), without itself
     same = (marks[places] == marks[:, None]).mean(1)  # (pairs,)
