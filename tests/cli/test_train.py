@@ -33,7 +33,7 @@ def config(tmp_path, monkeypatch):
         "data": {"collection": "pairs"},
         "model": {"start": "./encoder", "document_length": 12},
         "optimisation": {"steps": 4, "warm_up": 1, "batch": 2, "learning_rate": 0.001},
-        "dev": {"split": "train", "every": 2},
+        "dev": {"split": "train", "queries": 2, "every": 2},
         "log_every": 1,
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(record))

@@ -114,7 +114,7 @@ def test_dropout_is_over_the_gates():
 def test_what_no_memory_can_be_is_refused():
     with pytest.raises(ModelError, match="no attention gate is called 'relu'; there are: softmax, sigmoid"):
         EpisodicMemory(8, gate="relu")
-    with pytest.raises(ModelError, match="at least one episode, got 0"):
+    with pytest.raises(ModelError, match="at least one, got 0"):
         DmnHead(8, episodes=0)
 
 
