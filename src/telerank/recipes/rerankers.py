@@ -120,7 +120,6 @@ _FILES = (
     ("dev", "run"),
     ("test", "run"),
     ("loss", "teacher"),
-    ("model", "start"),
 )
 
 
@@ -134,14 +133,15 @@ def _hash(config: RerankerTraining, shop: Workshop) -> str:
         part: Any = record
         for one in parts:
             part = (part or {}).get(one)
-        if part and part.get(name):
-            part[name] = _content(part[name])
+        if part and part.get(name) and Path(part[name]).is_file():  # else the training will say so
+            part[name] = _digest(Path(part[name]))
+    record["model"]["start"] = _content(config.model.start)
     said = json.dumps([record, versions()], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _content(place: str) -> str:
-    """Of a file, or of the files of a model."""
+    """Of the files of a model, or of word vectors."""
     from telerank.models.loading import locate
 
     if Path(place).is_file():
