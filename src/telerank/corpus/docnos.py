@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import DocumentError, IndexDamaged
+from telerank.npy import load_npy
 
 BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.npy", "docnos.rank.npy"
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -256,7 +257,7 @@ def _bytes(path: Path) -> mmap.mmap | bytes:
 
 def _mapped(path: Path) -> npt.NDArray[Any]:
     try:
-        return np.asarray(np.load(_there(path), mmap_mode="r"))
+        return np.asarray(load_npy(_there(path), mmap_mode="r"))
     except ValueError as error:
         raise IndexDamaged(f"{path}: {error}") from error
 

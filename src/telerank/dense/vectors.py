@@ -28,6 +28,7 @@ from telerank.dense.kinds import KINDS, Floats, widened
 from telerank.dense.manifest import Manifest
 from telerank.dense.rotate import padded
 from telerank.errors import IndexDamaged, IndexFault, ModelError
+from telerank.npy import load_npy
 from telerank.types import Progress, silent
 
 _WIDENED = 4096  # rows held as float32 in one go
@@ -203,7 +204,7 @@ def _shards(folder: Path, manifest: Manifest) -> Iterator[Shard]:
 
 def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     try:
-        found = np.load(path, mmap_mode="r")
+        found = load_npy(path, mmap_mode="r")
     except (ValueError, OSError) as error:
         raise IndexDamaged(f"{path}: damaged ({error})") from error
     if found.dtype != kind or found.shape != shape:
