@@ -15,6 +15,7 @@ from torch import Tensor
 
 from telerank.errors import FormatError, ModelError
 from telerank.models.words import SPECIAL
+from telerank.npy import load_npy
 
 VECTORS, VOCABULARY = "vectors.npy", "vocab.txt"
 
@@ -89,7 +90,7 @@ def load_vocabulary(file: str | Path) -> list[str]:
 def _folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
     vocabulary = load_vocabulary(folder / VOCABULARY)
     try:
-        stored = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)
+        stored = load_npy(folder / VECTORS, mmap_mode="r")
     except (OSError, ValueError) as error:
         raise ModelError(f"{folder / VECTORS}: expected an array of word vectors") from error
     if stored.ndim != 2 or len(stored) != len(vocabulary):

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.compiled import compiled
+from telerank.npy import load_npy
 from telerank.sparse.surfaces import surfaces
 from telerank.text import Analyzer
 
@@ -34,7 +35,7 @@ class Run:
     @classmethod
     def load(cls, path: Path) -> tuple[Run, npt.NDArray[np.int32]]:
         with path.open("rb") as file:
-            ids, counts, rows, tfs, lengths = (np.load(file) for _ in range(5))
+            ids, counts, rows, tfs, lengths = (load_npy(file) for _ in range(5))
         return cls(ids, counts, rows, tfs), lengths
 
 

@@ -50,22 +50,24 @@ class DevSet:
         return measure(rankings, self.qrels, self.measure).mean[self.measure]
 
 
-def dev_queries(collection: Collection, wanted: Dev, random: np.random.Generator) -> list[Query]:
-    """The queries of the split that have judgments, or as many as are asked for.
+def dev_queries(
+    collection: Collection, wanted: Dev, random: np.random.Generator
+) -> dict[Query, Mapping[str, int]]:
+    """The queries of the split that have judgments, or as many as are asked for, with these.
 
     Raises
     ------
     CollectionError
         where no query of the split is judged.
     """
-    judged = load_qrels(collection.split_judgments(wanted.split))
-    queries = [one for one in collection.split_queries(wanted.split) if one.qid in judged]
+    qrels = load_qrels(collection.split_judgments(wanted.split))
+    queries = [one for one in collection.split_queries(wanted.split) if one.qid in qrels]
     if not queries:
         raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query")
-    if wanted.queries is None or wanted.queries >= len(queries):
-        return queries
-    places = np.sort(random.choice(len(queries), wanted.queries, replace=False))
-    return [queries[place] for place in places.tolist()]
+    if wanted.queries is not None and wanted.queries < len(queries):
+        places = np.sort(random.choice(len(queries), wanted.queries, replace=False))
+        queries = [queries[place] for place in places.tolist()]
+    return {one: qrels[one.qid] for one in queries}
 
 
 def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
@@ -79,8 +81,7 @@ def read_dev(collection: Collection, wanted: Dev, seed: int) -> DevSet:
     (name,) = parse_measures([wanted.measure])
     random = np.random.default_rng(seed)
     queries = dev_queries(collection, wanted, random)
-    qrels = load_qrels(collection.split_judgments(wanted.split))
-    judged = {one.qid: qrels[one.qid] for one in queries}
+    judged = {query.qid: grades for query, grades in queries.items()}
     if wanted.documents is None:
         documents = {doc.docno: doc.full_text for doc in collection.docs()}
     else:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from telerank.dense.manifest import Part, check, part, sync_folder
 from telerank.errors import IndexDamaged, IndexFault, ModelError
+from telerank.npy import load_npy
 
 NAME = "manifest.json"
 KIND = "features"
@@ -201,7 +202,7 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
 
 def _loaded(path: Path, dtype: Any, shape: tuple[int, ...], *, mapped: bool) -> npt.NDArray[Any]:
     try:
-        found = np.load(path, mmap_mode="r" if mapped else None)
+        found = load_npy(path, mmap_mode="r" if mapped else None)
     except (ValueError, OSError) as error:
         raise IndexDamaged(f"{path}: damaged ({error})") from error
     if found.dtype != dtype or found.shape != shape:
