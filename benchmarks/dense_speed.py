@@ -35,11 +35,11 @@ import numba
 import numpy as np
 from results_page import write
 
-from telerank.dense.manifest import Manifest
+from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.dense.writer import write_vectors
-from telerank.evaluate.tables import Cell, Table, markdown
+from telerank.show.tables import Cell, Table, markdown
 
 MODEL = "synthetic"
 CLUSTERS, SHARD, THRESHOLD = 2000, 65_536, 20
@@ -102,7 +102,7 @@ def prepared(folder: Path, rows: int, draw: Draw, dimension: int, queries: int) 
     import faiss
 
     faiss.omp_set_num_threads(1)
-    manifest = Manifest(dimension, "float32", MODEL, MODEL)
+    manifest = VectorManifest(dimension, "float32", MODEL, MODEL)
     began = time.perf_counter()
     stored = write_vectors(folder / "vectors", blocks(rows, draw), manifest)
     print(f"{rows:,} x {dimension} drawn and written in {time.perf_counter() - began:.0f} s", file=sys.stderr)
@@ -229,7 +229,7 @@ def memory(folder: Path, k: int) -> float:
 def measure_memory(folder: Path, k: int) -> None:
     with tempfile.TemporaryDirectory() as small:  # loads the kernels
         few = Vectors(folder).shards[0].vectors[:20_000]
-        manifest = Manifest(few.shape[1], "float32", MODEL, MODEL)
+        manifest = VectorManifest(few.shape[1], "float32", MODEL, MODEL)
         tiny = write_vectors(Path(small) / "v", [([f"d{n}" for n in range(len(few))], few)], manifest)
         for count in (1, 64):
             search(tiny, Encoded(np.array(few[:count]), MODEL), 10)

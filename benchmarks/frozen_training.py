@@ -31,8 +31,7 @@ import torch
 from results_page import write
 
 from telerank.corpus.formats import open_collection
-from telerank.evaluate.tables import Table, markdown
-from telerank.inspect.drawn_pairs import Candidates
+from telerank.inspect.drawn_pairs import CandidateLists
 from telerank.inspect.efficiency import (
     FIRST,
     LATER,
@@ -45,14 +44,15 @@ from telerank.inspect.efficiency import (
 )
 from telerank.models.identity import encoder_fingerprint
 from telerank.models.loading import locate, read_tokenizer
-from telerank.models.pairs import batch_of
+from telerank.models.pairs.pair import batch_of
 from telerank.models.quiet import quiet
-from telerank.models.reranker import Reranker, Shape, fresh_reranker
-from telerank.rerank.texts import TextPair, pair_texts
-from telerank.train.feature_store import FeatureStore
-from telerank.train.frozen_encoder import FrozenEncoder
-from telerank.train.pair_logits import parts
-from telerank.train.reranker_config import Optimisation
+from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker
+from telerank.reranking.texts import TextPair, pair_texts
+from telerank.show.tables import Table, markdown
+from telerank.training.features.frozen_encoder import FrozenEncoder
+from telerank.training.features.store import FeatureStore
+from telerank.training.reranker.config import RerankerOptimisation
+from telerank.training.reranker.pair_logits import parts
 
 TARGETS = {FIRST: 1.5, LATER: 15.0}  # times the batches per second of fine-tuning
 WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072
@@ -77,7 +77,7 @@ def bert_base(folder: Path, layers: int) -> Path:
 def real_pairs(wanted: int) -> tuple[list[TextPair], list[float]]:
     """Of the first train questions, with what the qrels call relevant and with others of their pools."""
     collection = open_collection(str(Path(os.environ["TELERANK_DATA"]) / "insuranceqa-v2"))
-    some = Candidates(collection, "train", lambda: islice(collection.pools[POOL](), QUESTIONS))
+    some = CandidateLists(collection, "train", lambda: islice(collection.pools[POOL](), QUESTIONS))
     return labelled(some, wanted)
 
 
@@ -87,7 +87,7 @@ def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[f
     batches = (made[first : first + size] for first in range(0, len(made), size))
     padded = 0
     for batch in batches:
-        for places in parts(batch, Optimisation().tokens, torch.device("cpu")):
+        for places in parts(batch, RerankerOptimisation().tokens, torch.device("cpu")):
             padded += len(places) * max(batch[place] for place in places)
     return sum(made) / len(made), padded / len(made)
 

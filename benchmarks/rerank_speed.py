@@ -43,10 +43,10 @@ from sentence_transformers import CrossEncoder
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from telerank.errors import TelerankError
-from telerank.evaluate.tables import Cell, Table, markdown
 from telerank.models.loading import locate
 from telerank.models.quiet import quiet
-from telerank.rerank.scorer import Scorer
+from telerank.reranking.scorer import Scorer
+from telerank.show.tables import Cell, Table, markdown
 
 PREDICT = "CrossEncoder.predict"
 CALIBRATION = 200  # pairs beside those that are scored

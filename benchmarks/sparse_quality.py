@@ -20,11 +20,11 @@ from pathlib import Path
 from results_page import write
 
 from telerank.corpus.formats import open_collection
-from telerank.evaluate.tables import Cell, Table, markdown
 from telerank.evaluate.tune import Folds
 from telerank.recipes.sparse import DEFAULT, FAMILIES, GIVEN, TUNED, Outcome, Plan, System, Task, run_plan
 from telerank.recipes.sparse_report import versions
 from telerank.recipes.sparse_tables import effect_table, label, tuning_table
+from telerank.show.tables import Cell, Table, markdown
 from telerank.sparse.similarities import BM25
 
 MEASURES = ("RR@10", "AP", "nDCG@10", "R@1", "R@10", "R@100")

@@ -24,7 +24,7 @@ from peers.engine import Built, Found, Peer, open_peer
 from peers.interleave import Times, interleaved
 from results_page import write
 
-from telerank.evaluate.tables import Cell, Table, markdown
+from telerank.show.tables import Cell, Table, markdown
 from telerank.sparse.similarities import parse_model
 from telerank.text import Analyzer
 

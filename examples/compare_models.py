@@ -8,11 +8,11 @@ from __future__ import annotations
 import tempfile
 from itertools import islice
 
+from telerank.corpus.bundled import piaf
 from telerank.evaluate.compare import compare
 from telerank.evaluate.measures import measure
 from telerank.evaluate.report import comparison_table
-from telerank.evaluate.tables import markdown
-from telerank.recipes.bundled import piaf
+from telerank.show.tables import markdown
 from telerank.sparse.writer import build_index
 from telerank.trec import load_qrels
 

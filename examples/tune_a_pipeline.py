@@ -8,10 +8,10 @@ from __future__ import annotations
 import tempfile
 from itertools import islice
 
+from telerank.corpus.bundled import piaf
 from telerank.evaluate.tune import Folds, Objective, tune
 from telerank.fuse import minmax
 from telerank.fuse.tuning import simplex
-from telerank.recipes.bundled import piaf
 from telerank.sparse.writer import build_index
 from telerank.trec import load_qrels
 

@@ -7,7 +7,7 @@ def random_features(pairs=5, width=12, sentences=6, words=7, seed=0):
     """Each pair has at least one sentence and one word of a query; the first has the most of both."""
     import torch
 
-    from telerank.models.features import PairFeatures
+    from telerank.models.pairs.features import PairFeatures
 
     draw = torch.Generator().manual_seed(seed)
 
@@ -23,7 +23,7 @@ def random_features(pairs=5, width=12, sentences=6, words=7, seed=0):
 
 def rows_of(features, rows):
     """The features of some pairs alone, as a batch of their own: no wider than it must be."""
-    from telerank.models.features import PairFeatures
+    from telerank.models.pairs.features import PairFeatures
 
     most = [max(1, int(mask[rows].sum(1).max())) for mask in (features.query_mask, features.sentence_mask)]
     return PairFeatures(
@@ -39,7 +39,7 @@ def wider(features, by=3):
     """The same with more padding."""
     from torch.nn.functional import pad
 
-    from telerank.models.features import PairFeatures
+    from telerank.models.pairs.features import PairFeatures
 
     return PairFeatures(
         features.cls,
@@ -55,7 +55,7 @@ def random_word_pairs(pairs=6, vocabulary=20, width=8, seed=0):
     import numpy as np
     import torch
 
-    from telerank.models.words import SPECIAL, Words
+    from telerank.models.pairs.words import SPECIAL, Words
 
     draw = np.random.default_rng(seed)
     texts = Words([f"w{number}" for number in range(vocabulary)], max_query=8, max_length=40)

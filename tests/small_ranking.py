@@ -49,7 +49,7 @@ def ranking_settings(folder: Path, **changes) -> dict:
 
 def ranking_training(folder: Path, **changes):
     """:func:`ranking_settings`, read."""
-    from telerank.train.reranker_config import RerankerTraining
+    from telerank.training.reranker.config import RerankerTraining
 
     return RerankerTraining.model_validate(ranking_settings(folder, **changes))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from telerank.models.features import PairFeatures, pair_features
-from telerank.models.pairs import NEITHER, PASSAGE, QUERY, Pair, Passage, batch_of
-from telerank.rerank.texts import Joined
+from telerank.models.pairs.features import PairFeatures, pair_features
+from telerank.models.pairs.pair import NEITHER, PASSAGE, QUERY, Pair, Passage, batch_of
+from telerank.reranking.texts import Joined
 
 WIDTH = 8
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from telerank.dense.manifest import Manifest
-from telerank.dense.vectors import Encoded, Shard, Vectors
+from telerank.dense.manifest import VectorManifest
+from telerank.dense.vectors import Encoded, Vectors, VectorShard
 from telerank.dense.writer import write_vectors
 from telerank.types import Doc
 
@@ -32,7 +32,7 @@ def stored(folder, vectors: np.ndarray, dtype: str = "float32", shard: int = 500
     docnos = [f"d{number * 7919 % 1000003}" for number in range(len(vectors))]
     parts = range(0, len(vectors), shard)
     blocks = ((docnos[at : at + shard], vectors[at : at + shard]) for at in parts)
-    return write_vectors(folder, blocks, Manifest(vectors.shape[1], dtype, MODEL, FINGERPRINT))
+    return write_vectors(folder, blocks, VectorManifest(vectors.shape[1], dtype, MODEL, FINGERPRINT))
 
 
 def asked(vectors: np.ndarray) -> Encoded:
@@ -49,7 +49,7 @@ def brute(vectors: Vectors, query: np.ndarray, k: int) -> tuple[list[str], np.nd
     return [docnos[row] for row in order], scores[order]
 
 
-def _float64(vectors: Vectors, shard: Shard) -> np.ndarray:
+def _float64(vectors: Vectors, shard: VectorShard) -> np.ndarray:
     if vectors.dtype == "int8":
         return shard.codes[:, : vectors.dimension] * shard.bounds[:, :1].astype(np.float64)
     return vectors.widened(shard, slice(None)).astype(np.float64)

@@ -121,7 +121,7 @@ def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
     write_qrels("qrels.txt", open_collection("scifact").split_qrels("test"))
     if NEURAL:
         from small_rerankers import small_reranker
-        from telerank.models.reranker import save_reranker
+        from telerank.models.rerankers.reranker import save_reranker
 
         save_reranker(small_reranker(tmp_path / "small"), "my-reranker")
     asked = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))

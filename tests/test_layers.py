@@ -13,6 +13,7 @@ import telerank
 
 SOURCE = Path(telerank.__file__).parent
 
+_LOW = {"types", "errors", "npy", "compiled", "batches", "yaml_files"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
@@ -24,33 +25,30 @@ ALLOWED = {
     "testing": {"types", "stage"},
     "trec": {"types", "errors"},
     "text": {"errors"},
-    "evaluate": {"types", "errors"},
-    "corpus": {"types", "errors", "compiled", "npy", "trec", "text", "stage"},
-    "sparse": {"types", "errors", "compiled", "npy", "stage", "text", "corpus", "dense"},
-    "dense": {"types", "errors", "batches", "compiled", "npy", "stage", "corpus", "models"},
-    "fuse": {"types", "errors", "stage", "evaluate"},
-    "inspect": {"types", "errors", "batches", "text", "evaluate", "corpus", "models", "rerank", "train"},
+    "show": {"errors"},
+    "evaluate": {"types", "errors", "stage", "show"},
+    "corpus": {*_LOW, "trec", "text", "stage", "show"},
     "models": {"errors", "npy"},
-    "rerank": {"types", "errors", "batches", "stage", "text", "models"},
-    "train": {
-        *(
-            "types",
-            "errors",
-            "batches",
-            "npy",
-            "yaml_files",
-            "stage",
-            "text",
-            "trec",
-            "corpus",
-            "evaluate",
-            "dense",
-        ),
-        *("models", "rerank"),
+    "dense": {*_LOW, "stage", "corpus", "models"},
+    "sparse": {*_LOW, "stage", "text", "corpus", "dense"},
+    "fuse": {"types", "errors", "stage", "show", "evaluate"},
+    "reranking": {*_LOW, "stage", "text", "models"},
+    "training": {
+        *_LOW,
+        "stage",
+        "text",
+        "trec",
+        "show",
+        "corpus",
+        "evaluate",
+        "dense",
+        "models",
+        "reranking",
     },
+    "inspect": {*_LOW, "text", "show", "evaluate", "corpus", "models", "reranking", "training"},
     "recipes": {
-        *("types", "errors", "yaml_files", "stage", "text", "trec", "corpus", "sparse", "dense", "models"),
-        *("fuse", "evaluate", "inspect", "train", "rerank"),
+        *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "models", "show"),
+        *("fuse", "evaluate", "inspect", "training", "reranking"),
     },
 }
 """What a part may import; ``cli`` may import everything, and nothing imports it."""

@@ -25,7 +25,7 @@ DOCS = {f"d{n}": " ".join(SENTENCES[n % 7 : n % 7 + 1 + n % 4]) for n in range(1
 def models(tmp_path_factory):
     """An encoder, and two re-rankers that have it."""
     from small_models import small_encoder
-    from telerank.models.reranker import Shape, fresh_reranker, save_reranker
+    from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker
 
     folder = tmp_path_factory.mktemp("models")
     start = small_encoder(folder / "start")

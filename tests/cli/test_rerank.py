@@ -15,9 +15,9 @@ import pytest
 from documents import in_process
 from small_rerankers import small_reranker
 from telerank import trec
-from telerank.models.reranker import save_reranker
-from telerank.rerank import scorer
-from telerank.rerank.scorer import Scorer
+from telerank.models.rerankers.reranker import save_reranker
+from telerank.reranking import scorer
+from telerank.reranking.scorer import Scorer
 from telerank.trec import read_run
 
 RUN = "q0 Q0 a 1 3 t\nq0 Q0 b 2 2 t\nq0 Q0 c 3 1 t\nq1 Q0 b 1 2 t\nq1 Q0 a 2 1 t\n"

@@ -14,7 +14,7 @@ PATIENCE = 60
 ENDLESS = """
 import itertools, signal, sys
 from telerank.cli.main import main
-from telerank.corpus import jsonl
+from telerank.corpus.readers import jsonl
 from telerank.sparse import build
 from telerank.types import Doc
 

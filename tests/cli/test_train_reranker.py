@@ -16,11 +16,11 @@ import yaml  # noqa: E402
 from small_ranking import QUERIES, dev_lists, ranking_settings, small_ranking  # noqa: E402
 from telerank.cli.main import main  # noqa: E402
 from telerank.evaluate.measures import measure  # noqa: E402
-from telerank.models.reranker import load_reranker  # noqa: E402
-from telerank.train.reranker_grid import GridTraining  # noqa: E402
-from telerank.train.reranker_outcome import Outcome, together  # noqa: E402
-from telerank.train.reranker_study import Study, Variant, variants  # noqa: E402
-from telerank.train.settings import read_settings  # noqa: E402
+from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
+from telerank.training.reranker.grid import GridTraining  # noqa: E402
+from telerank.training.reranker.outcome import RerankerOutcome, together  # noqa: E402
+from telerank.training.reranker.study import Study, Variant, variants  # noqa: E402
+from telerank.training.settings import read_settings  # noqa: E402
 from telerank.trec import load_qrels, read_qrels, read_run  # noqa: E402
 
 
@@ -272,12 +272,12 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
 
 def outcome(queries, value, **more):
     counts = {"candidates": 10 * queries, "without": 0, "before": {"AP": 0.5}}
-    return Outcome(queries=queries, measures={"AP": value}, **{**counts, **more})
+    return RerankerOutcome(queries=queries, measures={"AP": value}, **{**counts, **more})
 
 
 def test_folds_are_put_together_by_their_queries():
     whole = together([outcome(1, 0.2, before={"AP": 1.0}), outcome(3, 0.6, without=1)])
-    assert whole == Outcome(4, 40, 1, {"AP": pytest.approx(0.5)}, {"AP": pytest.approx(0.625)})
+    assert whole == RerankerOutcome(4, 40, 1, {"AP": pytest.approx(0.5)}, {"AP": pytest.approx(0.625)})
 
 
 def test_a_table_of_seeds_has_their_mean_and_spread():

@@ -8,9 +8,9 @@ from pathlib import Path
 import cbor2
 import pytest
 
-from telerank.corpus import car
-from telerank.corpus.car import read_outlines, read_paragraphs
-from telerank.corpus.car_folder import TREC_CAR
+from telerank.corpus.readers import car
+from telerank.corpus.readers.car import read_outlines, read_paragraphs
+from telerank.corpus.readers.car_folder import TREC_CAR
 from telerank.errors import FormatError
 from telerank.types import Doc, Query
 

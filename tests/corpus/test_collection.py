@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import telerank.corpus
 from telerank.corpus.collection import Collection
-from telerank.corpus.csv_files import read_docs
 from telerank.corpus.formats import FORMATS, open_collection
+from telerank.corpus.readers.csv_files import read_docs
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query, Ranking
 

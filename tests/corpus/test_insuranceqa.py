@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telerank.corpus.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
+from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
 

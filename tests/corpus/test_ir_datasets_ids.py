@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.ir_datasets_ids import open_id
+from telerank.corpus.readers.ir_datasets_ids import open_id
 from telerank.errors import CollectionError, MissingExtra
 from telerank.types import Doc, Qrel, Query, Ranking
 

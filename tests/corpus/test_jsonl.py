@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.jsonl import read_docs
+from telerank.corpus.readers.jsonl import read_docs
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
 

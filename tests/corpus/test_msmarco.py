@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.msmarco import Triple, read_documents, read_passages, read_pool, read_triples
+from telerank.corpus.readers.msmarco import Triple, read_documents, read_passages, read_pool, read_triples
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import write_run
 from telerank.types import Doc, Qrel, Query, Ranking

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.negatives import Screen, batch_negatives, random_negatives, ranked_negatives
-from telerank.corpus.qa import Question
-from telerank.corpus.splits import shuffled
+from telerank.corpus.ranking_sets.negatives import Screen, batch_negatives, random_negatives, ranked_negatives
+from telerank.corpus.ranking_sets.qa import Question
+from telerank.corpus.ranking_sets.splits import shuffled
 from telerank.stage import Stage
 from telerank.types import Answer, Doc, Explanation, Query, Ranking
 

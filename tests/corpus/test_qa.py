@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_sets import qa_set
 
-from telerank.corpus.qa import MergeTally, merge, normal_form
+from telerank.corpus.ranking_sets.qa import MergeTally, merge, normal_form
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Answer, Doc
 

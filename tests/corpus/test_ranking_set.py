@@ -16,8 +16,8 @@ import pytest
 from memory_sets import qa_set
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.qa import normal_form
-from telerank.corpus.ranking_set import Recipe, make_ranking_set, write_ranking_set
+from telerank.corpus.ranking_sets.qa import normal_form
+from telerank.corpus.ranking_sets.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
 from telerank.errors import CollectionError
 from telerank.stage import Stage
 from telerank.types import Doc, Explanation, Query, Ranking
@@ -79,7 +79,7 @@ def strategy(request):
 
 @pytest.mark.parametrize("split_by", ["question", "paragraph"])
 def test_no_document_is_positive_and_negative_and_none_holds_the_answer(tmp_path, strategy, split_by):
-    made = make_ranking_set([towns()], Recipe(strategy, 4, split_by), first_stage=overlap)
+    made = make_ranking_set([towns()], RankingSetSettings(strategy, 4, split_by), first_stage=overlap)
     write_ranking_set(tmp_path / "set", made)
     opened = open_collection(tmp_path / "set")
     texts = {doc.docno: doc.text for doc in opened.docs()}
@@ -97,7 +97,8 @@ def test_no_document_is_positive_and_negative_and_none_holds_the_answer(tmp_path
 
 def test_split_by_paragraph_no_document_is_in_two_parts(tmp_path, strategy):
     write_ranking_set(
-        tmp_path / "set", make_ranking_set([towns()], Recipe(strategy, 4, "paragraph"), first_stage=overlap)
+        tmp_path / "set",
+        make_ranking_set([towns()], RankingSetSettings(strategy, 4, "paragraph"), first_stage=overlap),
     )
     used: dict[str, set[str]] = {}
     for part in PARTS:
@@ -111,7 +112,7 @@ def test_split_by_paragraph_no_document_is_in_two_parts(tmp_path, strategy):
 
 
 def test_split_by_question_the_leak_of_paragraphs_is_written_down(tmp_path):
-    write_ranking_set(tmp_path / "set", make_ranking_set([towns(count=100)], Recipe("random")))
+    write_ranking_set(tmp_path / "set", make_ranking_set([towns(count=100)], RankingSetSettings("random")))
     leak = json.loads((tmp_path / "set" / "ranking-set.json").read_text())["leak"]["test"]
     train, test = (set().union(*pairs(tmp_path / "set", part)[0].values()) for part in ("train", "test"))
     assert leak == {"documents": len(test), "in_train": len(test & train)}
@@ -119,7 +120,7 @@ def test_split_by_question_the_leak_of_paragraphs_is_written_down(tmp_path):
 
 
 def test_a_first_stages_negatives_are_its_best_in_its_order(tmp_path):
-    made = make_ranking_set([towns()], Recipe("bm25", 3), first_stage=overlap)
+    made = make_ranking_set([towns()], RankingSetSettings("bm25", 3), first_stage=overlap)
     stage = Overlap(tuple(made.merged.docs.values()))
     for part, questions in made.split.parts.items():
         for one, ranking in zip(questions, made.negatives[part], strict=True):
@@ -137,7 +138,7 @@ def test_a_first_stages_negatives_are_its_best_in_its_order(tmp_path):
 
 def test_the_folder_reads_back_as_a_collection(tmp_path):
     one, two = towns("one"), towns("two")
-    write_ranking_set(tmp_path / "set", make_ranking_set([one, two], Recipe("random", seed=4)))
+    write_ranking_set(tmp_path / "set", make_ranking_set([one, two], RankingSetSettings("random", seed=4)))
     opened = open_collection(tmp_path / "set")
     assert opened.format == "ranking-set"
     assert sorted(opened.splits) == sorted(PARTS)
@@ -154,7 +155,7 @@ def test_the_folder_reads_back_as_a_collection(tmp_path):
 
 
 def test_the_manifest_says_how_the_set_was_made(tmp_path):
-    write_ranking_set(tmp_path / "set", make_ranking_set([towns()], Recipe("random", 5, seed=2)))
+    write_ranking_set(tmp_path / "set", make_ranking_set([towns()], RankingSetSettings("random", 5, seed=2)))
     told = json.loads((tmp_path / "set" / "ranking-set.json").read_text())
     assert told["recipe"] == {
         "negatives": "random",
@@ -177,7 +178,7 @@ def digests(folder: Path) -> dict[str, str]:
 def test_the_same_recipe_gives_the_same_bytes_in_every_process(tmp_path):
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from test_ranking_set import *; "
-        "[write_ranking_set(f'{sys.argv[2]}-{s}', make_ranking_set([towns()], Recipe(s, 4, p), first_stage=overlap)) "
+        "[write_ranking_set(f'{sys.argv[2]}-{s}', make_ranking_set([towns()], RankingSetSettings(s, 4, p), first_stage=overlap)) "
         "for s, p in (('bm25', 'paragraph'), ('random', 'question'), ('gold', 'paragraph'))]"
     )
     found = []
@@ -195,12 +196,14 @@ def test_the_same_recipe_gives_the_same_bytes_in_every_process(tmp_path):
 
 def test_another_seed_gives_another_set(tmp_path):
     for seed in (0, 1):
-        write_ranking_set(tmp_path / str(seed), make_ranking_set([towns()], Recipe("random", seed=seed)))
+        write_ranking_set(
+            tmp_path / str(seed), make_ranking_set([towns()], RankingSetSettings("random", seed=seed))
+        )
     assert digests(tmp_path / "0")["qrels/test.tsv"] != digests(tmp_path / "1")["qrels/test.tsv"]
 
 
 def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_asked_for(tmp_path):
-    made = make_ranking_set([towns()], Recipe("random"))
+    made = make_ranking_set([towns()], RankingSetSettings("random"))
     write_ranking_set(tmp_path / "set", made)
     with pytest.raises(CollectionError, match="is there already"):
         write_ranking_set(tmp_path / "set", made)
@@ -214,7 +217,7 @@ def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_ask
 
 def test_a_write_that_fails_leaves_nothing(tmp_path):
     half = qa_set("half", {"d": "half a \ud800 character"}, {"all": [("q", "d", "half")]})
-    made = make_ranking_set([half], Recipe("random"))
+    made = make_ranking_set([half], RankingSetSettings("random"))
     with pytest.raises(UnicodeEncodeError):
         write_ranking_set(tmp_path / "set", made)
     assert list(tmp_path.iterdir()) == []
@@ -223,23 +226,23 @@ def test_a_write_that_fails_leaves_nothing(tmp_path):
 @pytest.mark.parametrize("change", [{"negatives": "hard"}, {"split_by": "article"}, {"depth": 0}])
 def test_a_recipe_that_cannot_be_followed_is_refused(change):
     with pytest.raises(ValueError, match="must be"):
-        Recipe(**change)
+        RankingSetSettings(**change)
 
 
 def test_negatives_of_a_first_stage_need_one():
     with pytest.raises(ValueError, match="need a first stage"):
-        make_ranking_set([towns()], Recipe("bm25"))
+        make_ranking_set([towns()], RankingSetSettings("bm25"))
 
 
 def test_sets_without_any_positive_are_refused():
     with pytest.raises(CollectionError, match="no question of these sets has a relevant document"):
-        make_ranking_set([qa_set("one", {"d": "x"}, {"all": [("q", "", "")]})], Recipe("random"))
+        make_ranking_set([qa_set("one", {"d": "x"}, {"all": [("q", "", "")]})], RankingSetSettings("random"))
 
 
 @pytest.mark.data
 def test_the_french_sets_make_a_ranking_set_of_the_reports_proportions(data, tmp_path):
     sets = [open_collection(data / name) for name in ("piaf", "fquad")]
-    made = make_ranking_set(sets, Recipe("random", 10))
+    made = make_ranking_set(sets, RankingSetSettings("random", 10))
     assert made.merged.tally.questions == 10_757
     assert made.merged.tally.duplicate_questions == 10
     assert len(made.merged.docs) == 2_286

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_sets import qa_set
 
-from telerank.corpus.squad import SQUAD
+from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.statistics import Lengths, describe, input_bins, question_words
-from telerank.inspect.set_plots import save_plots
+from telerank.corpus.statistics_plots import save_plots
 from telerank.types import Query, Ranking
 
 TEXTS = {"a": "Paris is in France.", "b": "Rome is in Italy, far away.", "c": "Nothing."}

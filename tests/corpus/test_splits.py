@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.qa import MergedSet, MergeTally, Question
-from telerank.corpus.splits import PARTS, Leak, by_paragraph, by_question, leaks, shuffled
+from telerank.corpus.ranking_sets.qa import MergedSet, MergeTally, Question
+from telerank.corpus.ranking_sets.splits import PARTS, Leak, by_paragraph, by_question, leaks, shuffled
 from telerank.types import Doc, Query
 
 
@@ -98,7 +98,9 @@ def test_the_order_of_the_questions_does_not_decide_their_part():
 
 
 def test_the_random_order_is_the_same_in_every_process():
-    program = "from telerank.corpus.splits import shuffled; print(*shuffled('abcdefgh', str, seed=7))"
+    program = (
+        "from telerank.corpus.ranking_sets.splits import shuffled; print(*shuffled('abcdefgh', str, seed=7))"
+    )
     for hash_seed in ("0", "1"):
         ran = subprocess.run(
             [sys.executable, "-c", program],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.squad import SQUAD, Tally, place_answer, read_squad
+from telerank.corpus.readers.squad import SQUAD, Tally, place_answer, read_squad
 from telerank.errors import FormatError
 from telerank.types import Answer, Doc, Qrel, Query
 

@@ -14,7 +14,7 @@ import pytest
 
 from small_vectors import FINGERPRINT, Letters, docs, made, stored
 from telerank.dense.encode import Encoding, encode_documents
-from telerank.dense.manifest import NAME, Manifest
+from telerank.dense.manifest import NAME, VectorManifest
 from telerank.dense.vectors import Vectors
 from telerank.dense.writer import VectorWriter, write_vectors
 from telerank.errors import DocumentError, IndexDamaged, IndexFault, IndexLocked, ModelError
@@ -97,7 +97,7 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path):
 
 
 def test_two_writers_do_not_meet(tmp_path):
-    manifest = Manifest(4, "float32", "m", FINGERPRINT)
+    manifest = VectorManifest(4, "float32", "m", FINGERPRINT)
     with VectorWriter(tmp_path / "v", manifest) as writer:
         with pytest.raises(IndexLocked, match="another process encodes into it"):
             VectorWriter(tmp_path / "v", manifest)
@@ -138,7 +138,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(step, tmp_path):
     died = subprocess.run(command, capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
     part = tmp_path / "v.part"
-    kept = len(Manifest.read(part).shards) if (part / NAME).is_file() else 0
+    kept = len(VectorManifest.read(part).shards) if (part / NAME).is_file() else 0
     asked: list[int] = []
 
     class Counting(Letters):
@@ -229,7 +229,7 @@ def test_a_large_damaged_file_is_named_when_verified(tmp_path):
 def test_vectors_of_wrong_shape_are_refused(tmp_path):
     blocks = [(["a", "b"], made(2, 5))]
     with pytest.raises(DocumentError, match="expected 2 vectors of 4 dimensions, got an array of shape"):
-        write_vectors(tmp_path / "v", blocks, Manifest(4, "float32", "m", FINGERPRINT))
+        write_vectors(tmp_path / "v", blocks, VectorManifest(4, "float32", "m", FINGERPRINT))
 
 
 def test_unknown_types_and_sizes_are_refused(tmp_path):

@@ -13,8 +13,8 @@ def tiny_dmn(folder, kind="bert-dmn", *, max_length=48):
     """Weights as far from zero as a trained model's, so that gates differ."""
     import torch
 
-    from telerank.models.reranker import Shape, fresh_reranker
-    from telerank.models.word_vectors import save_vectors
+    from telerank.models.pairs.word_vectors import save_vectors
+    from telerank.models.rerankers.reranker import Shape, fresh_reranker
 
     if kind == "dmn":
         words = [f"{letter}{number}" for letter in "qd" for number in range(40)]
@@ -37,7 +37,7 @@ def gates_alone(reranker, pair):
     """The gates of a pair that is scored alone: episodes of sentences."""
     import torch
 
-    from telerank.models.pairs import batch_of
+    from telerank.models.pairs.pair import batch_of
 
     model, batch = reranker.model, batch_of([pair], reranker.texts.pad_id)
     with torch.no_grad():

@@ -17,7 +17,7 @@ from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.inspect.diffusion import KINDS, diffusion, pairwise_sum  # noqa: E402
 from telerank.inspect.token_outputs import batches, open_checkpoint  # noqa: E402
-from telerank.models.reranker import Shape, fresh_reranker, save_reranker  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker  # noqa: E402
 
 TEXTS = [
     ("q1 q2", "d1 d2 d3 d4"),

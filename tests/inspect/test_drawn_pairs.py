@@ -8,7 +8,7 @@ import pytest
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.inspect.drawn_pairs import Candidates, draw, draw_by_class
+from telerank.inspect.drawn_pairs import CandidateLists, draw, draw_by_class
 from telerank.types import Doc, Qrel, Query, Ranking
 
 QUERIES = [Query(f"q{n}", f"question {n}") for n in range(4)]
@@ -33,7 +33,7 @@ def source(rankings=None, qrels=QRELS):
     lists = rankings or [
         Ranking.ranked(Query(f"q{n}", ""), [f"d{i}" for i in range(5)], range(5)) for n in range(3)
     ]
-    return Candidates(collection, "test", lambda: iter(lists))
+    return CandidateLists(collection, "test", lambda: iter(lists))
 
 
 def test_all_candidates_are_drawn_where_there_are_few_with_their_texts():

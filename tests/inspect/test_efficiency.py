@@ -13,7 +13,6 @@ pytest.importorskip("transformers")
 
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.evaluate.tables import markdown  # noqa: E402
 from telerank.inspect.efficiency import (  # noqa: E402
     FIRST,
     LATER,
@@ -24,7 +23,8 @@ from telerank.inspect.efficiency import (  # noqa: E402
     _Learner,
     efficiency_table,
 )
-from telerank.models.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.show.tables import markdown  # noqa: E402
 
 PAIRS = [(f"q{n}", f"d{n} d{n % 7}. d5 d{n} d7.") for n in range(24)]
 LABELS = [float(n % 2) for n in range(24)]

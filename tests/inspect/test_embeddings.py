@@ -12,7 +12,7 @@ pytest.importorskip("sklearn")
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError  # noqa: E402
 from telerank.inspect.embeddings import cls_vectors, separation, tsne  # noqa: E402
-from telerank.models.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 
 SMALL = {"max_query": 8, "max_length": 32}
 RANDOM = np.random.default_rng(5)

@@ -15,8 +15,8 @@ from gated_models import QIDS, gates_alone, pairs_of, tiny_dmn  # noqa: E402
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
 from telerank.inspect.faithfulness import LONGEST, MEAN, faithfulness, sentences_of, without  # noqa: E402
-from telerank.models.pairs import PASSAGE, batch_of  # noqa: E402
-from telerank.models.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.models.pairs.pair import PASSAGE, batch_of  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 
 
 def score(reranker, pair):
@@ -48,7 +48,7 @@ def counted_slowly(reranker, pairs, seed):
 
 def spelled(pair, sentence):
     """A pair without the tokens of a sentence, made by hand."""
-    from telerank.models.pairs import Pair
+    from telerank.models.pairs.pair import Pair
 
     kept = [i for i, number in enumerate(pair.sentences) if number != sentence]
     numbers = [n - (n > sentence) for n in pair.sentences[kept].tolist()]
@@ -117,9 +117,9 @@ def planted(folder):
     """A re-ranker whose logit is the largest first component of a sentence, as are its gates."""
     from types import SimpleNamespace
 
-    from telerank.models.bert_dmn import DmnHead
-    from telerank.models.encoder_ranker import EncoderRanker
-    from telerank.models.reranker import Reranker
+    from telerank.models.rerankers.bert_dmn import DmnHead
+    from telerank.models.rerankers.encoder_ranker import EncoderRanker
+    from telerank.models.rerankers.reranker import Reranker
 
     class Words(torch.nn.Module):
         config = SimpleNamespace(hidden_size=8, type_vocab_size=0)

@@ -13,8 +13,8 @@ from small_models import small_encoder  # noqa: E402
 from small_rerankers import with_a_shared_token  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
 from telerank.inspect.gates import gates_of  # noqa: E402
-from telerank.models.pairs import batch_of  # noqa: E402
-from telerank.models.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.models.pairs.pair import batch_of  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["bert-dmn", "dmn"])

@@ -12,8 +12,8 @@ pytest.importorskip("transformers")
 
 from telerank.inspect.diffusion import KINDS, Diffusion, Spread
 from telerank.inspect.gates import GatedSentence, Gates
-from telerank.inspect.plots import rendered
 from telerank.inspect.reranker_plots import diffusion_plot, gates_plot, map_plot
+from telerank.show.plots import rendered
 
 
 def spread(middle):

@@ -9,9 +9,9 @@ pytest.importorskip("transformers")
 
 from random_pairs import random_features, rows_of, wider  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.bert_dmn import DmnHead  # noqa: E402
-from telerank.models.episodic import GATES, EpisodicMemory  # noqa: E402
-from telerank.models.features import PairFeatures  # noqa: E402
+from telerank.models.pairs.features import PairFeatures  # noqa: E402
+from telerank.models.rerankers.bert_dmn import DmnHead  # noqa: E402
+from telerank.models.rerankers.episodic import GATES, EpisodicMemory  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.bi_encoder import BiEncoder, Settings, Side  # noqa: E402
+from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side  # noqa: E402
+from telerank.models.encoders.pooling import first, mean  # noqa: E402
+from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
 from telerank.models.loading import load_bi_encoder  # noqa: E402
-from telerank.models.pooling import first, mean  # noqa: E402
-from telerank.models.tokens import Tokenizers  # noqa: E402
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7"]
 

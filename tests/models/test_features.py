@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from telerank.models.features import packed, pair_features, sentence_means  # noqa: E402
-from telerank.models.pairs import PairBatch  # noqa: E402
+from telerank.models.pairs.features import packed, pair_features, sentence_means  # noqa: E402
+from telerank.models.pairs.pair import PairBatch  # noqa: E402
 
 
 @pytest.fixture

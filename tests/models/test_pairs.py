@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder, small_tokenizer
 from telerank.errors import ModelError
-from telerank.models.pairs import PairTokenizer, batch_of, numbered
+from telerank.models.pairs.pair import PairTokenizer, batch_of, numbered
 
 QUERY = "q1 q2 q3"
 LONG = " ".join(f"d{number}" for number in range(40))
@@ -94,7 +94,7 @@ def test_lengths_without_room_for_a_passage_are_refused():
 
 
 def test_an_encoder_that_is_no_bert_needs_no_token_types(tmp_path):
-    from telerank.models.reranker import Shape, fresh_reranker
+    from telerank.models.rerankers.reranker import Shape, fresh_reranker
 
     for architecture in ("distilbert", "mpnet", "roberta"):
         folder = small_encoder(tmp_path / architecture, architecture)

@@ -11,12 +11,19 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.attention import train_plainly  # noqa: E402
 from telerank.models.identity import encoder_fingerprint, reranker_fingerprint  # noqa: E402
-from telerank.models.pairs import batch_of  # noqa: E402
+from telerank.models.pairs.pair import batch_of  # noqa: E402
+from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
 from telerank.models.positions import positions  # noqa: E402
-from telerank.models.reranker import HEAD, SETTINGS, Shape, fresh_reranker, load_reranker, save_reranker  # noqa: E402
-from telerank.models.word_vectors import save_vectors  # noqa: E402
+from telerank.models.rerankers.attention import train_plainly  # noqa: E402
+from telerank.models.rerankers.reranker import (  # noqa: E402
+    HEAD,
+    SETTINGS,
+    Shape,
+    fresh_reranker,
+    load_reranker,
+    save_reranker,
+)
 
 PAIRS = [("q1 q2", "d1 d2 d3 d4"), ("q3", "d5"), ("q4 q5 q6", " ".join(f"d{n}" for n in range(12)))]
 SMALL = {"max_query": 8, "max_length": 32}

@@ -9,12 +9,12 @@ pytest.importorskip("transformers")
 
 from random_pairs import random_word_pairs  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.dmn import Dmn  # noqa: E402
-from telerank.models.knrm import Knrm  # noqa: E402
-from telerank.models.pairs import PairBatch, batch_of  # noqa: E402
-from telerank.models.qa_lstm import QaLstm  # noqa: E402
-from telerank.models.ranking_losses import max_margin  # noqa: E402
-from telerank.models.words import PADDING, UNKNOWN, Words  # noqa: E402
+from telerank.models.losses.ranking import max_margin  # noqa: E402
+from telerank.models.pairs.pair import PairBatch, batch_of  # noqa: E402
+from telerank.models.pairs.words import PADDING, UNKNOWN, Words  # noqa: E402
+from telerank.models.rerankers.dmn import Dmn  # noqa: E402
+from telerank.models.rerankers.knrm import Knrm  # noqa: E402
+from telerank.models.rerankers.qa_lstm import QaLstm  # noqa: E402
 
 MAKERS = {
     "dmn": lambda vectors: Dmn(vectors, 6, episodes=2),

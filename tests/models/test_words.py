@@ -11,14 +11,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from telerank.errors import FormatError, ModelError  # noqa: E402
-from telerank.models.pairs import batch_of  # noqa: E402
-from telerank.models.word_vectors import (  # noqa: E402
+from telerank.models.pairs.pair import batch_of  # noqa: E402
+from telerank.models.pairs.word_vectors import (  # noqa: E402
     load_vectors,
     load_vocabulary,
     save_vectors,
     save_vocabulary,
 )
-from telerank.models.words import PADDING, SPECIAL, UNKNOWN, Words, words_in  # noqa: E402
+from telerank.models.pairs.words import PADDING, SPECIAL, UNKNOWN, Words, words_in  # noqa: E402
 
 ENGLISH = [
     "what",

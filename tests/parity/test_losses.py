@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from telerank.models.losses import (  # noqa: E402
+from telerank.models.losses.contrastive import (  # noqa: E402
     PairClassifier,
     cosine_regression,
     in_batch_softmax,
     multi_label_margin,
 )
-from telerank.train.config import Optimisation  # noqa: E402
-from telerank.train.optimiser import rate  # noqa: E402
+from telerank.training.bi_encoder.config import BiEncoderOptimisation  # noqa: E402
+from telerank.training.optimiser import rate  # noqa: E402
 
 
 def drawn(seed, queries=7, documents=11, most=4):
@@ -132,7 +132,7 @@ def test_the_regression_is_the_squared_error_of_cosines():
 def test_the_rate_is_that_of_transformers(warm_up):
     from transformers import get_linear_schedule_with_warmup
 
-    wanted = Optimisation(steps=20, warm_up=warm_up, learning_rate=1e-3)
+    wanted = BiEncoderOptimisation(steps=20, warm_up=warm_up, learning_rate=1e-3)
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
     schedule = get_linear_schedule_with_warmup(optimiser, warm_up, 20)
     for update in range(20):

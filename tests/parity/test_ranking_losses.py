@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from telerank.models.ranking_losses import (  # noqa: E402
+from telerank.models.losses.ranking import (  # noqa: E402
     class_weights,
     cross_entropy,
     listwise_softmax,

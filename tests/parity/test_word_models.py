@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from random_pairs import random_word_pairs  # noqa: E402
-from telerank.models.knrm import Knrm  # noqa: E402
-from telerank.models.pairs import batch_of  # noqa: E402
-from telerank.models.qa_lstm import QaLstm  # noqa: E402
-from telerank.models.words import PADDING, UNKNOWN  # noqa: E402
+from telerank.models.pairs.pair import batch_of  # noqa: E402
+from telerank.models.pairs.words import PADDING, UNKNOWN  # noqa: E402
+from telerank.models.rerankers.knrm import Knrm  # noqa: E402
+from telerank.models.rerankers.qa_lstm import QaLstm  # noqa: E402
 
 
 def test_knrm_is_its_formula():

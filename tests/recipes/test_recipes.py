@@ -15,10 +15,10 @@ from papers import small_msmarco
 from small_models import small_encoder
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
+from telerank.evaluate.latency import latency
 from telerank.evaluate.measures import measure
 from telerank.fuse import interleaved
 from telerank.recipes.candidates import scoring
-from telerank.recipes.latency import latency
 from telerank.recipes.places import Places
 from telerank.recipes.provenance import machine, versions
 from telerank.recipes.recipe import Order, run_recipe

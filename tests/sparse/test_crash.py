@@ -18,7 +18,7 @@ from small import build, docs
 
 from telerank.errors import IndexFault, IndexLocked
 from telerank.sparse.index import Index
-from telerank.sparse.manifest import Manifest
+from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Doc
 
@@ -101,7 +101,9 @@ def swept(folder: Path) -> None:
         assert files(folder) == {"write.lock"}
         return
     named = {
-        f"segments/{entry.name}/{name}" for entry in Manifest.read(folder).segments for name in entry.files
+        f"segments/{entry.name}/{name}"
+        for entry in IndexManifest.read(folder).segments
+        for name in entry.files
     }
     assert files(folder) == named | {"manifest.json", "write.lock"}
 

@@ -19,7 +19,7 @@ from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse import index as opening
 from telerank.sparse import manifest as manifests
 from telerank.sparse.index import Index
-from telerank.sparse.manifest import Manifest
+from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.segment import Segment
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
@@ -116,7 +116,7 @@ def test_a_manifest_with_a_byte_changed_is_damaged(copy):
     for place in range(0, len(good), 3):
         (copy / "manifest.json").write_bytes(flipped(good, place, place % 8))
         with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
-            Manifest.read(copy)
+            IndexManifest.read(copy)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_index_may_be_copied_without_its_lock_and_without_its_name(copy, tmp_
 def test_stray_files_among_the_segments_are_swept(copy):
     (copy / "segments/.DS_Store").write_text("")
     (copy / "segments/0123456789ab").mkdir()
-    [segment] = Manifest.read(copy).segments
+    [segment] = IndexManifest.read(copy).segments
     (copy / "segments" / segment.name / "runs").mkdir()
     (copy / "segments" / segment.name / "deleted.1.npy").write_text("")
     IndexWriter(copy).close()
@@ -300,7 +300,7 @@ def test_an_index_is_equal_to_the_same_generation_of_the_same_folder(copy, whole
 
 def test_sizes_that_do_not_agree_are_not_searched(copy, monkeypatch):
     """Where damage is not looked for, and no header shows it."""
-    [segment] = Manifest.read(copy).segments
+    [segment] = IndexManifest.read(copy).segments
     folder = copy / "segments" / segment.name
     for name in ("rows.npy", "tfs.npy", "lengths.npy", "offsets.npy", "occurrences.npy", "deleted.2.npy"):
         good = (folder / name).read_bytes()

@@ -93,7 +93,7 @@ def _tell(found: Mapping[str, Consistency]) -> None:
 
 
 def _draw(found: Mapping[str, Consistency], depths: Sequence[int], path: str) -> None:
-    from telerank.inspect.plots import line_plot, save
+    from telerank.show.plots import line_plot, save
 
     save(line_plot({"consistency factor": {name: one.values for name, one in found.items()}}, depths), path)
     console.say(f"plot in {path}")

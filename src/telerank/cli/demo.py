@@ -48,7 +48,7 @@ def demo(
 
     Example: `telerank demo --output telerank-demo`
     """
-    from telerank.recipes.bundled import piaf
+    from telerank.corpus.bundled import piaf
     from telerank.recipes.sparse import Parts, Plan, Task, run_plan
 
     began = time.perf_counter()
@@ -95,7 +95,7 @@ def _fused(task: Task, outcome: Outcome, place: Path, progress: Progress) -> Fus
 
 def _head(task: Task, outcome: Outcome, output: Path, progress: Progress) -> HeadOutcome:
     import telerank
-    from telerank.recipes.bundled import PIAF
+    from telerank.corpus.bundled import PIAF
     from telerank.recipes.head import trained_head
 
     first = telerank.open(output / "indexes" / _ANALYZER).retriever(_tuned(outcome))
@@ -123,11 +123,11 @@ def _counts(collection: Collection, task: Task) -> str:
 
 
 def _show(outcome: Outcome, fused: FusedOutcome | None, head: HeadOutcome | None) -> None:
-    from telerank.evaluate.tables import terminal
     from telerank.recipes.dense import fused_findings, fused_table
     from telerank.recipes.head import head_findings, head_table
     from telerank.recipes.sparse_report import findings
     from telerank.recipes.sparse_tables import depth_tables, effect_table, tuning_table
+    from telerank.show.tables import terminal
 
     tables = [*depth_tables(outcome, _DEPTHS), effect_table(outcome, _MEASURES), tuning_table(outcome)]
     more = [*([fused_table(fused)] if fused else []), *([head_table(head)] if head else [])]

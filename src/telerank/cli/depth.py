@@ -95,7 +95,7 @@ def _draw(
     path: str,
     measure: str,
 ) -> None:
-    from telerank.inspect.plots import line_plot, save
+    from telerank.show.plots import line_plot, save
 
     panels = {"R": recall, **({f"{measure}, re-ranked": reranked} if reranked else {})}
     save(line_plot(panels, depths), path)

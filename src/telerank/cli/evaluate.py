@@ -89,7 +89,7 @@ def _at_depths(measures: str, depths: str) -> tuple[dict[str, tuple[str, ...]], 
 
 
 def _draw(curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], path: str) -> None:
-    from telerank.inspect.plots import line_plot, save
+    from telerank.show.plots import line_plot, save
 
     names = next(iter(curves.values()))
     save(

@@ -31,7 +31,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 def check_plot(plot: str | None) -> None:
     """Refuse a plot's file of an unknown form before the work, not after it."""
     if plot is not None:
-        from telerank.inspect.plots import check_name
+        from telerank.show.plots import check_name
 
         check_name(plot)
 

@@ -21,8 +21,8 @@ from telerank.errors import CollectionError, ModelError
 if TYPE_CHECKING:
     from telerank.cli.rerank_int8 import Sampled
     from telerank.corpus.collection import Collection
-    from telerank.rerank.scorer import Scorer
-    from telerank.rerank.stage import Docs
+    from telerank.reranking.scorer import Scorer
+    from telerank.reranking.stage import Docs
     from telerank.types import Ranking
 
 
@@ -128,8 +128,8 @@ def rerank(
     """
     from telerank.cli.rerank_int8 import sampled
     from telerank.corpus.formats import open_collection
-    from telerank.rerank.scorer import Scorer
-    from telerank.rerank.stage import CrossReranker
+    from telerank.reranking.scorer import Scorer
+    from telerank.reranking.stage import CrossReranker
 
     if (precision == "int8") != (dev is not None):
         raise ModelError("rerank: int8 goes with --dev, a run to calibrate it and to measure its loss on")

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from telerank.corpus.collection import Collection
-    from telerank.rerank.scorer import Scorer
-    from telerank.rerank.stage import Docs
+    from telerank.reranking.scorer import Scorer
+    from telerank.reranking.stage import Docs
     from telerank.types import Ranking
 
 _CALIBRATED_ON, _MEASURED_ON = 300, 2000  # pairs at most
@@ -53,7 +53,7 @@ def sampled(scorer: Scorer, docs: Docs, tried: Sequence[Ranking], opened: Collec
     from scipy.stats import spearmanr
 
     from telerank.evaluate.measures import measure
-    from telerank.rerank.stage import CrossReranker
+    from telerank.reranking.stage import CrossReranker
 
     qrels: dict[str, dict[str, int]] = {}
     for one in opened.split_qrels(split):

@@ -113,7 +113,7 @@ def _named(given: Sequence[str]) -> dict[str, str]:
 
 
 def _show(served: Served) -> None:
-    from telerank.evaluate.tables import terminal
+    from telerank.show.tables import terminal
 
     console.out.print(f"{served.recipe.title}\n", style="bold", markup=False)
     for table in served.result.tables:

@@ -22,7 +22,7 @@ from telerank.errors import CollectionError, FormatError, MeasureError
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
     from telerank.evaluate.measures import Evaluation
-    from telerank.evaluate.tables import Table
+    from telerank.show.tables import Table
     from telerank.types import Qrel, Qrels, Ranking
 
 
@@ -130,7 +130,7 @@ def named(runs: Sequence[str]) -> dict[str, str]:
 
 def write_tables(tables: Sequence[Table], output: str, form: Form | None, title: str) -> None:
     """Tables to a file or to standard output, as ``form`` or the file's name says."""
-    from telerank.evaluate.tables import RENDERERS, html_page, terminal
+    from telerank.show.tables import RENDERERS, html_page, terminal
 
     chosen = form or _FORMS.get(Path(output).suffix.lower(), Form.terminal)
     if chosen is Form.terminal:

@@ -157,7 +157,7 @@ def _record(result: Result, measure: str) -> dict[str, Any]:
 
 
 def _show(result: Result, measure: str, how: str) -> None:
-    from telerank.evaluate.tables import Table, terminal
+    from telerank.show.tables import Table, terminal
 
     best_first = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:10]
     rows = [[_name(one), f"{value:.4f}"] for one, value in best_first]

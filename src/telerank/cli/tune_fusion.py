@@ -71,7 +71,7 @@ def tune_fusion(
 
 
 def _check_plot(plot: str, names: Sequence[str]) -> None:
-    from telerank.inspect.plots import check_name
+    from telerank.show.plots import check_name
 
     if len(names) > _DRAWN:
         raise CollectionError(f"--plot draws the weights of two or three runs, not of {len(names)}")
@@ -109,8 +109,8 @@ def _tell(tuning: FusionTuning, names: Sequence[str]) -> None:
 
 
 def _draw(tuning: FusionTuning, names: Sequence[str], path: str) -> None:
-    from telerank.inspect.mixture_plots import mixture_plot
-    from telerank.inspect.plots import save
+    from telerank.show.mixture_plots import mixture_plot
+    from telerank.show.plots import save
 
     levels = {"held out": tuning.held_out, "oracle": tuning.oracle}
     result = tuning.result

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from telerank.corpus.antique import ANTIQUE
-from telerank.corpus.beir import BEIR
-from telerank.corpus.car_folder import TREC_CAR
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.cranfield import CRANFIELD
-from telerank.corpus.csv_files import CSV, PASSAGES
-from telerank.corpus.folder import FOLDER
-from telerank.corpus.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
-from telerank.corpus.ir_datasets_ids import IR_DATASETS, open_id
-from telerank.corpus.jsonl import JSONL
-from telerank.corpus.msmarco import MSMARCO
-from telerank.corpus.ranking_set import RANKING_SET
-from telerank.corpus.squad import SQUAD
-from telerank.corpus.topics_qrels import TOPICS
-from telerank.corpus.trec_sgml import TREC
+from telerank.corpus.ranking_sets.ranking_set import RANKING_SET
+from telerank.corpus.readers.antique import ANTIQUE
+from telerank.corpus.readers.beir import BEIR
+from telerank.corpus.readers.car_folder import TREC_CAR
+from telerank.corpus.readers.cranfield import CRANFIELD
+from telerank.corpus.readers.csv_files import CSV, PASSAGES
+from telerank.corpus.readers.folder import FOLDER
+from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
+from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, open_id
+from telerank.corpus.readers.jsonl import JSONL
+from telerank.corpus.readers.msmarco import MSMARCO
+from telerank.corpus.readers.squad import SQUAD
+from telerank.corpus.readers.topics_qrels import TOPICS
+from telerank.corpus.readers.trec_sgml import TREC
 from telerank.errors import CollectionError
 from telerank.trec.files import open_bytes
 from telerank.types import Doc

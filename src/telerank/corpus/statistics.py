@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.qa import WORDS, normal_form
+from telerank.corpus.ranking_sets.qa import WORDS, normal_form
 from telerank.types import Progress, Query, silent
 
 Counting: TypeAlias = Callable[[str], int]

@@ -12,7 +12,7 @@ import numpy as np
 from telerank.batches import of_like_length
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats
-from telerank.dense.manifest import Manifest
+from telerank.dense.manifest import VectorManifest
 from telerank.dense.vectors import Vectors
 from telerank.dense.writer import VectorWriter
 from telerank.errors import DocumentError, ModelError
@@ -69,7 +69,7 @@ def encode_documents(
     how = encoding or Encoding()
     settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}
     made = {"collection": how.collection, "source": how.source, "settings": settings}
-    manifest = Manifest(encoder.dimension, how.dtype, encoder.name, encoder.fingerprint, **made)  # type: ignore[arg-type]
+    manifest = VectorManifest(encoder.dimension, how.dtype, encoder.name, encoder.fingerprint, **made)  # type: ignore[arg-type]
     done = 0
     with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
         for part in _parts(docs, how.shard):

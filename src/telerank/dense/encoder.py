@@ -15,8 +15,8 @@ from telerank.dense.vectors import Encoded
 from telerank.errors import MissingExtra, ModelError
 
 if TYPE_CHECKING:
-    from telerank.models.bi_encoder import BiEncoder
-    from telerank.models.tokens import SideTokenizer, Tokenizers
+    from telerank.models.encoders.bi_encoder import BiEncoder
+    from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 
 PRECISIONS = ("float32", "bfloat16")
 

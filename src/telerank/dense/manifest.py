@@ -28,7 +28,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class ShardEntry:
+class VectorShardEntry:
     """Consecutive rows; ``texts`` is the checksum of the documents that they were made from."""
 
     rows: int
@@ -37,7 +37,7 @@ class ShardEntry:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class VectorManifest:
     """A folder of vectors at one moment; ``finished`` says whether all documents are there.
 
     ``fingerprint`` is the identity of everything that decides the model's vectors, ``settings`` what a reader
@@ -52,7 +52,7 @@ class Manifest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     collection: str = ""
     source: str = ""
-    shards: tuple[ShardEntry, ...] = ()
+    shards: tuple[VectorShardEntry, ...] = ()
     docnos: Mapping[str, Part] = field(default_factory=dict)
     cut: int = 0
     finished: bool = False
@@ -64,7 +64,7 @@ class Manifest:
         return sum(shard.rows for shard in self.shards)
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
+    def read(cls, folder: Path) -> VectorManifest:
         """The manifest of a folder.
 
         Raises
@@ -80,7 +80,9 @@ class Manifest:
         try:
             raw = _checked(json.loads(path.read_bytes()))
             if raw["format"] == FORMAT:
-                shards = tuple(ShardEntry(**{**one, "files": _parts(one["files"])}) for one in raw["shards"])
+                shards = tuple(
+                    VectorShardEntry(**{**one, "files": _parts(one["files"])}) for one in raw["shards"]
+                )
                 return cls(**{**raw, "shards": shards, "docnos": _parts(raw["docnos"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from telerank.dense import kernel, tile
 from telerank.dense.kinds import Floats, check_vectors
 from telerank.dense.rotate import ERROR, padded, rotated
-from telerank.dense.vectors import Encoded, Shard, Vectors
+from telerank.dense.vectors import Encoded, Vectors, VectorShard
 
 Rows = npt.NDArray[np.int64]
 _SLACK = 2 * ERROR + 2e-6  # of |q| |x|: more than float32 loses in both rotations and in a bound
@@ -157,7 +157,7 @@ class _State:
 def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threads: int) -> list[Found]:
     coded = _Coded.of(queries, vectors)
 
-    def scanned(shards: tuple[Shard, ...]) -> _State:
+    def scanned(shards: tuple[VectorShard, ...]) -> _State:
         state = _State(len(queries), room, k)
         for shard in shards:
             _scan(vectors, shard, coded, state)
@@ -178,7 +178,7 @@ def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threa
     return answers
 
 
-def _scan(vectors: Vectors, shard: Shard, coded: _Coded, state: _State) -> None:
+def _scan(vectors: Vectors, shard: VectorShard, coded: _Coded, state: _State) -> None:
     row, k = 0, state.k
     scanned = (shard.codes, shard.bounds, shard.first)
     while row < len(shard):
@@ -189,15 +189,15 @@ def _scan(vectors: Vectors, shard: Shard, coded: _Coded, state: _State) -> None:
         state.resolve(vectors, coded.vectors)
 
 
-def _parted(shards: tuple[Shard, ...], threads: int) -> list[tuple[Shard, ...]]:
+def _parted(shards: tuple[VectorShard, ...], threads: int) -> list[tuple[VectorShard, ...]]:
     """The rows in so many parts of about the same size; a shard may be cut."""
     total = sum(map(len, shards))
     bounds = [total * number // threads for number in range(threads + 1)]
     return [tuple(_between(shards, low, high)) for low, high in pairwise(bounds)]
 
 
-def _between(shards: tuple[Shard, ...], low: int, high: int) -> Iterator[Shard]:
+def _between(shards: tuple[VectorShard, ...], low: int, high: int) -> Iterator[VectorShard]:
     for first, vectors, codes, bounds in shards:
         begin, end = max(low - first, 0), min(high - first, len(bounds))
         if begin < end:
-            yield Shard(first + begin, vectors[begin:end], codes[begin:end], bounds[begin:end])
+            yield VectorShard(first + begin, vectors[begin:end], codes[begin:end], bounds[begin:end])

@@ -25,7 +25,7 @@ from telerank.corpus.docnos import Docnos
 from telerank.dense import kernel
 from telerank.dense import manifest as manifests
 from telerank.dense.kinds import KINDS, Floats, widened
-from telerank.dense.manifest import Manifest
+from telerank.dense.manifest import VectorManifest
 from telerank.dense.rotate import padded
 from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.npy import load_npy
@@ -34,7 +34,7 @@ from telerank.types import Progress, silent
 _WIDENED = 4096  # rows held as float32 in one go
 
 
-class Shard(NamedTuple):
+class VectorShard(NamedTuple):
     """Consecutive rows, from row ``first`` on."""
 
     first: int
@@ -68,7 +68,7 @@ class Vectors:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest = Manifest.read(self.folder)
+        self.manifest = VectorManifest.read(self.folder)
         if not self.manifest.finished:
             raise IndexFault(f"{self.folder}: is not finished: encode again, which goes on where it stopped")
         for name, part in self._files():
@@ -166,7 +166,7 @@ class Vectors:
         yield from self.manifest.docnos.items()
 
     def _score(
-        self, shard: Shard, rows: npt.NDArray[np.int64], query: npt.NDArray[np.float64], scores: Floats
+        self, shard: VectorShard, rows: npt.NDArray[np.int64], query: npt.NDArray[np.float64], scores: Floats
     ) -> None:
         if self.dtype == "int8":
             kernel.exact_codes(shard.codes, shard.bounds, rows, query, scores)
@@ -176,7 +176,7 @@ class Vectors:
             bits = shard.vectors.view(np.uint16)
             kernel.exact_half(bits, rows, query, scores, self.dtype == "float16")
 
-    def widened(self, shard: Shard, rows: npt.NDArray[np.int64] | slice) -> Floats:
+    def widened(self, shard: VectorShard, rows: npt.NDArray[np.int64] | slice) -> Floats:
         """Rows of a shard as float32."""
         if self.dtype == "int8":
             scales = shard.bounds[rows, :1]
@@ -190,7 +190,7 @@ def shard_files(number: int, dtype: str) -> tuple[str, ...]:
     return tuple(f"{kind}.{number:04d}.npy" for kind in kinds)
 
 
-def _shards(folder: Path, manifest: Manifest) -> Iterator[Shard]:
+def _shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard]:
     first = 0
     width = padded(manifest.dimension)
     for number, entry in enumerate(manifest.shards):
@@ -198,7 +198,7 @@ def _shards(folder: Path, manifest: Manifest) -> Iterator[Shard]:
         columns = width if manifest.dtype == "int8" else manifest.dimension
         vectors = _mapped(folder / names[0], KINDS[manifest.dtype], (entry.rows, columns))
         codes = vectors if len(names) == 2 else _mapped(folder / names[1], np.int8, (entry.rows, width))
-        yield Shard(first, vectors, codes, _mapped(folder / names[-1], np.float32, (entry.rows, 4)))
+        yield VectorShard(first, vectors, codes, _mapped(folder / names[-1], np.float32, (entry.rows, 4)))
         first += entry.rows
 
 

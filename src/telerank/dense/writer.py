@@ -21,7 +21,7 @@ from telerank.corpus.docnos import FILES, DocnosWriter
 from telerank.dense import kernel
 from telerank.dense import manifest as manifests
 from telerank.dense.kinds import Floats, check_kind, check_vectors, narrowed, widened
-from telerank.dense.manifest import Manifest, ShardEntry
+from telerank.dense.manifest import VectorManifest, VectorShardEntry
 from telerank.dense.rotate import padded, rotated
 from telerank.dense.vectors import Vectors, shard_files
 from telerank.errors import DocumentError, IndexFault, IndexLocked
@@ -41,7 +41,7 @@ class VectorWriter:
         where another writer is at work.
     """
 
-    def __init__(self, folder: str | Path, manifest: Manifest, *, overwrite: bool = False) -> None:
+    def __init__(self, folder: str | Path, manifest: VectorManifest, *, overwrite: bool = False) -> None:
         check_kind(manifest.dtype)
         self.folder = Path(folder).resolve()
         self._part = self.folder.with_name(f"{self.folder.name}.part")
@@ -64,7 +64,7 @@ class VectorWriter:
         self._number = 0  # of the next shard
 
     @property
-    def kept(self) -> tuple[ShardEntry, ...]:
+    def kept(self) -> tuple[VectorShardEntry, ...]:
         """The shards that are still to be skipped: they are there already."""
         return self._kept[self._number :]
 
@@ -103,7 +103,7 @@ class VectorWriter:
             with (self._part / name).open("wb") as file:
                 np.save(file, array)
             files[name] = manifests.part(self._part / name)
-        entry = ShardEntry(len(docnos), checksum(docnos, texts), files)
+        entry = VectorShardEntry(len(docnos), checksum(docnos, texts), files)
         manifests.sync_folder(self._part)
         self._add(docnos)
         kept = (*self.manifest.shards, entry)
@@ -154,11 +154,11 @@ class VectorWriter:
             self._docnos.add(docno)
         self._number += 1
 
-    def _begun(self, manifest: Manifest, *, overwrite: bool) -> Manifest:
+    def _begun(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
         """What is there already of the same vectors, or a manifest of none."""
         if overwrite or not (self._part / manifests.NAME).is_file():
             return replace(manifest, shards=(), docnos={}, cut=0, finished=False)
-        there = Manifest.read(self._part)
+        there = VectorManifest.read(self._part)
         same = replace(there, shards=(), docnos={}, cut=0, finished=False)
         if same != replace(manifest, shards=(), docnos={}, cut=0, finished=False):
             raise IndexFault(
@@ -181,7 +181,7 @@ class VectorWriter:
 def write_vectors(
     folder: str | Path,
     blocks: Iterable[tuple[Sequence[str], Floats]],
-    manifest: Manifest,
+    manifest: VectorManifest,
     *,
     overwrite: bool = False,
 ) -> Vectors:
@@ -230,7 +230,7 @@ def _refuse(folder: Path, *, overwrite: bool) -> None:
         raise IndexFault(f"{folder}: holds vectors already: overwrite them (--overwrite)")
 
 
-def _difference(one: Manifest, other: Manifest) -> str:
+def _difference(one: VectorManifest, other: VectorManifest) -> str:
     for name in ("model", "fingerprint", "dtype", "dimension", "collection", "source", "settings"):
         if getattr(one, name) != getattr(other, name):
             return f"with {name} {getattr(one, name)!r}, not {getattr(other, name)!r}"

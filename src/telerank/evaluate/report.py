@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from telerank.evaluate.compare import Comparison, Difference
 from telerank.evaluate.measures import Evaluation
-from telerank.evaluate.tables import Cell, Table
+from telerank.show.tables import Cell, Table
 
 
 def means_table(evaluations: Mapping[str, Evaluation], *, caption: str = "") -> Table:

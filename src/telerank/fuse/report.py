@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from telerank.evaluate.compare import Comparison, compare
 from telerank.evaluate.report import changed, p_value
-from telerank.evaluate.tables import Cell, Table
 from telerank.fuse.matrix import Matrix
 from telerank.fuse.tuning import FusionTuning, Weights
+from telerank.show.tables import Cell, Table
 
 _MARK = "†"
 FUSED = "fused, held out"

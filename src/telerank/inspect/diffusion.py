@@ -26,8 +26,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from telerank.inspect.token_outputs import BATCH, batches, token_outputs
-from telerank.models.pairs import PASSAGE, QUERY, Pair
-from telerank.models.reranker import Reranker
+from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
+from telerank.models.rerankers.reranker import Reranker
 from telerank.types import Progress, silent
 
 KINDS = ("CLS-query", "CLS-passage", "inner-passage")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.train.examples import texts_of
+from telerank.training.bi_encoder.examples import texts_of
 from telerank.types import Progress, Ranking, silent
 
 _Names = tuple[str, str]  # qid, docno
@@ -29,7 +29,7 @@ class JudgedPair:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class CandidateLists:
     """A collection, one of its splits, and the candidates of the split's queries, from a run or a pool."""
 
     collection: Collection
@@ -37,7 +37,9 @@ class Candidates:
     rankings: Callable[[], Iterator[Ranking]]
 
 
-def draw(source: Candidates, pairs: int, *, seed: int = 0, progress: Progress = silent) -> list[JudgedPair]:
+def draw(
+    source: CandidateLists, pairs: int, *, seed: int = 0, progress: Progress = silent
+) -> list[JudgedPair]:
     """As many of the candidates as asked for, each as likely as any other; all, where there are fewer.
 
     The rankings are read once, streaming; the documents once, for the texts of what was drawn.
@@ -56,7 +58,7 @@ def draw(source: Candidates, pairs: int, *, seed: int = 0, progress: Progress = 
 
 
 def draw_by_class(
-    source: Candidates, *, relevant: int, others: int, seed: int = 0, progress: Progress = silent
+    source: CandidateLists, *, relevant: int, others: int, seed: int = 0, progress: Progress = silent
 ) -> list[JudgedPair]:
     """Pairs of the qrels that are relevant, among the candidates or not, then candidates that are not.
 
@@ -106,14 +108,14 @@ def _pairs(rankings: Iterable[Ranking]) -> Iterator[_Names]:
             yield ranking.query.qid, docno
 
 
-def _relevant(source: Candidates, qids: set[str]) -> set[_Names]:
+def _relevant(source: CandidateLists, qids: set[str]) -> set[_Names]:
     least = source.collection.relevant_from
     qrels = source.collection.split_qrels(source.split)
     return {(one.qid, one.docno) for one in qrels if one.grade >= least and one.qid in qids}
 
 
 def _texts(
-    source: Candidates, drawn: list[_Names], relevant: set[_Names] | None, progress: Progress
+    source: CandidateLists, drawn: list[_Names], relevant: set[_Names] | None, progress: Progress
 ) -> list[JudgedPair]:
     collection = source.collection
     if not drawn:

@@ -22,20 +22,20 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from telerank.errors import CollectionError, ModelError
-from telerank.evaluate.tables import Cell, Table
-from telerank.inspect.drawn_pairs import Candidates, draw_by_class
-from telerank.models.attention import train_plainly
-from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.features import PairFeatures
+from telerank.inspect.drawn_pairs import CandidateLists, draw_by_class
 from telerank.models.identity import encoder_fingerprint
+from telerank.models.pairs.features import PairFeatures
 from telerank.models.precision import Precision
-from telerank.models.reranker import Reranker
-from telerank.rerank.texts import TextPair, pair_texts
-from telerank.train.feature_store import FeatureStore
-from telerank.train.frozen_encoder import FrozenEncoder
-from telerank.train.optimiser import optimiser
-from telerank.train.pair_logits import logits
-from telerank.train.reranker_config import Optimisation
+from telerank.models.rerankers.attention import train_plainly
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.reranker import Reranker
+from telerank.reranking.texts import TextPair, pair_texts
+from telerank.show.tables import Cell, Table
+from telerank.training.features.frozen_encoder import FrozenEncoder
+from telerank.training.features.store import FeatureStore
+from telerank.training.optimiser import optimiser
+from telerank.training.reranker.config import RerankerOptimisation
+from telerank.training.reranker.pair_logits import logits
 from telerank.types import Progress, silent
 
 TUNED, FIRST, LATER = "fine-tuned", "frozen, first epoch", "frozen, later epochs"
@@ -43,7 +43,7 @@ READING, HEAD, UPDATE = "reading features", "the head and its gradients", "updat
 PAPER = {TUNED: 1.69, FIRST: 2.55, LATER: 5.67}
 """Batches of 16 a second on InsuranceQA, on a GTX 1080Ti."""
 
-_USUAL = Optimisation()  # of a training that is told nothing else
+_USUAL = RerankerOptimisation()  # of a training that is told nothing else
 _CLOCK = "batches/s: by the clock."
 _PROCESSOR = "batches/s: by the processor time of all threads together, as one core alone would make them."
 
@@ -145,7 +145,7 @@ class Contest:
 
 
 def labelled(
-    source: Candidates, wanted: int, *, seed: int = 0, progress: Progress = silent
+    source: CandidateLists, wanted: int, *, seed: int = 0, progress: Progress = silent
 ) -> tuple[list[TextPair], list[float]]:
     """Different pairs in an order that the seed decides, with their labels, half of them relevant.
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from telerank.errors import CollectionError, MissingExtra
 from telerank.inspect.token_outputs import BATCH, batches, token_outputs
-from telerank.models.pairs import Pair
-from telerank.models.reranker import Reranker
+from telerank.models.pairs.pair import Pair
+from telerank.models.rerankers.reranker import Reranker
 from telerank.types import Progress, silent
 
 Vectors: TypeAlias = npt.NDArray[np.float32]

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from telerank.errors import CollectionError
 from telerank.inspect.gates import check_gates, gated
 from telerank.inspect.token_outputs import BATCH, batches
-from telerank.models.pairs import PASSAGE, QUERY, Pair, PairTexts, Passage
-from telerank.models.reranker import Reranker
+from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, PairTexts, Passage
+from telerank.models.rerankers.reranker import Reranker
 from telerank.types import Progress, silent
 
 MEAN, LONGEST = "mean of the episodes", "longest sentence"

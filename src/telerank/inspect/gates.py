@@ -12,12 +12,12 @@ from torch import nn
 
 from telerank.errors import CollectionError, ModelError
 from telerank.inspect.token_outputs import on_device_of
-from telerank.models.bert_dmn import DmnHead
-from telerank.models.dmn import Dmn
-from telerank.models.encoder_ranker import EncoderRanker
-from telerank.models.pairs import PairBatch, batch_of
-from telerank.models.reranker import Reranker
-from telerank.rerank.texts import spoken
+from telerank.models.pairs.pair import PairBatch, batch_of
+from telerank.models.rerankers.bert_dmn import DmnHead
+from telerank.models.rerankers.dmn import Dmn
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.reranker import Reranker
+from telerank.reranking.texts import spoken
 from telerank.text.sentences import split_sentences
 
 _NO_GATES = "this re-ranker has no gates: bert-dmn and dmn have"

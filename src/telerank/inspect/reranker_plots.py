@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from telerank.inspect.plots import COLOURS, STYLE
+from telerank.show.plots import COLOURS, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,12 +19,19 @@ from torch import Tensor, nn
 
 from telerank.batches import of_like_length
 from telerank.errors import ModelError
-from telerank.models.bi_encoder import token_types
-from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.encoders.bi_encoder import token_types
 from telerank.models.loading import locate
-from telerank.models.monobert import MonoBert
-from telerank.models.pairs import Pair, PairBatch, batch_of
-from telerank.models.reranker import SETTINGS, Reranker, Shape, fresh_reranker, load_reranker, readable
+from telerank.models.pairs.pair import Pair, PairBatch, batch_of
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.monobert import MonoBert
+from telerank.models.rerankers.reranker import (
+    SETTINGS,
+    Reranker,
+    Shape,
+    fresh_reranker,
+    load_reranker,
+    readable,
+)
 from telerank.types import Progress, silent
 
 BATCH = 8192

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.models.bi_encoder import BiEncoder, token_types
-from telerank.models.encoder_ranker import EncoderRanker
+from telerank.models.encoders.bi_encoder import BiEncoder, token_types
+from telerank.models.encoders.tokens import SideTokenizer, Tokenizers, rules_of
 from telerank.models.loading import load_bi_encoder
-from telerank.models.monobert import MonoBert
-from telerank.models.reranker import Reranker
-from telerank.models.tokens import SideTokenizer, Tokenizers, rules_of
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.monobert import MonoBert
+from telerank.models.rerankers.reranker import Reranker
 
 _PASSING = (
     "_name_or_path",

@@ -12,10 +12,16 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.errors import MissingExtra, ModelError
-from telerank.models.bi_encoder import BiEncoder, Settings, Side
-from telerank.models.folders import DOCUMENT, MODULES, SETTINGS, read_sentence_transformers, read_settings
+from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side
+from telerank.models.encoders.folders import (
+    DOCUMENT,
+    MODULES,
+    SETTINGS,
+    read_sentence_transformers,
+    read_settings,
+)
+from telerank.models.encoders.tokens import Tokenizers
 from telerank.models.quiet import quiet
-from telerank.models.tokens import Tokenizers
 
 _NOT_OURS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
@@ -25,7 +31,7 @@ def load_bi_encoder(
 ) -> tuple[BiEncoder, Tokenizers]:
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
-    A folder that :func:`telerank.models.folders.save` wrote has its own settings; so has one of
+    A folder that :func:`telerank.models.encoders.folders.save` wrote has its own settings; so has one of
     sentence-transformers; any other encoder gets RepBERT's: mean, inner product, 20 and 256 tokens, token
     types 0 and 1. ``settings`` overrides them, and ``dropout`` every probability of dropout in the encoder.
 

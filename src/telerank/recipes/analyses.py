@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError, MissingExtra
 from telerank.evaluate.consistency import Reference, consistency
+from telerank.evaluate.latency import Latency, latency
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.reranking import Reranker, reranked_by_depth, scored_by
-from telerank.evaluate.tables import Table
 from telerank.fuse.matrix import combine
 from telerank.fuse.methods import fusion_of
 from telerank.fuse.report import matrix_table
 from telerank.recipes import schema
 from telerank.recipes.beside import Measured, depths_tables, published_matrix, quality_table
 from telerank.recipes.candidates import scoring
-from telerank.recipes.latency import Latency, latency
 from telerank.recipes.made import Made, Unavailable
 from telerank.recipes.provenance import load
 from telerank.recipes.systems import Workshop
+from telerank.show.tables import Table
 from telerank.trec import read_run
 from telerank.types import Progress, Qrels, Query, Ranking
 
@@ -127,7 +127,7 @@ def _timed(times: Mapping[str, Latency]) -> tuple[str, ...]:
 
 
 def _recall(bench: Bench, spec: schema.Recall) -> Result:
-    from telerank.inspect.plots import line_plot
+    from telerank.show.plots import line_plot
 
     names = [f"R@{depth}" for depth in spec.depths]
     curves = {}
@@ -140,7 +140,7 @@ def _recall(bench: Bench, spec: schema.Recall) -> Result:
 
 
 def _reranking(bench: Bench, spec: schema.Reranking) -> Result:
-    from telerank.inspect.plots import line_plot
+    from telerank.show.plots import line_plot
 
     measured = spec.measure
     by, reranker = _reranker(bench, spec)
@@ -180,7 +180,7 @@ def _reranker(bench: Bench, spec: schema.Reranking) -> tuple[str, Reranker]:
 
 
 def _consistency(bench: Bench, spec: schema.Consistency) -> Result:
-    from telerank.inspect.plots import line_plot
+    from telerank.show.plots import line_plot
 
     chosen = next((name for name in spec.references if name in bench.made), None)
     if chosen is None:

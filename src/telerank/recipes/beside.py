@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from telerank.evaluate.latency import Latency
 from telerank.evaluate.report import changed
-from telerank.evaluate.tables import Cell, Table
-from telerank.recipes.latency import Latency
 from telerank.recipes.schema import Published
+from telerank.show.tables import Cell, Table
 
 MS = "ms/query"
 PAPER = "paper"

@@ -15,11 +15,11 @@ from telerank.dense.manifest import is_vectors
 from telerank.dense.retriever import DenseRetriever, folder_name
 from telerank.evaluate.compare import Comparison, compare
 from telerank.evaluate.measures import Evaluation, measure
-from telerank.evaluate.tables import Cell, Table
 from telerank.evaluate.tune import Folds
 from telerank.fuse.methods import fusion_of
 from telerank.fuse.tuning import FusionTuning, tune_fusion
 from telerank.recipes.sparse import Parts, Task
+from telerank.show.tables import Cell, Table
 from telerank.sparse.folder import VECTORS
 from telerank.sparse.index import Index
 from telerank.stage import Stage

@@ -12,10 +12,10 @@ from typing import Any
 
 from telerank.evaluate.compare import Comparison, compare
 from telerank.evaluate.measures import Evaluation, measure
-from telerank.evaluate.tables import Cell, Table
 from telerank.evaluate.tune import Folds
 from telerank.recipes.sparse import Task
 from telerank.recipes.tuned import held_out_sum
+from telerank.show.tables import Cell, Table
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, silent
@@ -62,9 +62,9 @@ def trained_head(
     TelerankError
         as training does.
     """
-    from telerank.train.reranker import train_reranker
-    from telerank.train.reranker_config import RerankerTraining
-    from telerank.train.reranker_outcome import RUN
+    from telerank.training.reranker.config import RerankerTraining
+    from telerank.training.reranker.outcome import RUN
+    from telerank.training.reranker.train import train_reranker
 
     folder.mkdir(parents=True, exist_ok=True)
     candidates = folder / "candidates.run.gz"

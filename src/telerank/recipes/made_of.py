@@ -7,7 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.ranking_set import MANIFEST, Recipe, make_ranking_set, write_ranking_set
+from telerank.corpus.ranking_sets.ranking_set import (
+    MANIFEST,
+    RankingSetSettings,
+    make_ranking_set,
+    write_ranking_set,
+)
 from telerank.recipes.made import plain
 from telerank.recipes.schema import Data
 from telerank.sparse.writer import build_index
@@ -27,7 +32,7 @@ def ranking_set(data: Data, parts: Sequence[str], folder: Path, progress: Progre
         made = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
         yield made.retriever("bm25")
 
-    wanted = Recipe(model=f"bm25 over {data.analyzer}")
+    wanted = RankingSetSettings(model=f"bm25 over {data.analyzer}")
     made = make_ranking_set(
         [open_collection(one) for one in parts], wanted, first_stage=first_stage, progress=progress
     )

@@ -13,13 +13,13 @@ from typing import Any
 
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
-from telerank.evaluate.tables import Table, html_page, markdown
 from telerank.recipes.analyses import Bench, Result, analyse
 from telerank.recipes.made import Made, plain
 from telerank.recipes.places import Places
 from telerank.recipes.provenance import machine, versions
 from telerank.recipes.schema import Data, Recipe
 from telerank.recipes.systems import Own, Workshop
+from telerank.show.tables import Table, html_page, markdown
 from telerank.trec import load_qrels
 from telerank.types import Progress, silent
 
@@ -120,7 +120,7 @@ def _check_names(recipe: Recipe, names: Sequence[str]) -> None:
 
 
 def _write(served: Served) -> None:
-    from telerank.inspect.plots import save
+    from telerank.show.plots import save
 
     folder, title = served.folder, served.recipe.title
     text = [f"# {title}\n", *map(markdown, served.result.tables), *(f"- {note}" for note in served.notes)]

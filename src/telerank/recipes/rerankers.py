@@ -22,7 +22,7 @@ from telerank.types import Query, Ranking
 if TYPE_CHECKING:
     from telerank.recipes.systems import Workshop
     from telerank.stage import Stage
-    from telerank.train.reranker_config import RerankerTraining
+    from telerank.training.reranker.config import RerankerTraining
 
 
 def reranked(name: str, recipe: Recipe, shop: Workshop, made: Mapping[str, Made], runs: Path) -> Made:
@@ -43,7 +43,7 @@ def reranked(name: str, recipe: Recipe, shop: Workshop, made: Mapping[str, Made]
     before = None if first.stage is None else first.stage % depth
     if system.reranker is not None:
         return _given(name, system, shop, before, candidates)
-    from telerank.train.reranker_outcome import RUN
+    from telerank.training.reranker.outcome import RUN
 
     seeds = system.seeds or recipe.seeds
     folders = [_trained(name, recipe, shop, candidates, seed) for seed in seeds]
@@ -67,7 +67,7 @@ def training_of(name: str, recipe: Recipe, shop: Workshop, candidates: Path, see
     """
     from pydantic import ValidationError
 
-    from telerank.train.reranker_config import RerankerTraining
+    from telerank.training.reranker.config import RerankerTraining
 
     record = merged(recipe.training, recipe.systems[name].train or {})
     record["model"] = {**record.get("model", {}), "start": _start(record, shop)}
@@ -104,8 +104,8 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trained(name: str, recipe: Recipe, shop: Workshop, candidates: Path, seed: int) -> Path:
-    from telerank.train.reranker import train_reranker
-    from telerank.train.reranker_outcome import RUN
+    from telerank.training.reranker.outcome import RUN
+    from telerank.training.reranker.train import train_reranker
 
     config = training_of(name, recipe, shop, candidates, seed)
     folder = shop.folder / "trained" / f"{plain(name)}-{seed}-{_hash(config, shop)[:12]}"
@@ -125,7 +125,7 @@ _FILES = (
 
 def _hash(config: RerankerTraining, shop: Workshop) -> str:
     """Of all that a training depends on: settings, versions, and the content of files, wherever they lie."""
-    from telerank.train.checkpoint import versions
+    from telerank.training.checkpoint import versions
 
     record = config.model_dump(mode="json")
     record["data"]["collection"] = shop.content
@@ -163,7 +163,7 @@ def _with_run(part: Any, split: str, recipe: Recipe, shop: Workshop) -> None:
 
 
 def _given(name: str, system: System, shop: Workshop, before: Stage | None, candidates: Path) -> Made:
-    from telerank.rerank.stage import CrossReranker
+    from telerank.reranking.stage import CrossReranker
 
     stage = CrossReranker(str(system.reranker), shop.docs)
     path = candidates.with_name(f"{plain(name)}.run.gz")
@@ -173,7 +173,7 @@ def _given(name: str, system: System, shop: Workshop, before: Stage | None, cand
 
 
 def _then(before: Stage, model: Path, shop: Workshop) -> Stage:
-    from telerank.rerank.stage import CrossReranker
+    from telerank.reranking.stage import CrossReranker
 
     return before >> CrossReranker(str(model), shop.docs)
 
@@ -204,7 +204,7 @@ def _start(record: Mapping[str, Any], shop: Workshop) -> str:
 
 
 def _wanted(record: Mapping[str, Any]) -> list[str]:
-    from telerank.train.reranker_config import DEFAULTS
+    from telerank.training.reranker.config import DEFAULTS
 
     model = record.get("model", {})
     usual = DEFAULTS.get(model.get("kind", "monobert"), {}).get("model", {}).get("start", "minilm")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.evaluate.compare import Comparison
 from telerank.evaluate.depth import names_at
-from telerank.evaluate.tables import html
 from telerank.evaluate.tune import Folds
 from telerank.recipes.dense import FusedOutcome, fused_findings, fused_table
 from telerank.recipes.head import HeadOutcome, head_findings, head_record, head_table
@@ -24,6 +23,7 @@ from telerank.recipes.sparse_tables import (
     label,
     tuning_table,
 )
+from telerank.show.tables import html
 from telerank.text import Analyzer
 
 if TYPE_CHECKING:
@@ -190,6 +190,6 @@ def versions() -> dict[str, str]:
 
 def _embedded(figure: Figure) -> str:
     """A plot as the address of an image; the names inside it cannot clash with another's."""
-    from telerank.inspect.plots import rendered
+    from telerank.show.plots import rendered
 
     return f"data:image/svg+xml;base64,{base64.b64encode(rendered(figure, 'svg')).decode()}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from telerank.evaluate.compare import Comparison
 from telerank.evaluate.depth import names_at
-from telerank.evaluate.tables import Cell, Table
 from telerank.recipes.sparse import DEFAULT, FAMILIES, TUNED, Outcome, System
+from telerank.show.tables import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def tuning_table(outcome: Outcome) -> Table:
 
 def curves_plot(outcome: Outcome, depths: Sequence[int]) -> Figure:
     """R@k and AP@k over k, of the tuned models and the baseline."""
-    from telerank.inspect.plots import line_plot
+    from telerank.show.plots import line_plot
 
     panels = {
         f"{measure}@k": {
@@ -74,7 +74,7 @@ def curves_plot(outcome: Outcome, depths: Sequence[int]) -> Figure:
 
 def effects_plot(outcome: Outcome, measures: Sequence[str]) -> Figure:
     """What preprocessing and tuning are worth to each model."""
-    from telerank.inspect.plots import bar_plot
+    from telerank.show.plots import bar_plot
 
     panels = {
         name: {

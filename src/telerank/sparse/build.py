@@ -30,7 +30,7 @@ _REPORTED = 1000  # documents between two words of progress
 
 
 @dataclass(frozen=True)
-class Counts:
+class SegmentCounts:
     """What a segment adds to the statistics of its index."""
 
     documents: int
@@ -49,7 +49,7 @@ def build_segment(
     *,
     workers: int | None = None,
     progress: Progress = silent,
-) -> Counts:
+) -> SegmentCounts:
     """Write all files of a segment into an empty folder; ``workers`` None takes every core.
 
     Raises
@@ -86,7 +86,7 @@ def build_segment(
     for path in paths:
         path.unlink()
     scratch.rmdir()
-    return Counts(len(lengths), int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64)))
+    return SegmentCounts(len(lengths), int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64)))
 
 
 def _make_all(maker: _Maker, stretches: Iterable[list[str]], scratch: Path) -> list[Path]:

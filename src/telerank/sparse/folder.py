@@ -8,18 +8,18 @@ from pathlib import Path
 
 from telerank.errors import IndexFault
 from telerank.sparse import manifest as manifests
-from telerank.sparse.manifest import Manifest
+from telerank.sparse.manifest import IndexManifest
 
 LOCK = "write.lock"
 SEGMENTS = "segments"
 VECTORS = "vectors"
 """Where ``telerank encode`` puts vectors of an index's documents, a folder for each model."""
-NO_INDEX = Manifest("", "")
+NO_INDEX = IndexManifest("", "")
 
 
-def committed(folder: Path) -> Manifest:
+def committed(folder: Path) -> IndexManifest:
     """The manifest on the disk; :data:`NO_INDEX` where there is none yet."""
-    return Manifest.read(folder) if (folder / manifests.NAME).is_file() else NO_INDEX
+    return IndexManifest.read(folder) if (folder / manifests.NAME).is_file() else NO_INDEX
 
 
 def refuse_others(folder: Path) -> None:
@@ -34,7 +34,7 @@ def refuse_others(folder: Path) -> None:
         raise IndexFault(f"{folder}: is a file, not a folder")
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if manifests.NAME in there and LOCK not in there:
-        Manifest.read(folder)  # a manifest of another kind is no sign of an index
+        IndexManifest.read(folder)  # a manifest of another kind is no sign of an index
     # without either, a folder that is called segments may be anybody's
     ours = (
         {manifests.NAME, manifests.BESIDE, LOCK, SEGMENTS, VECTORS}

@@ -12,7 +12,7 @@ from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse import manifest as manifests
 from telerank.sparse.folder import VECTORS
 from telerank.sparse.impacts import Impacts
-from telerank.sparse.manifest import Manifest
+from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.segment import Segment
 from telerank.sparse.similarities import (
@@ -148,7 +148,7 @@ class Index:
         """
         manifest = self.manifest
         while damage := _damage(self.folder, manifest, progress):
-            there = Manifest.read(self.folder)
+            there = IndexManifest.read(self.folder)
             if there == manifest:
                 raise damage
             manifest = there
@@ -257,10 +257,10 @@ def _docs_of(folder: Path) -> IndexDocs:
     return Index(folder).docs
 
 
-def _opened(folder: Path) -> tuple[Manifest, tuple[Segment, ...]]:
+def _opened(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
     """The manifest and its segments; once more where a writer has replaced them meanwhile."""
     while True:
-        manifest = Manifest.read(folder)
+        manifest = IndexManifest.read(folder)
         try:
             for entry in manifest.segments:
                 manifests.check(folder, entry)
@@ -269,14 +269,14 @@ def _opened(folder: Path) -> tuple[Manifest, tuple[Segment, ...]]:
             )
         except Exception as error:  # damaged bytes lead anywhere
             damage = _damage(folder, manifest)
-            if Manifest.read(folder) != manifest:
+            if IndexManifest.read(folder) != manifest:
                 continue
             if damage:
                 raise damage from error
             raise
 
 
-def _damage(folder: Path, manifest: Manifest, progress: Progress = silent) -> IndexDamaged | None:
+def _damage(folder: Path, manifest: IndexManifest, progress: Progress = silent) -> IndexDamaged | None:
     """What names the first file that is not as it was written."""
     try:
         for entry in manifest.segments:

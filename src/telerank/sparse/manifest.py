@@ -49,7 +49,7 @@ class SegmentEntry:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class IndexManifest:
     """An index at one moment; ``generation`` grows with every commit.
 
     ``fingerprint`` is the analyzer's: by the same name another release of a stemmer may make other terms.
@@ -63,7 +63,7 @@ class Manifest:
     format: int = FORMAT
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
+    def read(cls, folder: Path) -> IndexManifest:
         """The manifest of an index.
 
         Raises
@@ -96,7 +96,7 @@ class Manifest:
         beside.replace(folder / NAME)
         sync_folder(folder)
 
-    def next(self, segments: tuple[SegmentEntry, ...]) -> Manifest:
+    def next(self, segments: tuple[SegmentEntry, ...]) -> IndexManifest:
         return replace(self, segments=segments, generation=self.generation + 1)
 
 

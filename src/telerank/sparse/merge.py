@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from telerank.corpus.docstore import DocstoreWriter
 from telerank.errors import DocumentError
-from telerank.sparse.build import Counts
+from telerank.sparse.build import SegmentCounts
 from telerank.sparse.fold import fold
 from telerank.sparse.runs import Run
 from telerank.sparse.segment import Segment
@@ -19,7 +19,7 @@ from telerank.types import Progress, silent
 _PIECE = 4 << 20  # postings read at a time
 
 
-def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress = silent) -> Counts:
+def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress = silent) -> SegmentCounts:
     """Write a segment of all documents that are not deleted, in their order.
 
     Raises
@@ -48,7 +48,7 @@ def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress
         runs,
         progress,
     )
-    return Counts(total, int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64)))
+    return SegmentCounts(total, int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64)))
 
 
 def _copy_texts(folder: Path, segments: Sequence[Segment], total: int, progress: Progress) -> None:

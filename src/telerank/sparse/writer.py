@@ -22,10 +22,10 @@ import numpy as np
 from telerank.corpus.docnos import Docnos
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.sparse import manifest as manifests
-from telerank.sparse.build import Counts, build_segment
+from telerank.sparse.build import SegmentCounts, build_segment
 from telerank.sparse.folder import LOCK, NO_INDEX, SEGMENTS, committed, refuse_others, sweep
 from telerank.sparse.index import Index
-from telerank.sparse.manifest import Manifest, SegmentEntry
+from telerank.sparse.manifest import IndexManifest, SegmentEntry
 from telerank.sparse.merge import merge_segments
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
@@ -96,7 +96,7 @@ class IndexWriter:
         try:
             refuse_others(self.folder)
             if analyzer is None:
-                Manifest.read(self.folder)  # which must be there
+                IndexManifest.read(self.folder)  # which must be there
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             self.manifest = self._opened(analyzer, overwrite)
@@ -176,7 +176,7 @@ class IndexWriter:
     ) -> None:
         self.close()
 
-    def _opened(self, analyzer: Analyzer | None, overwrite: bool) -> Manifest:
+    def _opened(self, analyzer: Analyzer | None, overwrite: bool) -> IndexManifest:
         """What changes begin from: the index, or one without documents."""
         if not overwrite and (self.folder / manifests.NAME).is_file():
             index = Index(self.folder)
@@ -189,7 +189,7 @@ class IndexWriter:
                 raise
             there = NO_INDEX
         chain = analyzer or Analyzer.parse(there.analyzer)
-        return Manifest(str(chain), chain.fingerprint(), (), there.generation, manifests.versions())
+        return IndexManifest(str(chain), chain.fingerprint(), (), there.generation, manifests.versions())
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -287,7 +287,7 @@ def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
     return 0
 
 
-def _entry(folder: Path, counts: Counts) -> SegmentEntry:
+def _entry(folder: Path, counts: SegmentCounts) -> SegmentEntry:
     return SegmentEntry(
         folder.name, counts.documents, counts.nonempty, counts.tokens, manifests.parts(folder)
     )

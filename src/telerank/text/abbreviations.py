@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Abbreviations:
     """The lists of one language."""
 
     inside: frozenset[str]
@@ -35,7 +35,7 @@ def _set(*lines: str) -> frozenset[str]:
     return frozenset(" ".join(lines).split())
 
 
-ENGLISH = Words(
+ENGLISH = Abbreviations(
     inside=_set(
         "mr mrs ms mx messrs dr drs prof profs Rev Fr Hon Gen Col Lt Sgt Cpl Pvt Capt Cmdr Adm Maj Brig Gov",
         "Sen Sens Rep Reps Pres Supt Insp Msgr Atty Mt Mts Ft Amb Dir e.g i.e eg ie cf viz vs v approx ca",
@@ -86,7 +86,7 @@ ENGLISH = Words(
     ),
 )
 
-FRENCH = Words(
+FRENCH = Abbreviations(
     inside=_set(
         "M MM mr mrs dr drs pr prs prof mgr Me mlle mme mmes mlles St Ste Sts Stes ste Gén Col Cdt Cne Lt",
         "Adj Sgt Ets Éts Sté cf p.ex ex c.-à-d c.à.d c-à-d i.e e.g env av apr boul bd bld vs éd coll dir",
@@ -129,4 +129,4 @@ FRENCH = Words(
     sloppy_openers=frozenset(),
 )
 
-LANGUAGES: Mapping[str, Words] = {"en": ENGLISH, "fr": FRENCH}
+LANGUAGES: Mapping[str, Abbreviations] = {"en": ENGLISH, "fr": FRENCH}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from telerank.text.abbreviations import LANGUAGES, Words
+from telerank.text.abbreviations import LANGUAGES, Abbreviations
 from telerank.text.stops import Stop, ends_sentence
 
 RULES = 1
@@ -97,7 +97,7 @@ _CANDIDATE = re.compile(
 _SEEN_BEFORE, _SEEN_AFTER = 48, 24  # characters
 
 
-def _in_block(text: str, block: Span, words: Words) -> Iterator[Span]:
+def _in_block(text: str, block: Span, words: Abbreviations) -> Iterator[Span]:
     end = block.start + len(text[block.start : block.end].rstrip())
     start = _skip(_BLANKS, text, block.start, end)
     core = _skip(_TO_WORD, text, start, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from telerank.text.abbreviations import Words
+from telerank.text.abbreviations import Abbreviations
 
 
 class Stop(NamedTuple):
@@ -25,7 +25,7 @@ class Stop(NamedTuple):
     """Some characters from the first on that is no blank, quote or bracket."""
 
 
-def ends_sentence(stop: Stop, words: Words) -> bool:
+def ends_sentence(stop: Stop, words: Abbreviations) -> bool:
     if stop.glued:
         return _ends_though_glued(stop, words)
     is_bracketed = stop.before.endswith(("(", "["))  # one […] Two, one (!) Two
@@ -58,7 +58,7 @@ _WORD = re.compile(r"([^\W\d_]+)(['’]|-(?=[^\W\d_]))?([^\W\d_]*)")
 _IDENTIFIER = re.compile(r"[.@/\\_:=&#<>(\[]")
 
 
-def _ends_at_full_stop(stop: Stop, words: Words) -> bool:
+def _ends_at_full_stop(stop: Stop, words: Abbreviations) -> bool:
     *rest, token = _EDGES.split(stop.before)
     is_enumerator = stop.is_whole and not rest and _ENUMERATOR.fullmatch(token)  # "2. Then" begins a sentence
     if is_enumerator or _is_among(token, words.inside):
@@ -72,7 +72,7 @@ def _ends_at_full_stop(stop: Stop, words: Words) -> bool:
     return True
 
 
-def _ends_at_letter(letter: str, previous: str, after: str, words: Words) -> bool:
+def _ends_at_letter(letter: str, previous: str, after: str, words: Abbreviations) -> bool:
     """``Vitamin C. It``, ``Henry V. It``, but ``by C. Smith``, ``Jacques C. Le Goff``."""
     if previous.lower() in words.lettered:
         return True
@@ -82,7 +82,7 @@ def _ends_at_letter(letter: str, previous: str, after: str, words: Words) -> boo
     return is_ordinal or (previous.islower() and previous not in words.before_initials)
 
 
-def _ends_before_lower_case(stop: Stop, words: Words) -> bool:
+def _ends_before_lower_case(stop: Stop, words: Abbreviations) -> bool:
     """In hurried writing: ``Call them. they will know``."""
     token = _EDGES.split(stop.before)[-1]
     known = words.inside | words.numbered | words.either
@@ -90,7 +90,7 @@ def _ends_before_lower_case(stop: Stop, words: Words) -> bool:
     return is_word and not words.sloppy_openers.isdisjoint(_readings(stop.after))
 
 
-def _ends_though_glued(stop: Stop, words: Words) -> bool:
+def _ends_though_glued(stop: Stop, words: Abbreviations) -> bool:
     """A blank was forgotten, as in ``the body.More of it``; addresses and identifiers look much the same."""
     written = stop.before.rsplit(None, 1)[-1] if stop.before.strip() else ""
     if stop.close or not written[-1:].islower() or not written[-3:].isalpha() or _IDENTIFIER.search(written):
@@ -103,7 +103,7 @@ def _ends_though_glued(stop: Stop, words: Words) -> bool:
     return stop.mark != "." or not words.openers.isdisjoint(_readings(stop.after))
 
 
-def _opens(after: str, words: Words) -> bool:
+def _opens(after: str, words: Abbreviations) -> bool:
     """Begins with a word that opens sentences; an initial does not (J. A. Smith)."""
     found = _WORD.match(after)
     if found is None or after[found.end() : found.end() + 1] == ".":

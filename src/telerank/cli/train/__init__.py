@@ -1,0 +1,53 @@
+"""``telerank train``: models that learn from a collection."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from telerank.cli import console
+from telerank.cli.train import losses
+from telerank.cli.train import reranker as train_reranker
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.callback()
+def train() -> None:
+    """Train models: `bi-encoder`, `reranker`.
+
+    Example: `telerank train bi-encoder repbert.yaml --output trained`
+    """
+
+
+@app.command("bi-encoder")
+def bi_encoder(
+    config: Annotated[
+        str,
+        typer.Argument(metavar="CONFIG", help="A YAML file; `data: {collection: …}` is all it must have."),
+    ],
+    *,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The folder of the model, its checkpoints and its log.")
+    ] = "trained",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint there, if there is one.")
+    ] = False,
+) -> None:
+    """Train an encoder of queries and documents, by default as RepBERT was.
+
+    Example: `telerank train bi-encoder repbert.yaml --output trained --resume`
+    """
+    from telerank.training.bi_encoder.config import read_config
+
+    wanted = read_config(config)
+
+    from telerank.training.bi_encoder.train import train_bi_encoder
+
+    with console.progress() as progress:
+        model = train_bi_encoder(wanted, output, resume=resume, report=losses.lines(), progress=progress)
+    losses.say_trained(model)
+
+
+app.command("reranker")(train_reranker.reranker)

@@ -1,0 +1,98 @@
+"""ANTIQUE: questions of Yahoo! Answers, and answers judged from 1 to 4.
+
+The grades stand as in the files, and ``relevant_from`` is 3, as its makers recommend: 3 and 4 are
+relevant, 1 and 2 are not. With ir_measures that is ``AP(rel=3)``, ``RR(rel=3)@10``; a graded measure
+takes their mapping to 0..3 as ``nDCG(gains={1: 0, 2: 1, 3: 2, 4: 3})@10``.
+
+====================================  ===================================================
+``antique-collection.txt``            docno, text
+``antique-{train,test}-queries.txt``  qid, question
+``antique-{train,test}.qrel``         qid, Q0 (crowd), E0 (expert) or U0 (asker), docno, grade
+====================================  ===================================================
+
+Source: ciir.cs.umass.edu/downloads/Antique (Hashemi et al. 2020). Licence as stated there: research purposes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import find, lines
+from telerank.errors import CollectionError, FormatError
+from telerank.trec.files import check_id
+from telerank.trec.qrels import read_qrels
+from telerank.types import Doc, Qrel, Query
+
+RELEVANT_FROM = 3
+_DOCS = "antique-collection.txt"
+_SPLITS = ("train", "test")
+
+
+def read_antique_docs(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Doc]:
+    """The answers; some have no text at all.
+
+    Raises
+    ------
+    FormatError
+        where a line has no tab, or its docno is empty or holds a blank.
+    """
+    return (Doc(docno, text) for docno, text in _pairs(Path(path), "docno", encoding))
+
+
+def read_antique_queries(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Query]:
+    """The questions; the same errors as :func:`read_antique_docs`."""
+    return (Query(qid, text) for qid, text in _pairs(Path(path), "qid", encoding))
+
+
+def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
+    """The judgments, with the grades 1 to 4 of the file.
+
+    Raises
+    ------
+    FormatError
+        where a line has not four columns, or a grade is another.
+    """
+    for qrel in read_qrels(path):
+        if not 1 <= qrel.grade <= 4:
+            where = f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}"
+            raise FormatError(path, None, where, str(qrel.grade))
+        yield qrel
+
+
+def _pairs(path: Path, what: str, encoding: str) -> Iterator[tuple[str, str]]:
+    for number, line in lines(path, encoding):
+        name, tab, text = line.partition("\t")
+        if not tab:
+            raise FormatError(path, number, f"2 columns with a tab between: {what} text", line)
+        yield check_id(name, what, path, number), text
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    docs = find(path, _DOCS) if path.is_dir() else None
+    if docs is None:
+        raise CollectionError(f"{path}: expected {_DOCS} in it")
+    queries = {split: find(path, f"antique-{split}-queries.txt") for split in _SPLITS}
+    qrels = {split: find(path, f"antique-{split}.qrel") for split in _SPLITS}
+    return Collection(
+        name=path.name,
+        format=ANTIQUE.name,
+        docs=functools.partial(read_antique_docs, docs, encoding=encoding),
+        queries={
+            split: functools.partial(read_antique_queries, file, encoding=encoding)
+            for split, file in queries.items()
+            if file
+        },
+        qrels={split: functools.partial(read_antique_qrels, file) for split, file in qrels.items() if file},
+        licence="research purposes",
+        source="ciir.cs.umass.edu/downloads/Antique",
+        relevant_from=RELEVANT_FROM,
+    )
+
+
+ANTIQUE = Format(
+    "antique", lambda path: path.is_dir() and find(path, _DOCS) is not None, _open, f"ANTIQUE: {_DOCS}, …"
+)
+"""A folder with the files as they are distributed, plain or packed."""

@@ -1,0 +1,69 @@
+"""BEIR's folders: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``, plain or packed.
+
+Source: Thakur et al., BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval
+Models, NeurIPS 2021 (github.com/beir-cellar/beir). Each set has the licence of its own source; the
+folder does not state it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.jsonl import read_docs
+from telerank.corpus.readers.reading import WHOLE, find, plain_name
+from telerank.errors import CollectionError, FormatError
+from telerank.trec import read_qrels, read_topics
+from telerank.types import Query
+
+
+def _recognises(path: Path) -> bool:
+    made_here = path / "ranking-set.json"  # .ranking_set reads more of such a folder
+    return path.is_dir() and find(path, "corpus.jsonl") is not None and not made_here.exists()
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    corpus, queries = find(path, "corpus.jsonl"), find(path, "queries.jsonl")
+    if corpus is None:
+        raise CollectionError(f"{path}: no corpus.jsonl (or .gz, .xz)")
+    qrels = _qrels_files(path)
+    if qrels and queries is None:
+        raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
+    streams = {
+        split: functools.partial(_judged, queries, file, encoding) for split, file in qrels.items() if queries
+    }
+    if queries and not qrels:
+        streams = {WHOLE: functools.partial(read_topics, queries, format="jsonl", encoding=encoding)}
+    return Collection(
+        path.name,
+        BEIR.name,
+        functools.partial(read_docs, corpus, encoding),
+        streams,
+        {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
+        source="a BEIR folder (github.com/beir-cellar/beir names the source of each set)",
+    )
+
+
+def _qrels_files(path: Path) -> dict[str, Path]:
+    folder = path / "qrels"
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {name.removesuffix(".tsv"): file for file in files if (name := plain_name(file)).endswith(".tsv")}
+
+
+def _judged(queries: Path, qrels: Path, encoding: str) -> Iterator[Query]:
+    """The queries that a split judges, in the order of ``queries.jsonl``, which holds all splits' queries."""
+    missing = {qrel.qid for qrel in read_qrels(qrels)}
+    for query in read_topics(queries, format="jsonl", encoding=encoding):
+        if query.qid in missing:
+            missing.remove(query.qid)
+            yield query
+    if missing:
+        some = ", ".join(sorted(missing)[:3])
+        raise FormatError(
+            queries, None, f"every query of {qrels.name}; {len(missing)} are not there ({some})"
+        )
+
+
+BEIR = Format("beir", _recognises, _open, "BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv")

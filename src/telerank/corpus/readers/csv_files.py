@@ -1,0 +1,153 @@
+r"""CSV and TSV files with a header, a document a line; and numbered passages without one.
+
+The header names the columns as :mod:`.jsonl` names its keys, in any case and order: ``docno`` (``_id``,
+``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; others are not read. In CSV a field
+may be quoted and hold commas and line ends; in TSV a quote is a character like others, and a field holds
+no tab. A collection is one file, or a folder that holds nothing else.
+
+``passages.tsv`` has no header but three columns: number, source, text. The source is kept as the
+document's url, which is not searched. These are forms of files, not sets: source and licence are those
+of the texts.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.jsonl import DOCNO_KEYS, TEXT_KEYS
+from telerank.corpus.readers.reading import beginning, check_encoding, decode, find, lines, plain_name
+from telerank.errors import CollectionError, FormatError
+from telerank.trec.files import open_bytes
+from telerank.types import Doc
+
+_NAMES = {"docno": DOCNO_KEYS, "text": TEXT_KEYS, "title": ("title",), "url": ("url",)}
+_HEADER = f"a header with a column {' or '.join(DOCNO_KEYS)} and a column {' or '.join(TEXT_KEYS)}"
+
+
+def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
+    """The documents of a CSV or TSV file with a header.
+
+    Raises
+    ------
+    FormatError
+        where the header lacks a column, or a line has another number of columns.
+    """
+    rows = (
+        _csv_rows(path, encoding) if plain_name(path).lower().endswith(".csv") else _tsv_rows(path, encoding)
+    )
+    number, header = next(rows, (1, []))
+    columns = _columns(header)
+    if not {"docno", "text"} <= columns.keys():
+        raise FormatError(path, number, _HEADER, ", ".join(header))
+    for number, row in rows:
+        if len(row) != len(header):
+            raise FormatError(path, number, f"{len(header)} columns, as the header has", ", ".join(row))
+        yield Doc(**{field: row[column] for field, column in columns.items()})
+
+
+def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
+    """The documents of ``passages.tsv``: number, source, text.
+
+    Raises
+    ------
+    FormatError
+        where a line has not three columns.
+    """
+    for number, line in lines(path, encoding):
+        columns = line.split("\t", 2)
+        if len(columns) != 3:
+            raise FormatError(path, number, "3 columns with tabs between: number source text", line)
+        yield Doc(columns[0], columns[2], url=columns[1])
+
+
+def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    return ((number, line.split("\t")) for number, line in lines(path, encoding))
+
+
+def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the number of their last line; blank lines are passed over."""
+    check_encoding(encoding)
+    csv.field_size_limit(sys.maxsize)  # the module's limit of 128 KiB is one for all of the process
+    with open_bytes(path) as file:
+        numbered = enumerate(itertools.chain([next(file, b"").removeprefix(b"\xef\xbb\xbf")], file), 1)
+        reader = csv.reader((decode(line, path, number, encoding) for number, line in numbered), strict=True)
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise FormatError(path, reader.line_num, f"CSV ({error})") from error
+
+
+def _columns(header: list[str]) -> dict[str, int]:
+    """The place of each of our fields in the header; the first name that is there counts."""
+    named = [name.strip().lower() for name in header]
+    found = {
+        field: next((named.index(name) for name in names if name in named), -1)
+        for field, names in _NAMES.items()
+    }
+    return {field: place for field, place in found.items() if place >= 0}
+
+
+def _recognises(path: Path) -> bool:
+    files = _files(path)
+    return bool(files) and all(_has_header(file) for file in files)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path] if _suffix(path) in {".csv", ".tsv"} else []
+    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    return files if all(file.is_file() and _suffix(file) in {".csv", ".tsv"} for file in files) else []
+
+
+def _suffix(path: Path) -> str:
+    return Path(plain_name(path)).suffix.lower()
+
+
+def _has_header(path: Path) -> bool:
+    first = next(iter(beginning(path).splitlines()), "")
+    header = first.split("\t") if _suffix(path) == ".tsv" else next(csv.reader([first]), [])
+    return {"docno", "text"} <= _columns(header).keys()
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    files = _files(path)
+    if not files:
+        raise CollectionError(f"{path}: expected a .csv or .tsv file, or a folder of them alone")
+    return Collection(path.name, CSV.name, functools.partial(_docs, tuple(files), encoding))
+
+
+def _docs(files: tuple[Path, ...], encoding: str) -> Iterator[Doc]:
+    for file in files:
+        yield from read_docs(file, encoding)
+
+
+def _passages_file(path: Path) -> Path | None:
+    if path.is_dir():
+        return find(path, "passages.tsv")
+    return path if plain_name(path) == "passages.tsv" else None
+
+
+def _recognises_passages(path: Path) -> bool:
+    file = _passages_file(path)
+    return file is not None and not _has_header(file)
+
+
+def _open_passages(path: Path, encoding: str) -> Collection:
+    file = _passages_file(path)
+    if file is None:
+        raise CollectionError(f"{path}: no passages.tsv (or .gz, .xz)")
+    return Collection(path.name, PASSAGES.name, functools.partial(read_passages, file, encoding))
+
+
+CSV = Format(
+    "csv", _recognises, _open, "CSV or TSV with a header that names docno (or id) and text (or contents)"
+)
+PASSAGES = Format("passages", _recognises_passages, _open_passages, "passages.tsv: number, source, text")

@@ -1,0 +1,146 @@
+r"""JSON lines: one document a line.
+
+====================================================  =========================================
+``docno``, ``_id``, ``id``, ``doc_id``, ``docid``     the docno, a string or a whole number
+``text``, ``contents``, ``content``, ``body``         the text
+``title``, ``url``                                    may be absent or null
+====================================================  =========================================
+
+Of several names for one thing the first that is there counts; other keys are not read. A collection is
+one file (``docs.jsonl``), or a folder of such files with ``queries.SPLIT.jsonl`` and ``qrels.SPLIT.tsv``
+(or ``.txt``) beside them, and nothing else but a README or licence. This is a form of files, not a set:
+source and licence are those of the texts.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import beginning, lines, plain_name
+from telerank.errors import CollectionError, FormatError
+from telerank.trec import read_qrels, read_topics
+from telerank.types import Doc
+
+DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")
+TEXT_KEYS = ("text", "contents", "content", "body")
+_QUERIES = re.compile(r"queries\.(.+)\.jsonl")
+_QRELS = re.compile(r"qrels\.(.+)\.(?:tsv|txt)")
+_NOTES = re.compile(r"readme|licen[sc]e", re.IGNORECASE)
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
+    r"""The documents of a file of JSON lines.
+
+    Raises
+    ------
+    FormatError
+        where a line is no JSON object, lacks docno or text, has a value of another type, or holds half
+        of a surrogate pair (``\ud83d`` alone), which no file in UTF-8 can.
+    """
+    for number, line in lines(path, encoding):
+        record = _record(path, number, line)
+        yield Doc(
+            _docno(path, number, record),
+            _text(path, number, record, TEXT_KEYS),
+            _text(path, number, record, ("title",), optional=True),
+            _text(path, number, record, ("url",), optional=True),
+        )
+
+
+def _record(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, number, f"a JSON object ({error})", line) from error
+    if not isinstance(record, dict):
+        raise FormatError(path, number, "a JSON object", line)
+    if _ESCAPED.search(line) and (found := _SURROGATE.search(json.dumps(record, ensure_ascii=False))):
+        raise FormatError(
+            path, number, "whole characters", f"half of a surrogate pair, U+{ord(found[0]):04X}"
+        )
+    return record
+
+
+def _docno(path: Path, number: int, record: dict[str, Any]) -> str:
+    docno = _first(record, DOCNO_KEYS)
+    if isinstance(docno, bool) or not isinstance(docno, str | int):
+        raise FormatError(path, number, f"a docno as {' or '.join(DOCNO_KEYS)}", json.dumps(record))
+    return str(docno)
+
+
+def _text(
+    path: Path, number: int, record: dict[str, Any], keys: tuple[str, ...], *, optional: bool = False
+) -> str:
+    text = _first(record, keys)
+    if text is None and optional:
+        return ""
+    if not isinstance(text, str):
+        raise FormatError(path, number, f"a string as {' or '.join(keys)}", json.dumps(record))
+    return text
+
+
+def _first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((record[key] for key in keys if key in record), None)
+
+
+def _recognises(path: Path) -> bool:
+    if path.is_file():
+        return plain_name(path).endswith(".jsonl") and _begins_with_a_document(path)
+    names = [plain_name(file) for file in path.iterdir() if not file.name.startswith(".")]
+    files = _doc_files(path)
+    return (
+        bool(files)
+        and "corpus.jsonl" not in names  # BEIR's
+        and all(name.endswith(".jsonl") or _QRELS.fullmatch(name) or _NOTES.match(name) for name in names)
+        and _begins_with_a_document(files[0])
+    )
+
+
+def _begins_with_a_document(path: Path) -> bool:
+    start = beginning(path, 1 << 16).lstrip()
+    keys = re.match(r'\{\s*"', start) and re.search(rf'"(?:{"|".join(DOCNO_KEYS)})"\s*:', start)
+    return bool(keys) and not _QUERIES.fullmatch(plain_name(path)) and plain_name(path) != "queries.jsonl"
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    folder = sorted(path.iterdir()) if path.is_dir() else []
+    files = _doc_files(path) if path.is_dir() else [path]
+    if not files:
+        raise CollectionError(f"{path}: no file named *.jsonl")
+    queries = {found[1]: file for file in folder if (found := _QUERIES.fullmatch(plain_name(file)))}
+    qrels = {found[1]: file for file in folder if (found := _QRELS.fullmatch(plain_name(file)))}
+    return Collection(
+        path.name,
+        JSONL.name,
+        functools.partial(_docs, tuple(files), encoding),
+        {
+            split: functools.partial(read_topics, file, format="jsonl", encoding=encoding)
+            for split, file in queries.items()
+        },
+        {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
+    )
+
+
+def _doc_files(folder: Path) -> list[Path]:
+    names = ((file, plain_name(file)) for file in sorted(folder.iterdir()) if file.is_file())
+    return [
+        file for file, name in names if name.endswith(".jsonl") and not name.startswith((".", "queries."))
+    ]
+
+
+def _docs(files: tuple[Path, ...], encoding: str) -> Iterator[Doc]:
+    for file in files:
+        yield from read_docs(file, encoding)
+
+
+JSONL = Format(
+    "jsonl", _recognises, _open, "JSON lines: docno (or _id, id) and text (or contents), a document each"
+)

@@ -1,0 +1,168 @@
+"""MS MARCO passage and document ranking: collection, queries, qrels, candidate lists, triples.
+
+===============================================  ====================================================
+``collection.tsv``                               pid, passage
+``msmarco-docs.tsv``                             docid, url, title, body
+``queries.SPLIT.tsv``                            qid, query (and ``msmarco-docdev-queries.tsv``, …)
+``qrels.SPLIT.tsv``                              TREC's four columns (and ``msmarco-docdev-qrels.tsv``, …)
+``top1000.SPLIT.tsv``, ``top20.SPLIT.tsv``, …    qid, pid, query, passage: a pool
+``msmarco-docdev-top100``, …                     a run: a pool
+``triples.train.small.tsv``                      query, relevant text, other text (:func:`read_triples`)
+``qidpidtriples.train.full.2.tsv``               the same by qid, pid, pid (:func:`read_triples`)
+===============================================  ====================================================
+
+All may be packed. Pools are named ``SPLIT/topN``. The lists of the split ``dev`` are those of
+``dev.small``, as the queries in them are. Scores fall by one from place to place of the file, whose order
+in the official ``top1000.dev.tsv`` is not that of BM25.
+
+Source: Nguyen et al., MS MARCO: A Human Generated MAchine Reading COmprehension Dataset, 2016
+(microsoft.github.io/msmarco). Licence: MS MARCO terms, non-commercial research only.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from telerank.corpus.collection import Collection, Format, Pool
+from telerank.corpus.readers.reading import lines, plain_name
+from telerank.errors import CollectionError, FormatError
+from telerank.trec import read_qrels, read_run, read_topics
+from telerank.types import Doc, Query, Ranking
+
+_PASSAGES, _DOCUMENTS = "collection.tsv", "msmarco-docs.tsv"
+_QUERIES = re.compile(
+    r"queries\.(.+)\.tsv|msmarco-(?:doc)?(train|dev|test\d+)-queries\.tsv|doc(leaderboard)-queries\.tsv"
+)
+_QRELS = re.compile(r"qrels\.(.+)\.tsv|msmarco-doc(train|dev)-qrels\.tsv|(\d+)qrels-(?:pass|docs)\.txt")
+_LISTS = re.compile(
+    r"(top\d+)\.(.+)\.(?:tsv|txt)|msmarco-(?:passage|doc)?(train|dev|test\d+)-(top\d+)(?:\.tsv)?"
+)
+
+
+class Triple(NamedTuple):
+    """A query, a text relevant to it and one that is not: texts, or in ``qidpidtriples`` their ids."""
+
+    query: str
+    positive: str
+    negative: str
+
+
+def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
+    """The passages of ``collection.tsv``; all after the first tab is text."""
+    for docno, text in _columns(path, encoding, "pid passage"):
+        yield Doc(docno, text)
+
+
+def read_documents(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
+    """The documents of ``msmarco-docs.tsv``; all after the third tab is text."""
+    for docno, url, title, body in _columns(path, encoding, "docid url title body"):
+        yield Doc(docno, body, title, url)
+
+
+def read_triples(path: Path, encoding: str = "utf-8") -> Iterator[Triple]:
+    """The training triples of a file, of texts or of ids, streaming."""
+    for query, positive, negative in _columns(path, encoding, "query positive negative"):
+        yield Triple(query, positive, negative)
+
+
+def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
+    """The candidate lists of a file: qid, pid, query, passage; queries as they first come.
+
+    Lines of a query need not stand together; what is kept in memory is the ids, ten bytes a line.
+
+    Raises
+    ------
+    FormatError
+        where a line has not four columns, or a list names a document twice.
+    """
+    found: dict[str, tuple[str, bytearray]] = {}
+    for qid, docno, text, _ in _columns(path, encoding, "qid pid query passage"):
+        found.setdefault(qid, (text, bytearray()))[1].extend(f"{docno}\n".encode())
+    for qid, (text, held) in found.items():
+        docnos = tuple(held.decode().split("\n")[:-1])
+        if len(set(docnos)) < len(docnos):
+            raise FormatError(path, None, f"each document once in the list of query {qid}")
+        yield in_order(Query(qid, text), docnos)
+
+
+def in_order(query: Query, docnos: tuple[str, ...]) -> Ranking:
+    """A list that stands in an order without scores: they fall by one from place to place, to 1."""
+    return Ranking(query, docnos, np.arange(len(docnos), 0, -1, dtype=np.float32))
+
+
+def _columns(path: Path, encoding: str, names: str) -> Iterator[list[str]]:
+    count = len(names.split())
+    for number, line in lines(path, encoding):
+        columns = line.split("\t", count - 1)
+        if len(columns) != count:
+            raise FormatError(path, number, f"{count} columns with tabs between: {names}", line)
+        yield columns
+
+
+def _recognises(path: Path) -> bool:
+    return _corpus(path) is not None
+
+
+def _corpus(path: Path) -> tuple[Path, Callable[[Path, str], Iterator[Doc]]] | None:
+    readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    found = [(file, readers[name]) for file in files if (name := plain_name(file)) in readers]
+    if len(found) > 1:
+        raise CollectionError(
+            f"{path}: both {found[0][0].name} and {found[1][0].name}: which is the collection?"
+        )
+    return found[0] if found else None
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    corpus = _corpus(path)
+    if corpus is None:
+        raise CollectionError(f"{path}: no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz)")
+    file, read = corpus
+    files = sorted(path.iterdir()) if path.is_dir() else []
+    queries, qrels = _by_split(files, _QUERIES), _by_split(files, _QRELS)
+    return Collection(
+        path.name,
+        MSMARCO.name,
+        functools.partial(read, file, encoding),
+        {
+            split: functools.partial(read_topics, one, format="tsv", encoding=encoding)
+            for split, one in queries.items()
+        },
+        {split: functools.partial(read_qrels, one) for split, one in qrels.items()},
+        pools=_pools(files, encoding, queries),
+        licence="MS MARCO terms: non-commercial research",
+        source="microsoft.github.io/msmarco",
+    )
+
+
+def _by_split(files: list[Path], names: re.Pattern[str]) -> dict[str, Path]:
+    found = ((names.fullmatch(plain_name(file)), file) for file in files)
+    splits = ((next(group for group in match.groups() if group), file) for match, file in found if match)
+    return {f"test{split}" if split.isdecimal() else split: file for split, file in splits}
+
+
+def _pools(files: list[Path], encoding: str, queries: dict[str, Path]) -> dict[str, Pool]:
+    pools: dict[str, Pool] = {}
+    for file in files:
+        if match := _LISTS.fullmatch(plain_name(file)):
+            split, name = match[2] or match[3], match[1] or match[4]
+            if split == "dev" and "dev.small" in queries:
+                split = "dev.small"
+            is_run = match[3] and not plain_name(file).endswith(".tsv")
+            read = (
+                functools.partial(read_run, file) if is_run else functools.partial(read_pool, file, encoding)
+            )
+            pools[f"{split}/{name}"] = read
+    return pools
+
+
+MSMARCO = Format(
+    "msmarco", _recognises, _open, f"MS MARCO: {_PASSAGES} or {_DOCUMENTS}, queries.*.tsv, qrels.*.tsv"
+)

@@ -1,0 +1,293 @@
+"""SQuAD-style JSON: articles of paragraphs, questions asked of a paragraph, answers as spans of it.
+
+How such a file becomes a collection:
+
+- A paragraph is a document. Its docno is its place in the file, ``3-7`` for ``data[3].paragraphs[7]``,
+  its title that of the article. A paragraph whose text stood in the file before is merged with the
+  first (``Tally.merged_paragraphs``); questions about it point there.
+- A question is a query, and its paragraph relevant to it with grade 1. A question marked
+  ``is_impossible`` (SQuAD 2.0) is a query without relevant document and without answer: its paragraph
+  was judged not to hold one, and it is kept in ``QASet.asked``. In qrels it would count zero in every mean.
+- An id that comes twice is one question if text and paragraph are the same
+  (``Tally.merged_questions``, its answers are joined), and an error otherwise.
+- An answer's text must begin at its offset. Where it does not, it moves to where the text stands, if
+  that is one place (``Tally.moved``), or to the place nearest to the offset given (``Tally.nearest``).
+  In COVID-QA 234 offsets are one to three characters off: all of them are mended so. An answer that is
+  blank or stands nowhere is no span; it is listed in ``QASet.unplaced`` as the file gives it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import PACKED, beginning, plain_name
+from telerank.errors import FormatError
+from telerank.trec.files import check_id, open_bytes
+from telerank.types import Answer, Doc, Qrel, Query
+
+Kind = TypeVar("Kind")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
+_TYPE_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "a whole number",
+    bool: "true or false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was read, and what had to be put right; ``exact + moved + nearest + absent == answers``."""
+
+    articles: int = 0
+    paragraphs: int = 0
+    merged_paragraphs: int = 0
+    questions: int = 0
+    merged_questions: int = 0
+    unanswerable: int = 0
+    answers: int = 0
+    exact: int = 0
+    moved: int = 0
+    nearest: int = 0
+    absent: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)))
+
+
+@dataclass(frozen=True, eq=False)
+class QASet:
+    """Paragraphs, questions and answers of one file; ``asked[qid]`` is the docno of a paragraph."""
+
+    docs: tuple[Doc, ...]
+    queries: tuple[Query, ...]
+    asked: Mapping[str, str]
+    unanswerable: frozenset[str]
+    answers: tuple[Answer, ...]
+    unplaced: tuple[Answer, ...]
+    tally: Tally
+
+    @property
+    def qrels(self) -> Iterator[Qrel]:
+        """The paragraph of every question that has an answer, with grade 1."""
+        return (Qrel(qid, docno, 1) for qid, docno in self.asked.items() if qid not in self.unanswerable)
+
+
+def read_squad(path: str | Path, *, encoding: str = "utf-8", prefix: str = "") -> QASet:
+    """The question-answering set in a SQuAD-style file, plain or packed; docnos begin with ``prefix``.
+
+    Raises
+    ------
+    FormatError
+        where the file is not JSON, lacks a field, a field is of another type, or an id comes twice
+        with different questions; it names the place as ``data[3].paragraphs[7].qas[0]``.
+    """
+    reader = _SquadReader(path, prefix)
+    for a, article in enumerate(reader.field(reader.load(encoding), "data", list, "the file")):
+        reader.read_article(a, article)
+    return reader.result()
+
+
+class _SquadReader:
+    """Collects what one file holds."""
+
+    def __init__(self, path: str | Path, prefix: str) -> None:
+        self._path, self._prefix = path, prefix
+        self._counts: dict[str, int] = {one.name: 0 for one in fields(Tally)}
+        self._docs: dict[str, Doc] = {}  # by text
+        self._queries: dict[str, Query] = {}
+        self._asked: dict[str, str] = {}
+        self._unanswerable: set[str] = set()
+        self._answers: list[Answer] = []
+        self._unplaced: list[Answer] = []
+
+    def result(self) -> QASet:
+        return QASet(
+            tuple(self._docs.values()),
+            tuple(self._queries.values()),
+            MappingProxyType(self._asked),
+            frozenset(self._unanswerable),
+            tuple(self._answers),
+            tuple(self._unplaced),
+            Tally(**self._counts),
+        )
+
+    def load(self, encoding: str) -> object:
+        with open_bytes(self._path) as file:
+            try:
+                text = file.read().removeprefix(b"\xef\xbb\xbf").decode(encoding)
+            except UnicodeDecodeError as error:
+                raise FormatError(self._path, None, f"text in {encoding}", str(error)) from error
+        try:
+            loaded = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise FormatError(self._path, error.lineno, "JSON", error.msg) from error
+        if _ESCAPED.search(text) and (half := _SURROGATE.search(json.dumps(loaded, ensure_ascii=False))):
+            got = f"half of a surrogate pair, U+{ord(half[0]):04X}"
+            raise FormatError(self._path, None, "whole characters", got)
+        return loaded
+
+    def field(self, holder: object, name: str, kind: type[Kind], place: str, **default: Kind) -> Kind:
+        """``holder[name]``, checked; a field that may be absent has its value then in ``default``."""
+        if not isinstance(holder, dict):
+            raise FormatError(self._path, None, f"an object as {place}", json.dumps(holder))
+        value = holder.get(name)
+        if value is None and default:
+            return default["otherwise"]
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            got = "nothing" if name not in holder else json.dumps(value)
+            raise FormatError(self._path, None, f"{_TYPE_NAMES[kind]} as {name!r} of {place}", got)
+        return value
+
+    def read_article(self, a: int, article: object) -> None:
+        place = f"data[{a}]"
+        self._counts["articles"] += 1
+        title = self.field(article, "title", str, place, otherwise="")
+        for p, paragraph in enumerate(self.field(article, "paragraphs", list, place)):
+            self._read_paragraph(f"{self._prefix}{a}-{p}", title, paragraph, f"{place}.paragraphs[{p}]")
+
+    def _read_paragraph(self, docno: str, title: str, paragraph: object, place: str) -> None:
+        text = self.field(paragraph, "context", str, place)
+        self._counts["paragraphs"] += 1
+        self._counts["merged_paragraphs"] += text in self._docs
+        doc = self._docs.setdefault(text, Doc(docno, text, title))
+        for q, question in enumerate(self.field(paragraph, "qas", list, place)):
+            self._read_question(doc, question, f"{place}.qas[{q}]")
+
+    def _read_question(self, doc: Doc, question: object, place: str) -> None:
+        query = Query(self._qid(question, place), self.field(question, "question", str, place))
+        impossible = self.field(question, "is_impossible", bool, place, otherwise=False)
+        answers = self.field(question, "answers", list, place, otherwise=[])
+        if impossible and answers:
+            raise FormatError(self._path, None, f"no answers of {place}, which is marked is_impossible")
+        known = query.qid in self._queries
+        if known and (query, doc.docno, impossible) != self._known(query.qid):
+            raise FormatError(self._path, None, f"an id of {place} that no other question has", query.qid)
+        self._counts["questions"] += 1
+        self._counts["merged_questions"] += known
+        self._counts["unanswerable"] += impossible and not known
+        self._queries[query.qid], self._asked[query.qid] = query, doc.docno
+        if impossible:
+            self._unanswerable.add(query.qid)
+        for i, answer in enumerate(answers):
+            self._read_answer(query.qid, doc, answer, f"{place}.answers[{i}]")
+
+    def _known(self, qid: str) -> tuple[Query, str, bool]:
+        return self._queries[qid], self._asked[qid], qid in self._unanswerable
+
+    def _qid(self, question: object, place: str) -> str:
+        number = isinstance(question, dict) and isinstance(question.get("id"), int)  # COVID-QA numbers them
+        qid = (
+            str(self.field(question, "id", int, place)) if number else self.field(question, "id", str, place)
+        )
+        return check_id(qid, "question id", f"{self._path}: {place}")
+
+    def _read_answer(self, qid: str, doc: Doc, answer: object, place: str) -> None:
+        text = self.field(answer, "text", str, place)
+        stated = self.field(answer, "answer_start", int, place)
+        start, how = place_answer(doc.text, text, stated)
+        self._counts["answers"] += 1
+        self._counts[how] += 1
+        (self._unplaced if how == "absent" else self._answers).append(Answer(qid, doc.docno, text, start))
+
+
+def place_answer(text: str, answer: str, stated: int) -> tuple[int, str]:
+    """Where ``answer`` begins in ``text``, and whether that is ``exact``, ``moved``, ``nearest``, ``absent``.
+
+    Of two places equally near to the stated one the earlier is taken; an absent answer keeps the stated one.
+    """
+    if not answer.strip():
+        return stated, "absent"
+    if stated >= 0 and text.startswith(answer, stated):
+        return stated, "exact"
+    places = list(_places(text, answer))
+    if not places:
+        return stated, "absent"
+    nearest = min(places, key=lambda place: (abs(place - stated), place))
+    return nearest, "moved" if len(places) == 1 else "nearest"
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    place = text.find(part)
+    while place >= 0:
+        yield place
+        place = text.find(part, place + 1)
+
+
+_SPLIT = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
+_LIKE_SQUAD = re.compile(r'\A\s*\{.*?"data"\s*:\s*\[.*?"paragraphs"\s*:\s*\[', re.DOTALL)
+
+
+def _recognises(path: Path) -> bool:
+    return bool(_files(path))
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    files = _files(path) or {"all": path}
+    several = len(files) > 1
+    load = {
+        split: functools.cache(
+            functools.partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if several else "")
+        )
+        for split, file in files.items()
+    }
+    return Collection(
+        name=path.name if path.is_dir() else plain_name(path).removesuffix(".json"),
+        format=SQUAD.name,
+        docs=lambda: (doc for read in load.values() for doc in read().docs),
+        queries={split: _stream(read, "queries") for split, read in load.items()},
+        qrels={split: _stream(read, "qrels") for split, read in load.items()},
+        answers={split: _stream(read, "answers") for split, read in load.items()},
+        notes=lambda: asdict(sum((read().tally for read in load.values()), Tally())),
+    )
+
+
+def _stream(read: Callable[[], QASet], member: str) -> Callable[[], Iterator[Any]]:
+    return lambda: iter(getattr(read(), member))
+
+
+def _files(path: Path) -> dict[str, Path]:
+    """The SQuAD-style files of a folder, or the file itself, by split."""
+    inside = sorted(path.iterdir()) if path.is_dir() else [path]
+    files = [one for one in inside if one.is_file() and _is_squad(one)]
+    splits = [_split(one) for one in files]
+    often = Counter(splits)
+    return {
+        split if often[split] == 1 else plain_name(file).removesuffix(".json"): file
+        for split, file in zip(splits, files, strict=True)
+    }
+
+
+def _split(file: Path) -> str:
+    found = _SPLIT.search(plain_name(file).lower())
+    return found[1] if found else "all"
+
+
+def _is_squad(file: Path) -> bool:
+    return file.name.endswith((".json", *(f".json{packed}" for packed in PACKED))) and bool(
+        _LIKE_SQUAD.match(beginning(file, 1 << 16))
+    )
+
+
+SQUAD = Format("squad", _recognises, _open, "SQuAD-style JSON: data, paragraphs, qas")
+"""A file, or a folder with a file for each split, which its name tells (``train-v1.1.json``).
+
+A file whose name says nothing is the split ``all``; where two say the same, splits are named by the
+whole names. In a folder of several files docnos begin with the split (``dev-3-7``).
+
+Sources, and licences as stated there: SQuAD 1.1 and 2.0, rajpurkar.github.io/SQuAD-explorer, CC BY-SA 4.0.
+PIAF, piaf.etalab.studio, MIT. FQuAD, fquad.illuin.tech, CC BY-NC-SA, for research. SQuAD-FR,
+github.com/Alikabbadj/French-SQuAD, made by machine from SQuAD. COVID-QA,
+github.com/deepset-ai/COVID-QA, Apache-2.0. XQuAD, github.com/google-deepmind/xquad, CC BY-SA 4.0.
+"""

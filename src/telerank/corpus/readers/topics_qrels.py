@@ -1,0 +1,60 @@
+"""Topics and qrels without documents: ``topics.SPLIT.txt``, ``queries.SPLIT.tsv``, ``qrels.SPLIT.txt``.
+
+What an evaluation or a search needs of a set whose documents are indexed already. A folder that holds
+nothing else, or one file. A form of files, not a set: source and
+licence are those of the topics.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import by_split, plain_name
+from telerank.errors import CollectionError
+from telerank.trec import read_qrels, read_topics
+from telerank.types import Doc
+
+_TOPICS = re.compile(r"(?:topics|queries)\b.*", re.IGNORECASE)
+_QRELS = re.compile(r"qrels\b.*", re.IGNORECASE)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.iterdir() if not file.name.startswith("."))
+
+
+def _recognises(path: Path) -> bool:
+    files = _files(path)
+    return bool(files) and all(file.is_file() and _fits(file) for file in files)
+
+
+def _fits(file: Path) -> bool:
+    return bool(_TOPICS.fullmatch(plain_name(file)) or _QRELS.fullmatch(plain_name(file)))
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    files = _files(path)
+    topics, qrels = by_split(
+        [file for file in files if _TOPICS.fullmatch(plain_name(file))],
+        [file for file in files if _QRELS.fullmatch(plain_name(file))],
+    )
+    return Collection(
+        path.name,
+        TOPICS.name,
+        functools.partial(_no_docs, path),
+        {split: functools.partial(read_topics, file, encoding=encoding) for split, file in topics.items()},
+        {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
+        size=0,
+    )
+
+
+def _no_docs(path: Path) -> Iterator[Doc]:
+    raise CollectionError(f"{path} has topics and qrels alone: no documents")
+
+
+TOPICS = Format("topics", _recognises, _open, "topics.* and qrels.* alone, without documents")

@@ -1,0 +1,221 @@
+"""TREC's SGML documents: ``<DOC>`` … ``</DOC>``, as the newswire of TREC disks 4 and 5 and Vaswani have them.
+
+===========  =================================================================================
+``docno``    ``<DOCNO>``
+``title``    ``<HEADLINE>``, or else ``<TITLE>``, ``<HL>``, ``<HEAD>``, ``<TTL>``, ``<TI>``
+``text``     every ``<TEXT>``, ``<LP>`` and ``<LEADPARA>``; where there is none of them, all but
+             docno, title and url
+``url``      ``<URL>``
+===========  =================================================================================
+
+So dates, bylines, sections and captions, which stand in elements of their own beside ``<TEXT>``, are not
+part of the text (Financial Times, LA Times, FBIS, Federal Register). Tags may be written in small
+letters. Within a text tags and comments are blanks, entities are the characters they name
+(``&hyph;`` and ``&blank;`` of the Federal Register, too), and unknown ones stand as they are.
+
+A collection is a file, or a folder with files of documents at any depth, topics (files that begin with
+``<top>``) and qrels (``qrels`` in the name). READMEs, change lists (``READCHG``, …) and DTDs on the
+disks are passed over, hidden files, too. Robust04 leaves out the Congressional Record: keep its folder
+``CR`` elsewhere. Files packed by ``compress`` (``.Z``, ``.z``, ``.0z``) must be unpacked first; texts that
+are not UTF-8 need ``--encoding latin-1``.
+
+Source: TREC disks 4 and 5 (trec.nist.gov/data/cd45; licence: NIST's agreement, research only); Vaswani
+(University of Glasgow, ir.dcs.gla.ac.uk/resources/test_collections/npl; no licence stated).
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+from collections.abc import Iterator
+from html.entities import html5
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import (
+    beginning,
+    by_split,
+    check_encoding,
+    check_packing,
+    decode,
+    is_compressed,
+)
+from telerank.errors import FormatError
+from telerank.trec import read_qrels, read_topics
+from telerank.trec.files import open_bytes
+from telerank.types import Doc
+
+_TITLES = ("headline", "title", "hl", "head", "ttl", "ti")
+_TEXTS = ("text", "lp", "leadpara")
+_DOC = re.compile(rb"<(/?)doc(?:\s[^<>]*)?>", re.IGNORECASE)
+_BETWEEN = re.compile(rb"(?:\s|<!--.*?-->|<[?!/]?[a-z][^<>]*>|\xef\xbb\xbf|\x1a)*", re.IGNORECASE | re.DOTALL)
+_ELEMENT = re.compile(
+    rf"<(docno|url|{'|'.join((*_TITLES, *_TEXTS))})(?:\s[^<>]*)?>(.*?)</\1\s*>", re.IGNORECASE | re.DOTALL
+)
+_TAG = re.compile(r"<!--.*?-->|</?[a-z][^<>]*>", re.IGNORECASE | re.DOTALL)
+_ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|\w+);", re.IGNORECASE)
+_FEDERAL = {"&hyph;": "-", "&blank;": " "}
+_FIRST = re.compile(
+    r"(?:\s|<!--.*?-->|<\?.*?\?>|<(?!doc\b|top\b)[a-z][^<>]*>)*<(doc|top)\b", re.IGNORECASE | re.DOTALL
+)
+_NO_DOCUMENTS = re.compile(
+    r"read(?:me|chg|frcg)\w*(?:\.(?:txt|md))?|.*\.dtd|licen[sc]e(?:\.txt)?", re.IGNORECASE
+)
+
+
+def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
+    """The documents of one file.
+
+    Raises
+    ------
+    FormatError
+        where ``<DOC>`` and ``</DOC>`` do not pair, something else stands between documents, a document
+        has not exactly one ``<DOCNO>``, or a byte is not of the encoding: names the line.
+    CollectionError
+        where the file is packed by ``compress``.
+    """
+    check_encoding(encoding)
+    check_packing(path)
+    for begun, raw in _documents(path):
+        yield _doc(path, begun, _decoded(path, begun, raw, encoding))
+
+
+def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
+    """What stands between ``<DOC>`` and ``</DOC>``, with the number of the first line."""
+    begun, held = 0, list[bytes]()
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            place = 0
+            for tag in _DOC.finditer(line):
+                before = line[place : tag.start()]
+                place = tag.end()
+                if bool(tag[1]) != bool(begun):
+                    raise FormatError(
+                        path, number, f"</DOC> for the document of line {begun}" if begun else "<DOC>"
+                    )
+                held.append(before)
+                if begun:
+                    yield begun, b"".join(held)
+                else:
+                    _check_between(path, number, held)
+                begun = 0 if begun else number
+                held.clear()
+            held.append(line[place:])
+    if begun:
+        raise FormatError(path, begun, "</DOC> for the document that begins here, before the file ends")
+    _check_between(path, None, held)
+
+
+def _check_between(path: Path, number: int | None, held: list[bytes]) -> None:
+    outside = b"".join(held)
+    if not _BETWEEN.fullmatch(outside):
+        raise FormatError(
+            path, number, "nothing but <DOC> … </DOC>", outside.strip().decode("utf-8", "replace")
+        )
+
+
+def _decoded(path: Path, begun: int, raw: bytes, encoding: str) -> str:
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = raw.count(b"\n", 0, error.start)
+        decode(raw.split(b"\n")[before], path, begun + before, encoding)  # names the line's byte
+        raise
+
+
+def _doc(path: Path, begun: int, raw: str) -> Doc:
+    elements = [(element[1].lower(), element[2]) for element in _ELEMENT.finditer(raw)]
+    docnos = [held for name, held in elements if name == "docno"]
+    if len(docnos) != 1:
+        raise FormatError(path, begun, "one <DOCNO> in the document that begins here", f"{len(docnos)}")
+    names = {name for name, _ in elements}
+    headline = next((name for name in _TITLES if name in names), None)
+    texts = [held for name, held in elements if name in _TEXTS] or [_ELEMENT.sub(" ", raw)]
+    return Doc(
+        _folded(docnos[0]),
+        "\n".join(plain(text) for text in texts),
+        _folded(" ".join(held for name, held in elements if name == headline)),
+        _folded(" ".join(held for name, held in elements if name == "url")),
+    )
+
+
+def plain(text: str) -> str:
+    """A text without tags and comments, entities resolved, trimmed; its lines are kept."""
+    if "<" in text:
+        text = _TAG.sub(" ", text)
+    if "&" in text:
+        text = _ENTITY.sub(_character, text)
+    return text.strip()
+
+
+def _character(entity: re.Match[str]) -> str:
+    name = entity[0]
+    if name in _FEDERAL:  # before HTML's, whose &blank; is the picture of one
+        return _FEDERAL[name]
+    return html.unescape(name) if name.startswith("&#") or name[1:] in html5 else name
+
+
+def _folded(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def _recognises(path: Path) -> bool:
+    kinds = {_kind(file) for file in _first_files(path)}
+    return kinds <= {"doc", "top", "qrels"} and "doc" in kinds and not is_cranfield(path)
+
+
+def _kind(path: Path) -> str:
+    """``doc`` or ``top``, whichever the file holds, ``qrels`` by its name, or nothing."""
+    if is_compressed(path):
+        return "doc"  # whoever reads it says what to do
+    if found := _FIRST.match(beginning(path)):
+        return found[1].lower()
+    name = path.name.lower()
+    return "qrels" if "qrel" in name else "top" if name.startswith("topics") else ""
+
+
+def is_cranfield(path: Path) -> bool:
+    """Whether this is Cranfield's folder, whose queries are numbered in a way of their own."""
+    return path.is_dir() and any(file.name.startswith("cran.all.1400") for file in path.iterdir())
+
+
+def _first_files(path: Path, count: int = 20) -> Iterator[Path]:
+    files = (file for file in _files(path) if not _NO_DOCUMENTS.fullmatch(file.name))
+    return (file for _, file in zip(range(count), files, strict=False))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for entry in sorted(path.iterdir()):
+        if not entry.name.startswith("."):
+            yield from _files(entry)
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    near = sorted(path.iterdir()) if path.is_dir() else []
+    files = [file for file in near if file.is_file()]
+    topics = [file for file in files if _kind(file) == "top"]
+    qrels = [file for file in files if _kind(file) == "qrels"]
+    questions, judgments = by_split(topics, qrels)
+    return Collection(
+        path.name,
+        TREC.name,
+        functools.partial(_docs, path, encoding, frozenset((*topics, *qrels))),
+        {
+            split: functools.partial(read_topics, file, format="trec", encoding=encoding)
+            for split, file in questions.items()
+        },
+        {split: functools.partial(read_qrels, file) for split, file in judgments.items()},
+    )
+
+
+def _docs(path: Path, encoding: str, others: frozenset[Path]) -> Iterator[Doc]:
+    for file in _files(path):
+        if file not in others and not _NO_DOCUMENTS.fullmatch(file.name):
+            yield from read_docs(file, encoding)
+
+
+TREC = Format("trec", _recognises, _open, "TREC SGML: files of <DOC> … </DOC>, with topics and qrels")

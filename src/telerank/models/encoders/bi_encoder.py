@@ -1,0 +1,148 @@
+"""A text to a vector: one encoder for queries and documents, or one for each.
+
+======  =====================================================
+``B``   texts of a batch
+``L``   tokens of the longest of them
+``H``   width of a vector
+======  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from telerank.errors import ModelError
+from telerank.models.encoders.pooling import pooling
+
+
+@dataclass(frozen=True)
+class Side:
+    """How the texts of one side, queries or documents, become tokens.
+
+    ``max_length`` counts special tokens; what is longer is cut there. ``segment`` is the token type of every
+    token, where the model tells types apart. ``prompt`` stands before every text.
+    """
+
+    max_length: int
+    segment: int = 0
+    prompt: str = ""
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1:
+            raise ModelError(f"a text must be given at least one token, got max_length {self.max_length}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything besides weights and vocabulary that decides a vector; the defaults are RepBERT's.
+
+    ``normalise`` divides a vector by its length, so that inner products are cosines.
+    """
+
+    pooling: str = "mean"
+    normalise: bool = False
+    query: Side = field(default_factory=lambda: Side(20))
+    document: Side = field(default_factory=lambda: Side(256, segment=1))
+
+    def __post_init__(self) -> None:
+        pooling(self.pooling)
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Settings:
+        """The settings that :meth:`record` wrote.
+
+        Raises
+        ------
+        ModelError
+            where it holds anything else.
+        """
+        try:
+            sides = {name: Side(**record[name]) for name in ("query", "document")}
+            return cls(**{**record, **sides})
+        except (TypeError, KeyError) as error:
+            raise ModelError(f"these are no settings of a bi-encoder: {error}") from error
+
+
+class BiEncoder(nn.Module):
+    """Relevance is the inner product of a query's vector and a document's (RepBERT, equations 2 and 3).
+
+    ``query_encoder`` is any encoder of transformers that gives ``last_hidden_state``; without a
+    ``document_encoder`` it encodes both sides (RepBERT, Sentence-BERT), with one there are two towers (DPR).
+    Nothing is assumed of special tokens or positions; token types are set where ``type_vocab_size`` says that
+    there are several (RepBERT, footnote 2).
+
+    Raises
+    ------
+    ModelError
+        where a segment is not among the model's token types, or the towers differ in width.
+    """
+
+    def __init__(
+        self, query_encoder: nn.Module, document_encoder: nn.Module | None = None, *, settings: Settings
+    ) -> None:
+        super().__init__()
+        self.query_encoder = query_encoder
+        self.document_encoder = document_encoder
+        self.settings = settings
+        self._pool = pooling(settings.pooling)
+        sides = ((query_encoder, settings.query), (document_encoder or query_encoder, settings.document))
+        for encoder, side in sides:
+            types = token_types(encoder)
+            if not 0 <= side.segment < max(2, types):
+                raise ModelError(f"segment {side.segment} is not among the {types} token types")
+        if document_encoder is not None and width(query_encoder) != width(document_encoder):
+            found = f"{width(query_encoder)} and {width(document_encoder)}"
+            raise ModelError(f"the towers' vectors are not of one width: {found}")
+
+    @property
+    def shared(self) -> bool:
+        """Whether one encoder encodes both sides."""
+        return self.document_encoder is None
+
+    @property
+    def width(self) -> int:
+        """``H``."""
+        return width(self.query_encoder)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def encode_queries(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """``input_ids`` and ``attention_mask`` of queries, both (B, L) -> (B, H)."""
+        return self._encode(self.query_encoder, batch, self.settings.query.segment)
+
+    def encode_documents(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """``input_ids`` and ``attention_mask`` of documents, both (B, L) -> (B, H)."""
+        encoder = self.document_encoder or self.query_encoder
+        return self._encode(encoder, batch, self.settings.document.segment)
+
+    def forward(self, queries: Mapping[str, Tensor], documents: Mapping[str, Tensor]) -> Tensor:
+        """The inner products of every query with every document: (queries, documents)."""
+        return self.encode_queries(queries) @ self.encode_documents(documents).T
+
+    def _encode(self, encoder: nn.Module, batch: Mapping[str, Tensor], segment: int) -> Tensor:
+        inputs = {name: batch[name].to(self.device) for name in ("input_ids", "attention_mask")}
+        if token_types(encoder) > 1:
+            inputs["token_type_ids"] = torch.full_like(inputs["input_ids"], segment)
+        tokens = encoder(**inputs).last_hidden_state  # (B, L, H)
+        vectors = self._pool(tokens, inputs["attention_mask"])  # (B, H)
+        return normalize(vectors, dim=-1) if self.settings.normalise else vectors
+
+
+def token_types(encoder: nn.Module) -> int:
+    """How many token types the encoder tells apart; DistilBERT's and MPNet's configurations speak of none."""
+    return int(getattr(encoder.config, "type_vocab_size", 0) or 0)
+
+
+def width(encoder: nn.Module) -> int:
+    return int(encoder.config.hidden_size)  # type: ignore[union-attr, arg-type]

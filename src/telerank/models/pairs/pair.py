@@ -1,0 +1,231 @@
+"""A query and a passage to the tokens of one input.
+
+======  ==============================================================================================
+``B``   pairs of a batch
+``L``   tokens of the longest of them
+``S``   sentences of a passage
+======  ==============================================================================================
+
+What joins the two texts is the tokenizer's own template for pairs (``[CLS] q [SEP] d [SEP]`` for BERT,
+``<s> q </s></s> d </s>`` for CamemBERT): it is read off the tokenizer, not assumed. A query is cut at its own
+length, then the passage, so that the pair has its length (monoBERT, section 2): :attr:`Pair.cut` counts what
+was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from telerank.errors import ModelError
+from telerank.models.encoders.tokens import rules_of
+
+NEITHER, QUERY, PASSAGE = 0, 1, 2
+"""What :attr:`PairBatch.parts` says of a token: special or padding, of the query, of the passage."""
+
+Spans: TypeAlias = Sequence[tuple[int, int]]
+"""Where sentences begin and end, in characters of a text, ascending."""
+
+_Ids: TypeAlias = npt.NDArray[np.int32]
+_AT_ONCE = 1024  # texts whose encodings, with their offsets, are in memory at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """The tokens of a passage, and the number of the sentence of each, from 0 without gaps."""
+
+    ids: _Ids
+    sentences: _Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The tokens of one pair, special ones among them: four arrays of one length.
+
+    ``cut`` counts the tokens of query and passage that found no place.
+    """
+
+    ids: _Ids
+    types: _Ids
+    parts: _Ids
+    sentences: _Ids
+    cut: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class PairTexts(Protocol):
+    """What makes pairs of texts: :class:`PairTokenizer`, or :class:`telerank.models.pairs.words.Words`."""
+
+    @property
+    def pad_id(self) -> int: ...
+
+    def queries(self, texts: Sequence[str]) -> list[_Ids]:
+        """The tokens of queries, not yet cut."""
+
+    def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
+        """The tokens of passages, not yet cut; without ``spans`` each is one sentence."""
+
+    def pair(self, query: _Ids, passage: Passage) -> Pair:
+        """Both, cut and joined."""
+
+    def record(self) -> dict[str, Any]:
+        """Everything that decides what pairs it makes, for JSON."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """``B`` pairs, all (B, L) int64, padded on the right.
+
+    ``parts`` tells the query's tokens (1) from the passage's (2) and from special ones and padding (0);
+    ``sentences`` has the number of each passage token's sentence, and -1 for every other token. The first
+    token is the one that classifies (``[CLS]``, ``<s>``), where the tokenizer has one.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    token_type_ids: Tensor
+    parts: Tensor
+    sentences: Tensor
+
+    def __len__(self) -> int:
+        return int(self.input_ids.shape[0])
+
+    def to(self, device: torch.device | str) -> PairBatch:
+        moved = (one.to(device, non_blocking=True) for one in vars(self).values())
+        return PairBatch(*moved)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What a tokenizer puts before, between and after two texts; and the token types of each of the five."""
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]
+    after: tuple[int, ...]
+    types: tuple[int, int, int, int, int]
+
+    @property
+    def size(self) -> int:
+        return len(self.before) + len(self.between) + len(self.after)
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Frame:
+        """The frame of a fast tokenizer of transformers.
+
+        Raises
+        ------
+        ModelError
+            where it does not begin a pair with a token that classifies.
+        """
+        _untouched(tokenizer)
+        found = tokenizer.backend_tokenizer.encode("a", "a")
+        ids, types, texts = found.ids, found.type_ids, found.sequence_ids
+        a, b = texts.index(0), texts.index(1)
+        a_end = len(texts) - texts[::-1].index(0)
+        b_end = len(texts) - texts[::-1].index(1)
+        if not a or ids[0] != tokenizer.cls_token_id:
+            raise ModelError("this tokenizer does not begin a pair with a token that classifies")
+        places = (0, a, a_end if b > a_end else a, b, b_end if len(ids) > b_end else b)
+        return cls(
+            tuple(ids[:a]), tuple(ids[a_end:b]), tuple(ids[b_end:]), tuple(types[one] for one in places)
+        )
+
+
+class PairTokenizer:
+    """``tokenizer`` is one of transformers', the fast kind; lengths count tokens.
+
+    Raises
+    ------
+    ModelError
+        where the lengths leave no room for a passage, or the tokenizer has no template for pairs.
+    """
+
+    def __init__(self, tokenizer: Any, *, max_query: int = 64, max_length: int = 512) -> None:
+        self.tokenizer, self.max_query, self.max_length = tokenizer, max_query, max_length
+        self.frame = Frame.of(tokenizer)
+        if max_query < 1 or max_length <= max_query + self.frame.size:
+            taken = f"a query of {max_query} tokens and {self.frame.size} special ones"
+            raise ModelError(f"{taken} leave no room for a passage in {max_length}")
+
+    @property
+    def pad_id(self) -> int:
+        return int(self.tokenizer.pad_token_id or 0)
+
+    def record(self) -> dict[str, Any]:
+        """Everything that decides what pairs it makes: rules, vocabulary, frame and lengths."""
+        lengths = {"max_query": self.max_query, "max_length": self.max_length}
+        return {"rules": rules_of(self.tokenizer), **lengths, "frame": asdict(self.frame)}
+
+    def queries(self, texts: Sequence[str]) -> list[_Ids]:
+        """The tokens of queries, not yet cut."""
+        return [np.array(one.ids, np.int32) for one in self._encoded(texts)]
+
+    def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
+        """The tokens of passages, not yet cut; without ``spans`` each is one sentence."""
+        if spans is None:
+            bare = (np.array(one.ids, np.int32) for one in self._encoded(texts))
+            return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in bare]
+        made = zip(self._encoded(texts), spans, strict=True)
+        return [Passage(np.array(one.ids, np.int32), numbered(one.offsets, where)) for one, where in made]
+
+    def pair(self, query: _Ids, passage: Passage) -> Pair:
+        """Both, cut and joined: the query at ``max_query``, then the passage so that ``max_length`` holds."""
+        asked = query[: self.max_query]
+        room = self.max_length - self.frame.size - len(asked)
+        read, said = passage.ids[:room], passage.sentences[:room]
+        frame = self.frame
+        texts = (frame.before, asked, frame.between, read, frame.after)
+        sizes = [len(one) for one in texts]
+        sentences = np.full(sum(sizes), -1, np.int32)
+        sentences[sum(sizes[:3]) : sum(sizes[:4])] = said
+        return Pair(
+            np.concatenate([np.asarray(one, np.int32) for one in texts]),
+            np.repeat(np.array(frame.types, np.int32), sizes),
+            np.repeat(np.array((NEITHER, QUERY, NEITHER, PASSAGE, NEITHER), np.int32), sizes),
+            sentences,
+            len(query) - len(asked) + len(passage.ids) - len(read),
+        )
+
+    def _encoded(self, texts: Sequence[str]) -> Any:
+        _untouched(self.tokenizer)
+        backend = self.tokenizer.backend_tokenizer
+        for first in range(0, len(texts), _AT_ONCE):
+            yield from backend.encode_batch(list(texts[first : first + _AT_ONCE]), add_special_tokens=False)
+
+
+def batch_of(pairs: Sequence[Pair], pad_id: int) -> PairBatch:
+    """Pairs, padded to the longest of them."""
+    longest = max((len(one) for one in pairs), default=0)
+    shape = (len(pairs), longest)
+    ids, sentences = np.full(shape, pad_id, np.int64), np.full(shape, -1, np.int64)
+    mask, types, parts = (np.zeros(shape, np.int64) for _ in range(3))
+    for row, one in enumerate(pairs):
+        end = len(one)
+        ids[row, :end], types[row, :end], parts[row, :end] = one.ids, one.types, one.parts
+        sentences[row, :end], mask[row, :end] = one.sentences, 1
+    return PairBatch(*(torch.from_numpy(one) for one in (ids, mask, types, parts, sentences)))
+
+
+def numbered(offsets: Sequence[tuple[int, int]], spans: Spans) -> _Ids:
+    """The number of the sentence of each token; sentences without a token get none.
+
+    A token belongs where its last character does: with many tokenizers it begins with the blank before it.
+    """
+    lasts = np.array([max(start, end - 1) for start, end in offsets], np.int64)
+    starts = np.array([start for start, _ in spans], np.int64)
+    found = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0)
+    return np.unique(found, return_inverse=True)[1].astype(np.int32).reshape(-1)
+
+
+def _untouched(tokenizer: Any) -> None:
+    """Drop the cutting and padding that earlier calls left in the tokenizer."""
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()

@@ -1,0 +1,68 @@
+"""What the models over word vectors read of a batch: the words of both sides, and their vectors.
+
+======  ==============================================================================================
+``B``   pairs of a batch
+``N``   words of the longest query
+``T``   words of the longest passage
+``V``   rows of the word vectors, the two special ones among them
+``E``   width of a word vector
+======  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from telerank.errors import ModelError
+from telerank.models.pairs.features import packed
+from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
+from telerank.models.pairs.words import PADDING, SPECIAL
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """``query`` (B, N) and ``passage`` (B, T) are rows of word vectors, zero where their masks are false;
+    ``sentences`` (B, T) has the number of each word's sentence, and -1 where none stands.
+    """
+
+    query: Tensor
+    query_mask: Tensor
+    passage: Tensor
+    passage_mask: Tensor
+    sentences: Tensor
+
+
+def sides(batch: PairBatch) -> Sides:
+    """Each has at least one column, also where no text has a word."""
+    query, query_mask = packed(batch.input_ids.unsqueeze(-1), batch.parts == QUERY)
+    told = torch.stack([batch.input_ids, batch.sentences + 1], dim=-1)  # (B, L, 2)
+    passage, passage_mask = packed(told, batch.parts == PASSAGE)
+    return Sides(query[..., 0], query_mask, passage[..., 0], passage_mask, passage[..., 1] - 1)
+
+
+def spread(values: Tensor, mask: Tensor, batch: PairBatch) -> Tensor:
+    """What belongs to words of passages, (B, T), at the places of their tokens, (B, L); elsewhere zero."""
+    spread = values.new_zeros(batch.parts.shape)
+    spread[batch.parts == PASSAGE] = values[mask]
+    return spread
+
+
+def embedding(vectors: Tensor, *, frozen: bool) -> nn.Embedding:
+    """A table that starts from ``vectors`` (V, E); the padding's row never changes.
+
+    Raises
+    ------
+    ModelError
+        where they are no such table.
+    """
+    if vectors.dim() != 2 or len(vectors) < SPECIAL or vectors[PADDING].any():
+        raise ModelError(
+            "expected word vectors as load_vectors gives them: zeros, the unknown word's, the words'"
+        )
+    table = vectors.detach().to(torch.float32).clone()
+    layer = nn.Embedding(table.shape[0], table.shape[1], padding_idx=PADDING, _weight=table)
+    layer.weight.requires_grad_(not frozen)
+    return layer

@@ -1,0 +1,144 @@
+"""Word vectors on disk: a folder {vectors.npy, vocab.txt}, or text as GloVe and fastText give it.
+
+Row ``i`` of the array is the vector of line ``i`` of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from telerank.errors import FormatError, ModelError
+from telerank.models.pairs.words import SPECIAL
+from telerank.npy import load_npy
+
+VECTORS, VOCABULARY = "vectors.npy", "vocab.txt"
+
+_Array = npt.NDArray[np.float32]
+
+
+def load_vectors(place: str | Path, only: Collection[str] | None = None) -> tuple[list[str], Tensor]:
+    """The vocabulary of a folder or text file, and the table for its words, (SPECIAL + words, E).
+
+    The table's rows are those of :class:`telerank.models.pairs.words.Words`: zeros for padding, the mean
+    of the other vectors for the unknown word, then the words'. With ``only``, words that are not in it are
+    left out (:func:`telerank.models.pairs.words.words_in` makes one of texts).
+
+    Raises
+    ------
+    ModelError
+        where there are no word vectors, list and array do not fit, or no word is left.
+    FormatError
+        where a line of a text file is not a word and as many numbers as the others have.
+    """
+    path, wanted = Path(place), None if only is None else frozenset(only)
+    if path.is_dir():
+        vocabulary, vectors = _folder(path, wanted)
+    elif path.is_file():
+        vocabulary, vectors = _text(path, wanted)
+    else:
+        raise ModelError(
+            f"{path}: expected word vectors: a folder with {VECTORS} and {VOCABULARY}, or a text file"
+        )
+    if not vocabulary:
+        raise ModelError(f"{path}: none of the words asked for has a vector")
+    if not np.isfinite(vectors).all():
+        raise ModelError(f"{path}: a word vector is not finite")
+    table = torch.zeros(SPECIAL + len(vocabulary), vectors.shape[1])
+    table[1] = torch.from_numpy(vectors.mean(0))
+    table.numpy()[SPECIAL:] = vectors  # torch.from_numpy warns of a mapped file
+    return vocabulary, table
+
+
+def save_vectors(folder: str | Path, vocabulary: Sequence[str], table: Tensor) -> None:
+    """Write a folder that :func:`load_vectors` reads; the rows that stand for no word are not written."""
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    np.save(root / VECTORS, table[SPECIAL:].detach().cpu().numpy().astype(np.float32))
+    save_vocabulary(root / VOCABULARY, vocabulary)
+
+
+def save_vocabulary(file: str | Path, vocabulary: Sequence[str]) -> None:
+    """One word a line."""
+    broken = [word for word in vocabulary if "\n" in word]
+    if broken:
+        raise ModelError(f"{file}: a word of the vocabulary has a line break: {broken[0]!r}")
+    Path(file).write_bytes("".join(f"{word}\n" for word in vocabulary).encode())
+
+
+def load_vocabulary(file: str | Path) -> list[str]:
+    """What :func:`save_vocabulary` wrote.
+
+    Raises
+    ------
+    ModelError
+        where there is no such file, or it is not UTF-8.
+    """
+    try:
+        text = Path(file).read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{file}: expected a vocabulary, one word a line") from error
+    # words may hold every other character that Python takes for the end of a line
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
+    vocabulary = load_vocabulary(folder / VOCABULARY)
+    try:
+        stored = load_npy(folder / VECTORS, mmap_mode="r")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder / VECTORS}: expected an array of word vectors") from error
+    if stored.ndim != 2 or len(stored) != len(vocabulary):
+        shape = f"got one of shape {stored.shape}"
+        raise ModelError(f"{folder / VECTORS}: expected an array of {len(vocabulary)} vectors, {shape}")
+    if only is None:
+        return vocabulary, np.asarray(stored, np.float32)
+    kept = [row for row, word in enumerate(vocabulary) if word in only]
+    return [vocabulary[row] for row in kept], np.asarray(stored[kept], np.float32)
+
+
+def _text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
+    """``word number number …`` a line, with or without fastText's first line, of two counts."""
+    found: dict[str, _Array] = {}
+    width = 0
+    for number, line in _lines(file):
+        if not width:
+            first = line.split(" ")
+            if len(first) == 2 and all(one.isdigit() for one in first):
+                width = int(first[1])
+                continue
+            width = len(first) - 1
+        # from the right: some of GloVe's words have blanks
+        word, *numbers = line.rsplit(" ", max(1, width))
+        if only is not None and word not in only:
+            continue
+        if word in found:
+            raise ModelError(f"{file}: the word {word!r} comes twice")
+        found[word] = _vector(numbers)
+        if len(found[word]) != width or not width:
+            raise FormatError(
+                file, number, f"a word and {width} numbers" if width else "a word and numbers", line
+            )
+    return list(found), np.stack(list(found.values())) if found else np.zeros((0, width), np.float32)
+
+
+def _vector(numbers: Sequence[str]) -> _Array:
+    """Empty where these are no numbers."""
+    try:
+        return np.array([float(one) for one in numbers], np.float32)
+    except ValueError:
+        return np.zeros(0, np.float32)
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    try:
+        # words may hold every other character that Python takes for the end of a line
+        with file.open(encoding="utf-8", newline="\n") as lines:
+            yield from ((number, line.rstrip(" \r\n")) for number, line in enumerate(lines, 1))
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{file}: expected word vectors in UTF-8") from error

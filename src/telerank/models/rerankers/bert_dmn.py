@@ -1,0 +1,54 @@
+"""BERT-DMN: a Dynamic Memory Network over an encoder's outputs for a pair (Leonhardt et al. 2021)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from telerank.models.pairs.features import PairFeatures
+from telerank.models.pairs.ragged import dropped, pack, run
+from telerank.models.rerankers.episodic import EpisodicMemory
+
+
+class DmnHead(nn.Module):
+    """W [c; Q; m] + b: the logit of equation 3, whose sigmoid is the paper's score R(q, p).
+
+    A GRU over the means of the sentences' outputs makes the facts, another over the query's outputs ends in
+    Q; m is what the episodic memory makes of both, c the output of the first token (section 3.2). Dropout
+    stands before both GRUs, over the attention gates, and before W. ``gate`` is one of
+    :data:`telerank.models.rerankers.episodic.GATES`.
+    """
+
+    def __init__(
+        self, width: int, hidden: int = 256, *, episodes: int = 4, dropout: float = 0.1, gate: str = "softmax"
+    ) -> None:
+        super().__init__()
+        self.sentences = nn.GRU(width, hidden, batch_first=True)
+        self.query = nn.GRU(width, hidden, batch_first=True)
+        self.memory = EpisodicMemory(hidden, episodes=episodes, dropout=dropout, gate=gate)
+        self.answer = nn.Linear(width + 2 * hidden, 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, features: PairFeatures) -> Tensor:
+        """Features -> logits, (B,)."""
+        return self.with_gates(features)[0]
+
+    def gates(self, features: PairFeatures) -> Tensor:
+        """How much each episode attends to each sentence, (B, episodes, S): an episode's sum to one.
+
+        That is so for the gate "softmax"; for "sigmoid" each is between zero and one. Where there is no
+        sentence the gate is zero.
+        """
+        return self.with_gates(features)[1]
+
+    def with_gates(self, features: PairFeatures) -> tuple[Tensor, Tensor]:
+        """Logits, (B,), and the gates that led to them."""
+        sentences = dropped(pack(features.sentences, features.sentence_mask), self.dropout)
+        query = dropped(pack(features.query, features.query_mask), self.dropout)
+        question = run(self.query, query)[1]
+        memory, gates = self.memory(run(self.sentences, sentences)[0], question)
+        said = self.dropout(torch.cat([features.cls, question, memory], dim=-1))
+        logits: Tensor = self.answer(said).squeeze(-1)  # (B, 1) -> (B,)
+        mask = features.sentence_mask.unsqueeze(1)  # (B, 1, S)
+        return logits, functional.pad(gates, (0, mask.shape[-1] - gates.shape[-1])) * mask

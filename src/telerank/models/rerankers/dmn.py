@@ -1,0 +1,80 @@
+"""DMN over word vectors, the baseline of the BERT-DMN paper (its sections 3.1 and 5)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_packed_sequence
+
+from telerank.models.pairs.features import packed
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.pairs.ragged import dropped, pack, run, with_one
+from telerank.models.pairs.word_sides import Sides, embedding, sides
+from telerank.models.precision import in_float32
+from telerank.models.rerankers.episodic import EpisodicMemory
+
+
+class Dmn(nn.Module):
+    """W [Q; m] + b, a logit.
+
+    A GRU reads the passage word by word; its states at the ends of sentences are the facts, or all of them
+    where the passage is one sentence. Another GRU over the question ends in Q; m is what the episodic memory
+    makes of both. Dropout stands before both GRUs, over the attention gates, and before W.
+
+    ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
+    unless ``frozen``. ``gate`` is one of :data:`telerank.models.rerankers.episodic.GATES`.
+    """
+
+    def __init__(
+        self,
+        vectors: Tensor,
+        hidden: int = 256,
+        *,
+        episodes: int = 4,
+        dropout: float = 0.1,
+        gate: str = "softmax",
+        frozen: bool = False,
+    ) -> None:
+        super().__init__()
+        self.words = embedding(vectors, frozen=frozen)
+        self.passage = nn.GRU(vectors.shape[1], hidden, batch_first=True)
+        self.question = nn.GRU(vectors.shape[1], hidden, batch_first=True)
+        self.memory = EpisodicMemory(hidden, episodes=episodes, dropout=dropout, gate=gate)
+        self.answer = nn.Linear(2 * hidden, 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Pairs -> logits, (B,)."""
+        return self._answered(sides(batch))[0]
+
+    def gates(self, batch: PairBatch) -> Tensor:
+        """How much each episode attends to each sentence, (B, episodes, S), summed over its facts."""
+        return self.with_gates(batch)[1]
+
+    def with_gates(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """Logits, (B,), and the gates that led to them."""
+        told = sides(batch)
+        logits, gates, facts = self._answered(told)  # facts: the sentence of each, (B, facts)
+        most = max(1, int(told.sentences.max()) + 1)
+        members = (facts.unsqueeze(-1) == torch.arange(most, device=facts.device)).to(gates.dtype)
+        return logits, gates @ members  # (B, E, facts) @ (B, facts, S)
+
+    @in_float32
+    def _answered(self, told: Sides) -> tuple[Tensor, Tensor, Tensor]:
+        read = dropped(pack(self.words(told.passage), told.passage_mask), self.dropout)
+        states, _ = pad_packed_sequence(run(self.passage, read)[0], batch_first=True)  # (B, T, hidden)
+        facts, mask = packed(states, facts_of(told))
+        numbers = packed(told.sentences.unsqueeze(-1) + 1, facts_of(told))[0].squeeze(-1) - 1
+        query = dropped(pack(self.words(told.query), told.query_mask), self.dropout)
+        question = run(self.question, query)[1]
+        memory, gates = self.memory(pack(facts, mask), question)
+        logits: Tensor = self.answer(self.dropout(torch.cat([question, memory], dim=-1)))
+        return logits.squeeze(-1), gates, numbers
+
+
+def facts_of(told: Sides) -> Tensor:
+    """Which words' states are facts, (B, T): the last of each sentence, or all if there is but one."""
+    numbers = told.sentences
+    following = torch.cat([numbers[:, 1:], torch.full_like(numbers[:, :1], -1)], dim=1)
+    one = numbers.amax(1, keepdim=True) == 0
+    return with_one(told.passage_mask & (one | (numbers != following)))

@@ -1,0 +1,59 @@
+"""K-NRM: kernel pooling over the similarities of words (Xiong et al. 2017), a baseline of BERT-DMN."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.pairs.word_sides import embedding, sides
+from telerank.models.pairs.words import UNKNOWN
+from telerank.models.precision import in_float32
+
+MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
+DEVIATIONS = (1e-3, *(0.1,) * 10)
+"""μ and σ of the eleven kernels; the first is that of exact matches."""
+_LEAST = 1e-10  # below it a kernel's sum counts as this much, for it has a logarithm
+_SCALE = 0.01  # of the logarithms, as in the authors' program: unscaled they drive the tanh to its ends
+
+
+class Knrm(nn.Module):
+    """tanh(w · φ + b), between -1 and 1, with φ_k = 0.01 times the sum over query words i of log K_k(M_i).
+
+    K_k(M_i) = the sum over passage words j of exp(-(M_ij - μ_k)² / 2 σ_k²), and M_ij is the cosine of their
+    vectors. An unknown word is similar to none: two of them need not be the same.
+
+    ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
+    unless ``frozen``.
+    """
+
+    def __init__(self, vectors: Tensor, *, frozen: bool = False) -> None:
+        super().__init__()
+        self.words = embedding(vectors, frozen=frozen)
+        self.weight = nn.Linear(len(MEANS), 1)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Pairs -> tanh(w · φ + b), (B,)."""
+        return self.with_kernels(batch)[0]
+
+    def kernels(self, batch: PairBatch) -> Tensor:
+        """φ, (B, 11), in the order of :data:`MEANS`."""
+        return self.with_kernels(batch)[1]
+
+    @in_float32
+    def with_kernels(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """Scores, (B,), and the φ that led to them."""
+        told = sides(batch)
+        query = functional.normalize(self.words(told.query), dim=-1)  # (B, N, E)
+        passage = functional.normalize(self.words(told.passage), dim=-1)  # (B, T, E)
+        cosines = query @ passage.transpose(1, 2)  # (B, N, T)
+        asked = (told.query_mask & (told.query != UNKNOWN)).to(cosines.dtype)
+        known = (told.passage_mask & (told.passage != UNKNOWN)).to(cosines.dtype)
+        sums = []
+        for mean, deviation in zip(MEANS, DEVIATIONS, strict=True):
+            near = torch.exp(-((cosines - mean) ** 2) / (2 * deviation**2))  # (B, N, T)
+            found = (near @ known.unsqueeze(-1)).squeeze(-1)  # (B, N): K_k(M_i)
+            sums.append((found.clamp(min=_LEAST).log() * asked).sum(1))
+        kernels = _SCALE * torch.stack(sums, dim=1)  # (B, 11)
+        return torch.tanh(self.weight(kernels)).squeeze(-1), kernels

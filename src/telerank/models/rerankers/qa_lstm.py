@@ -1,0 +1,93 @@
+"""QA-LSTM with attention (Tan et al. 2016), a baseline of BERT-DMN (its section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_packed_sequence
+
+from telerank.errors import ModelError
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.pairs.ragged import pack, with_one
+from telerank.models.pairs.word_sides import embedding, sides, spread
+from telerank.models.precision import in_float32
+
+
+def max_pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """The largest of each dimension, (B, L, H) and (B, L) -> (B, H)."""
+    return states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1)
+
+
+def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean, (B, L, H) and (B, L) -> (B, H)."""
+    counted = mask.unsqueeze(-1).to(states.dtype)
+    return (states * counted).sum(1) / counted.sum(1)
+
+
+POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"max": max_pooled, "mean": mean_pooled}
+
+
+class QaLstm(nn.Module):
+    """cos(o_q, o_a), between -1 and 1: of the pooled states of query and passage from one bidirectional LSTM.
+
+    Before pooling, the passage's states h_t are multiplied by attention over its words, s_t ∝ exp(w ·
+    tanh(W_am h_t + W_qm o_q)). Dropout is on both pooled vectors. ``hidden`` is the width of each
+    direction; ``pooling`` is one of :data:`POOLINGS`.
+
+    ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
+    unless ``frozen``.
+
+    Raises
+    ------
+    ModelError
+        where there is no such pooling.
+    """
+
+    def __init__(
+        self,
+        vectors: Tensor,
+        hidden: int = 256,
+        *,
+        pooling: str = "max",
+        dropout: float = 0.5,
+        frozen: bool = False,
+    ) -> None:
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise ModelError(f"no pooling is called {pooling!r}; there are: {', '.join(POOLINGS)}")
+        self.words, self.pooled = embedding(vectors, frozen=frozen), POOLINGS[pooling]
+        self.lstm = nn.LSTM(vectors.shape[1], hidden, batch_first=True, bidirectional=True)
+        self.state = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_am
+        self.query = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_qm
+        self.score = nn.Linear(2 * hidden, 1, bias=False)  # w
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Pairs -> cosines, (B,)."""
+        return self.with_attention(batch)[0]
+
+    def attention(self, batch: PairBatch) -> Tensor:
+        """s_t at the place of each passage token, (B, L); a passage's sum to one."""
+        return self.with_attention(batch)[1]
+
+    @in_float32
+    def with_attention(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """Cosines, (B,), and the attention that led to them."""
+        told = sides(batch)
+        query_mask, mask = with_one(told.query_mask), with_one(told.passage_mask)
+        asked, states = self._read(told.query, query_mask), self._read(told.passage, mask)
+        query = self.pooled(asked, query_mask)  # (B, 2 hidden)
+        scores = self.score(torch.tanh(self.state(states) + self.query(query).unsqueeze(1))).squeeze(-1)
+        weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)  # (B, T)
+        passage = self.pooled(states * weights.unsqueeze(-1), mask)
+        cosines = functional.cosine_similarity(self.dropout(query), self.dropout(passage))
+        return cosines, spread(weights, told.passage_mask, batch)
+
+    def _read(self, rows: Tensor, mask: Tensor) -> Tensor:
+        """(B, L) -> (B, L, 2 hidden)."""
+        outputs, _ = self.lstm(pack(self.words(rows), mask))
+        states: Tensor = pad_packed_sequence(outputs, batch_first=True)[0]
+        return states

@@ -1,0 +1,90 @@
+"""What computes a batch: the back ends by their names.
+
+============  ============================================  ===========================================
+``torch``     ``float32``, ``float32-fast``, ``bfloat16``    the model itself, on a GPU where there is one
+``openvino``  ``float32``, ``bfloat16``, ``int8``            the transformer as OpenVINO's graph
+``onnx``      ``float32``                                    the transformer as onnxruntime's graph
+============  ============================================  ===========================================
+
+A graph takes the place of ``transformer`` alone, from tokens to outputs; what a model makes of the outputs
+stays torch. Models over word vectors have no transformer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TypeAlias
+
+from torch import Tensor
+
+from telerank.errors import MissingExtra, ModelError
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.monobert import MonoBert
+from telerank.models.rerankers.reranker import Reranker
+
+Compute: TypeAlias = Callable[[PairBatch], Tensor]
+"""Pairs -> logits, (B,) float32, on the processor."""
+Samples: TypeAlias = Callable[[], Sequence[PairBatch]]
+"""Batches like those that will come, for a precision that must be calibrated."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a model is computed; ``threads`` and ``device`` None leave the choice to the back end."""
+
+    backend: str = "torch"
+    precision: str = "float32"
+    threads: int | None = None
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise ModelError(f"no back end is called {self.backend!r}; there are: {', '.join(BACKENDS)}")
+        known = BACKENDS[self.backend].precisions
+        if self.precision not in known:
+            raise ModelError(f"{self.backend} computes in {', '.join(known)}, got {self.precision!r}")
+        if self.threads is not None and self.threads < 1:
+            raise ModelError(f"threads must be at least 1, got {self.threads}")
+        if self.backend != "torch" and self.device not in (None, "cpu"):
+            raise ModelError(f"{self.backend} computes on the processor, not on {self.device}")
+
+
+@dataclass(frozen=True)
+class BackEnd:
+    """``module`` has ``compute(reranker, setting, samples) -> Compute``; ``needs`` are packages."""
+
+    module: str
+    precisions: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+BACKENDS: Mapping[str, BackEnd] = {
+    "torch": BackEnd("in_torch", ("float32", "float32-fast", "bfloat16")),
+    "openvino": BackEnd("in_openvino", ("float32", "bfloat16", "int8"), ("openvino",)),
+    "onnx": BackEnd("in_onnx", ("float32",), ("onnx", "onnxruntime")),
+}
+
+
+def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
+    """What computes batches of this re-ranker.
+
+    Raises
+    ------
+    MissingExtra
+        where a package of the back end is not installed.
+    ModelError
+        where the model has no transformer that the back end could take over, or this machine does not
+        compute in that precision.
+    """
+    chosen = BACKENDS[setting.backend]
+    for package in chosen.needs:
+        if find_spec(package) is None:
+            raise MissingExtra(package, "fast")
+    if chosen.needs and not isinstance(reranker.model, EncoderRanker | MonoBert):
+        raise ModelError(f"a {reranker.shape.kind} has no transformer: its back end is torch")
+    made: Compute = import_module(f"{__name__}.{chosen.module}").compute(reranker, setting, samples)
+    return made

@@ -1,0 +1,144 @@
+"""Graphs of transformers: what is traced, and where what was made of it is kept.
+
+A graph is kept in ``$XDG_CACHE_HOME/telerank/graphs`` (or ``~/.cache``), by a hash of everything that decides
+it: weights, vocabulary, precision, versions. It is written beside its name and renamed; a folder that is
+there is whole. Where nothing can be written, each process makes what it needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from telerank.errors import ModelError
+from telerank.models.identity import reranker_fingerprint
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.quiet import quiet
+from telerank.models.rerankers.bert import ClsMlp
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.monobert import MonoBert
+from telerank.models.rerankers.reranker import Reranker
+
+FORMAT = 3  # of what is kept
+_ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class Traced(nn.Module):
+    """``transformer`` of a model, as the module that a tracer wants; of its outputs what the head reads."""
+
+    def __init__(self, model: EncoderRanker | MonoBert) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        outputs = self.model.transformer(input_ids, attention_mask, token_type_ids)
+        return outputs[:, 0] if _reads_first_token(self.model) else outputs
+
+
+def finish(model: nn.Module, outputs: Tensor, batch: PairBatch) -> Tensor:
+    """What :class:`Traced` gave -> logits, (B,)."""
+    if _reads_first_token(model):
+        logits: Tensor = cast("Any", model).head.layers(outputs).squeeze(-1)
+        return logits
+    return cast("EncoderRanker | MonoBert", model).finish(outputs, batch)
+
+
+def of_all_tokens(reranker: Reranker) -> bool:
+    """Whether outputs are (B, L, H), not of one token."""
+    return isinstance(reranker.model, EncoderRanker) and not _reads_first_token(reranker.model)
+
+
+def _reads_first_token(model: nn.Module) -> bool:
+    return isinstance(model, EncoderRanker) and isinstance(model.head, ClsMlp)
+
+
+def traced(reranker: Reranker) -> Traced:
+    """In evaluation mode, on the processor."""
+    return Traced(cast("EncoderRanker | MonoBert", reranker.model.cpu())).eval()
+
+
+def example(pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Two pairs, one padded: a tracer that sees no padding may leave the mask out."""
+    ids = torch.full((2, 8), 4, dtype=torch.int64)
+    mask = torch.ones_like(ids)
+    ids[1, 6:], mask[1, 6:] = pad_id, 0
+    return ids, mask, torch.zeros_like(ids)
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Without gradients, and without the warnings of tracers, whose result is compared with the model."""
+    with torch.no_grad(), quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Compare a graph in float32 with its model on pairs of two lengths that were not traced.
+
+    Raises
+    ------
+    ModelError
+        where it gives other outputs: a tracer went another way than the model goes.
+    """
+    ids = torch.randint(5, 30, (3, 21), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    ids[1, 13:], mask[1, 13:] = reranker.texts.pad_id, 0
+    given = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
+    with tracing():
+        expected = traced(reranker)(*given.values())
+        found = torch.from_numpy(run({name: one.numpy() for name, one in given.items()}))
+    if expected.dim() == 3:  # what a padded token gives is nobody's
+        expected, found = expected * mask.unsqueeze(-1), found * mask.unsqueeze(-1)
+    error = float((expected - found).abs().max() / expected.abs().max().clamp(min=1))
+    if not error < _ERROR:
+        raise ModelError(
+            f"the graph of this {reranker.shape.kind} gives other outputs than the model (by {error:.1g})"
+        )
+
+
+def kept(
+    reranker: Reranker, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
+) -> Path:
+    """The folder of a graph, which ``make`` fills where there is none yet.
+
+    ``what`` decides the graph beside the model itself, and so do the versions of ``packages``.
+    """
+    versions = {name: version(name) for name in ("torch", "transformers", *packages)}
+    decided = [FORMAT, reranker_fingerprint(reranker), what, versions]
+    key = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
+    folder = _home() / key
+    if folder.is_dir():
+        return folder
+    part = Path(tempfile.mkdtemp(prefix=f"{key}-", suffix=".part", dir=folder.parent))
+    try:
+        make(part)
+        part.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process was first
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def _home() -> Path:
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telerank" / "graphs"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="telerank-graphs-"))
+    return home

@@ -1,0 +1,123 @@
+"""The back end ``openvino``: the transformer as OpenVINO's graph, in float32, bfloat16 or int8.
+
+For int8, NNCF quantises weights and what is multiplied with them, by ranges that it measures on sample pairs
+(static quantisation). What stays as it was is computed in bfloat16, where the processor has that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import openvino
+import torch
+from openvino._offline_transformations import apply_moc_transformations
+from openvino.frontend import FrontEndManager
+from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+from torch import Tensor
+
+from telerank.errors import MissingExtra, ModelError
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.rerankers.reranker import Reranker
+from telerank.reranking.backends import Compute, Samples, Setting
+from telerank.reranking.backends.first_token import first_token_alone
+from telerank.reranking.backends.graphs import check, example, finish, kept, traced, tracing
+from telerank.reranking.backends.in_torch import threads
+from telerank.reranking.backends.silence import silenced
+
+_FILE = "model.xml"
+_PACKAGES = ("openvino",)
+
+
+def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
+    """The model's weights are in the graph, too, mapped from the disk.
+
+    Raises
+    ------
+    ModelError
+        where the processor has no bfloat16, the graph gives other outputs than the model, or int8 is given
+        nothing to calibrate it with.
+    MissingExtra
+        where int8 is asked for and NNCF is not installed.
+    """
+    core = openvino.Core()
+    able = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if setting.precision == "bfloat16" and not able:
+        raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
+    what = {"backend": "openvino", "precision": "float32"}
+    folder = kept(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
+    if setting.precision == "int8":
+        folder = _quantised(core, reranker, folder, samples)
+    graph = core.read_model(folder / _FILE)
+    hint = "bf16" if setting.precision != "float32" and able else "f32"
+    request = _compiled(core, graph, hint, setting.threads).create_infer_request()
+    names = [one.any_name for one in graph.inputs]
+
+    def computed(batch: PairBatch) -> Tensor:
+        given = [getattr(batch, name).numpy() for name in names]
+        outputs = torch.from_numpy(request.infer(given, share_inputs=True)[0])
+        with threads(setting.threads), torch.inference_mode():
+            return finish(reranker.model, outputs, batch)
+
+    return computed
+
+
+def _compiled(core: Any, graph: Any, hint: str, count: int | None) -> Any:
+    options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": hint, "NUM_STREAMS": 1}
+    if count is not None:
+        options["INFERENCE_NUM_THREADS"] = count
+    return core.compile_model(graph, "CPU", options)
+
+
+def _export(core: Any, reranker: Reranker, folder: Path) -> None:
+    graph = _graph(reranker)
+    first_token_alone(graph)
+    request = _compiled(core, graph, "f32", None).create_infer_request()
+    names = [one.any_name for one in graph.inputs]
+    check(reranker, lambda given: request.infer([given[name] for name in names])[0])
+    openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
+
+
+def _graph(reranker: Reranker) -> Any:
+    """What ``openvino.convert_model`` makes; that one tells its makers of each call."""
+    frontend = FrontEndManager().load_by_framework("pytorch")
+    with tracing():
+        decoder = TorchScriptPythonDecoder(traced(reranker), example_input=example(reranker.texts.pad_id))
+        graph = frontend.convert(frontend.load(decoder))
+        apply_moc_transformations(graph, cf=False, smart_reshape=True)
+    return graph
+
+
+def _quantised(core: Any, reranker: Reranker, exact: Path, samples: Samples) -> Path:
+    batches = samples()
+    if not batches:
+        raise ModelError("openvino: int8 must be calibrated: give it pairs like those it will score")
+    seen = hashlib.sha256()
+    for batch in batches:
+        seen.update(batch.input_ids.numpy().tobytes())
+    what = {"backend": "openvino", "precision": "int8", "calibrated on": seen.hexdigest()}
+    return kept(reranker, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into))
+
+
+def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path) -> None:
+    if find_spec("nncf") is None:
+        raise MissingExtra("nncf", "fast")
+    with silenced("nncf"):
+        import nncf
+    graph = core.read_model(exact / _FILE)
+    names = [one.any_name for one in graph.inputs]
+
+    def given(batch: PairBatch) -> list[Any]:
+        return [getattr(batch, name).numpy() for name in names]
+
+    with silenced("nncf"):
+        found = nncf.quantize(
+            graph,
+            nncf.Dataset(batches, given),
+            model_type=nncf.ModelType.TRANSFORMER,
+            subset_size=len(batches),
+        )
+    openvino.save_model(found, folder / _FILE, compress_to_fp16=False)

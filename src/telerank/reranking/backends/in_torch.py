@@ -1,0 +1,50 @@
+"""The back end ``torch``: the model itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from telerank.models.device import device_of
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.precision import precision
+from telerank.models.rerankers.reranker import Reranker
+from telerank.reranking.backends import Compute, Samples, Setting
+
+
+def compute(reranker: Reranker, setting: Setting, _samples: Samples) -> Compute:
+    """On the GPU where there is one; the model is moved there.
+
+    Raises
+    ------
+    ModelError
+        as :func:`telerank.models.precision.precision`; where there is no such device.
+    """
+    device = device_of(setting.device or "auto")
+    with threads(setting.threads):
+        half = precision(setting.precision, device)
+    model = reranker.model.to(device).eval()
+
+    def computed(batch: PairBatch) -> Tensor:
+        with threads(setting.threads), torch.inference_mode(), half():
+            logits: Tensor = model(batch.to(device))
+        return logits.float().cpu()
+
+    return computed
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """So many threads of torch, which has no such setting but for the whole process."""
+    before = torch.get_num_threads()
+    if count is None or count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

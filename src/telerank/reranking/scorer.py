@@ -1,0 +1,216 @@
+"""Scores of pairs of texts: tokenised once, sorted by length, computed in batches bounded by tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from telerank.batches import of_like_length
+from telerank.errors import ModelError
+from telerank.models.identity import reranker_fingerprint
+from telerank.models.pairs.pair import Pair, PairBatch, batch_of
+from telerank.models.rerankers.reranker import Reranker, load_reranker
+from telerank.reranking.backends import Compute, Setting, compute
+from telerank.reranking.lengths import with_lengths
+from telerank.reranking.texts import TextPair, pair_texts
+from telerank.types import Progress, Scores, silent
+
+_WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
+_GROUPS = 1024  # of which a window is made at most: nobody waits for more
+_TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch; larger ones fall out of a processor's cache
+
+
+@dataclass
+class ScoringCounts:
+    """What a scorer has scored so far: ``padded`` tokens are those of the batches, padding among them.
+
+    ``cut`` tokens of ``cut_pairs`` found no place in the model's length.
+    """
+
+    pairs: int = 0
+    tokens: int = 0
+    padded: int = 0
+    cut: int = 0
+    cut_pairs: int = 0
+
+    def add(self, pairs: Sequence[Pair], padded: int) -> None:
+        self.pairs += len(pairs)
+        self.tokens += sum(map(len, pairs))
+        self.padded += padded
+        self.cut += sum(one.cut for one in pairs)
+        self.cut_pairs += sum(one.cut > 0 for one in pairs)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scorer:
+    """A re-ranker, by its name or loaded, and how it is computed: a value.
+
+    ``tokens`` bounds a batch: its pairs times the tokens of the longest; None leaves it to the device. In
+    float32 a score is the same in any batch, to 1e-5. ``samples`` are pairs that int8 is calibrated on, like
+    those that will be scored and other than those. ``max_query`` and ``max_length`` are the tokens at which a
+    query and a pair are cut; None leaves them to the model. A name is loaded when the first pair comes.
+
+    Raises
+    ------
+    ModelError
+        where there is no such back end or precision; with the first pair, where there is no such model, or it
+        reads no pairs of such lengths.
+    MissingExtra
+        with the first pair, where the back end's package is not installed.
+    """
+
+    model: Reranker | str | Path
+    backend: str = "torch"
+    precision: str = "float32"
+    threads: int | None = None
+    tokens: int | None = None
+    device: str | None = None
+    samples: tuple[TextPair, ...] = ()
+    max_query: int | None = None
+    max_length: int | None = None
+    counts: ScoringCounts = field(default_factory=ScoringCounts, init=False)
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and self.tokens < 1:
+            raise ModelError(f"tokens of a batch must be at least 1, got {self.tokens}")
+        _ = self.setting
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.backend, self.precision, self.threads, self.device)
+
+    @cached_property
+    def reranker(self) -> Reranker:
+        made = self.model
+        if not isinstance(made, Reranker):
+            made = load_reranker(Path(made) if Path(made).is_dir() else made)
+        return with_lengths(made, self.max_query, self.max_length)
+
+    @property
+    def name(self) -> str:
+        """What the model was called, or else what it is."""
+        return self._identity if isinstance(self.model, Reranker) else str(self.model)
+
+    def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
+        """The logits of pairs, in their order."""
+        return next(self.stream([pairs], progress=progress))
+
+    def stream(
+        self, groups: Iterable[Iterable[TextPair]], *, progress: Progress = silent
+    ) -> Iterator[Scores]:
+        """The logits of each group of pairs, lazily and in order: a group is one query's candidates, say.
+
+        Some thousand pairs are in memory, whatever the number of groups or of pairs in a group. While pairs
+        are computed, the next ones are read and tokenised.
+        """
+        parts: list[Scores] = []
+        for ends, scores in self._windows(groups, progress):
+            begin = 0
+            for end in ends:
+                yield np.concatenate([*parts, scores[begin:end]])
+                parts, begin = [], end
+            parts.append(scores[begin:])
+
+    def _windows(
+        self, groups: Iterable[Iterable[TextPair]], progress: Progress
+    ) -> Iterator[tuple[list[int], Scores]]:
+        """Scores of so many pairs at a time, and where in them groups end."""
+        with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as beside:
+            waiting: tuple[list[int], Any] | None = None
+            for texts, ends in _windows(groups):
+                made = ends, beside.submit(self._pairs, texts)
+                if waiting is not None:
+                    yield waiting[0], self._computed(waiting[1].result(), progress)
+                waiting = made
+            if waiting is not None:
+                yield waiting[0], self._computed(waiting[1].result(), progress)
+
+    def _pairs(self, texts: Sequence[TextPair]) -> list[Pair]:
+        return pair_texts(self.reranker, [query for query, _ in texts], [passage for _, passage in texts])
+
+    def _computed(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
+        scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0
+        lengths = [len(one) for one in pairs]
+        for places in of_like_length(lengths, self._budget):
+            batch = self._batch([pairs[place] for place in places])
+            scores[places] = self._compute(batch).numpy()
+            done, padded = done + len(places), padded + batch.input_ids.numel()
+            progress("scoring", before + done, None)
+        self.counts.add(pairs, padded)
+        return scores
+
+    def _batch(self, pairs: Sequence[Pair]) -> PairBatch:
+        return batch_of(pairs, self.reranker.texts.pad_id)
+
+    @cached_property
+    def _compute(self) -> Compute:
+        return compute(self.reranker, self.setting, self._sampled)
+
+    def _sampled(self) -> list[PairBatch]:
+        pairs = self._pairs(self.samples)
+        return [
+            self._batch([pairs[place] for place in places])
+            for places in of_like_length([len(one) for one in pairs], _TOKENS // 2)
+        ]
+
+    @cached_property
+    def _budget(self) -> int:
+        if self.tokens is not None:
+            return self.tokens
+        import torch
+
+        on_gpu = self.backend == "torch" and self.device != "cpu" and torch.cuda.is_available()
+        return _TOKENS_OF_GPU if on_gpu else _TOKENS
+
+    @cached_property
+    def _identity(self) -> str:
+        if isinstance(self.model, Reranker):
+            return f"{self.model.shape.kind} {reranker_fingerprint(self.model)[:12]}"
+        return str(self.model)
+
+    @property
+    def _given(self) -> tuple[object, ...]:
+        return self.backend, self.precision, self.threads, self.tokens, self.device
+
+    def _decides(self) -> tuple[object, ...]:
+        loaded = isinstance(self.model, Reranker)
+        lengths = self.max_query, self.max_length
+        return loaded, self._identity, self.setting, self.tokens, self.samples, lengths
+
+    def __eq__(self, other: object) -> bool:
+        return self._decides() == other._decides() if isinstance(other, Scorer) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._decides())
+
+    def __repr__(self) -> str:
+        lengths = {"max_query": self.max_query, "max_length": self.max_length}
+        more = (f"{name}={length}" for name, length in lengths.items() if length is not None)
+        return f"Scorer({', '.join((repr(self.name), *map(repr, self._given), *more))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Scorer, (self.model, *self._given, self.samples, self.max_query, self.max_length)
+
+
+def _windows(groups: Iterable[Iterable[TextPair]]) -> Iterator[tuple[list[TextPair], list[int]]]:
+    """Pairs in windows, and the places in each where groups end; a group may go on in the next window."""
+    texts: list[TextPair] = []
+    ends: list[int] = []
+    for group in groups:
+        for pair in group:
+            texts.append(pair)
+            if len(texts) == _WINDOW:
+                yield texts, ends
+                texts, ends = [], []
+        ends.append(len(texts))
+        if len(ends) == _GROUPS:
+            yield texts, ends
+            texts, ends = [], []
+    if ends:
+        yield texts, ends

@@ -1,0 +1,83 @@
+"""Pairs to batches: the batch of each number is a function of the seed, so that training resumes anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from telerank.training.bi_encoder.examples import Examples
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Texts of ``Q`` queries and of ``N`` different documents.
+
+    ``relevant`` is (Q, N): which documents the qrels call relevant to which query, be it that query's pair or
+    another's. ``positives`` is (Q,), each query's own document, and ``negatives`` is (pairs, 2), rows of
+    queries and of documents that were drawn as hard negatives for them.
+    """
+
+    queries: list[str]
+    documents: list[str]
+    relevant: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Batch 0, 1, 2 …: one shuffled epoch after another, cut into ``size`` pairs each."""
+
+    examples: Examples
+    size: int
+    seed: int
+    per_query: int = 1
+
+    def __getitem__(self, number: int) -> Batch:
+        if number < 0:
+            raise IndexError(number)
+        total, first = len(self.examples.pairs), number * self.size
+        drawn = []
+        for place in range(first, first + self.size):
+            epoch, within = divmod(place, total)
+            pair = int(_shuffled(total, self.seed, epoch)[within])
+            drawn.append((self.examples.pairs[pair], self._drawn_negatives(pair, epoch)))
+        return self._assembled(drawn)
+
+    def _drawn_negatives(self, pair: int, epoch: int) -> list[str]:
+        found = self.examples.negatives.get(self.examples.pairs[pair][0], ())
+        if len(found) <= self.per_query:
+            return list(found)
+        random = np.random.default_rng([self.seed, epoch, pair + 1])
+        places = random.choice(len(found), self.per_query, replace=False)
+        return [found[place] for place in places.tolist()]
+
+    def _assembled(self, drawn: list[tuple[tuple[str, str], list[str]]]) -> Batch:
+        rows: dict[str, int] = {}
+        for (_, docno), _ in drawn:
+            rows.setdefault(docno, len(rows))
+        for _, negatives in drawn:
+            for docno in negatives:
+                rows.setdefault(docno, len(rows))
+        relevant = torch.zeros((len(drawn), len(rows)), dtype=torch.bool)
+        for row, ((qid, _), _) in enumerate(drawn):
+            there = [rows[docno] for docno in self.examples.relevant[qid] if docno in rows]
+            relevant[row, there] = True
+        hard = [(row, rows[docno]) for row, (_, docnos) in enumerate(drawn) for docno in docnos]
+        return Batch(
+            [self.examples.queries[qid] for (qid, _), _ in drawn],
+            [self.examples.documents[docno] for docno in rows],
+            relevant,
+            torch.tensor([rows[docno] for (_, docno), _ in drawn]),
+            torch.tensor(hard, dtype=torch.int64).reshape(-1, 2),
+        )
+
+
+@lru_cache(maxsize=2)  # a batch may lie across the border of two epochs
+def _shuffled(total: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng([seed, epoch]).permutation(total)

@@ -1,0 +1,75 @@
+"""A frozen encoder as a store of features sees it: pairs of texts to tokens, tokens to features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from telerank.models.pairs.features import PairFeatures
+from telerank.models.pairs.pair import Pair, PairTexts, batch_of
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.reranking.texts import Joined, TextPair, joined
+from telerank.types import Progress, silent
+
+
+class PairEncoder(Protocol):
+    """What makes features of pairs."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity of all that decides a feature."""
+
+    @property
+    def width(self) -> int:
+        """``H``."""
+
+    def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> Joined:
+        """The tokens of pairs, cut and joined."""
+
+    def features(self, pairs: Sequence[Pair]) -> PairFeatures:
+        """The features of a batch; the same whatever mode a model is in."""
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenEncoder:
+    """``model``'s encoder; sentences are split in ``language``, also for a head that does not read them.
+
+    So one store serves every head. ``precision`` makes the context in which the encoder runs: autocast, or
+    another precision of float32.
+    """
+
+    model: EncoderRanker
+    texts: PairTexts
+    fingerprint: str
+    language: str = "en"
+    precision: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    @property
+    def width(self) -> int:
+        return self.model.width
+
+    def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> Joined:
+        """The tokens of pairs, cut and joined."""
+        return joined(self.texts, pairs, self.language, progress)
+
+    def features(self, pairs: Sequence[Pair]) -> PairFeatures:
+        """The features of a batch, without dropout, in float32."""
+        device = next(self.model.parameters()).device
+        batch = batch_of(pairs, self.texts.pad_id).to(device)
+        with _evaluating(self.model.encoder), torch.no_grad(), self.precision():
+            return self.model.features(batch)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    mode = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(mode)

@@ -1,0 +1,210 @@
+"""The shards of a store of features on disk; a manifest names those that are whole.
+
+======================  ==============================================================================
+``manifest.json``       what made the features, and the shards with their checksums
+``vectors.NNNN.npy``    (V, H) float16: of each pair its first token's output, its query's, its sentences'
+``pairs.NNNN.npy``      of each pair, in the same order, a :data:`PAIR`
+======================  ==============================================================================
+
+A shard is there once the manifest that names it has replaced the one before.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.dense.manifest import Part, check, part, sync_folder
+from telerank.errors import IndexDamaged, IndexFault, ModelError
+from telerank.npy import load_npy
+
+NAME = "manifest.json"
+KIND = "features"
+FORMAT = 1
+PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
+"""A pair: the hash of its texts, its vectors of query and sentences; all of them are to be multiplied by
+``scale``, a power of two, which is 1 unless a number is too large for float16."""
+
+Halves = npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True)
+class FeatureShardEntry:
+    """``vectors`` vectors of ``pairs`` pairs."""
+
+    pairs: int
+    vectors: int
+    files: Mapping[str, Part]
+
+
+@dataclass(frozen=True)
+class FeatureManifest:
+    """A store at one moment: ``fingerprint`` is the identity of all that decides a feature.
+
+    ``cls_only`` says that of every pair there is the first token's output alone.
+    """
+
+    fingerprint: str
+    width: int
+    cls_only: bool = False
+    shards: tuple[FeatureShardEntry, ...] = ()
+    kind: str = KIND
+    format: int = FORMAT
+
+    @classmethod
+    def read(cls, folder: Path) -> FeatureManifest:
+        """The manifest of a folder.
+
+        Raises
+        ------
+        IndexFault
+            where it is another thing's, or a later format's.
+        IndexDamaged
+            where it cannot be read.
+        """
+        path = folder / NAME
+        try:
+            raw = json.loads(path.read_bytes())
+            crc32 = raw.pop("crc32")
+            if (raw["kind"], raw["format"]) != (KIND, FORMAT):
+                found = f"{raw['kind']!r} of format {raw['format']}"
+                raise IndexFault(f"{path}: expected features of format {FORMAT}, got {found}")
+            if crc32 != _crc32(raw):
+                raise IndexDamaged(f"{path}: damaged (its checksum differs)")
+            return cls(**{**raw, "shards": tuple(_entry(one) for one in raw["shards"])})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise IndexDamaged(f"{path}: damaged ({error})") from error
+
+    def write(self, folder: Path) -> None:
+        """Replace the manifest; what it names is durable before."""
+        raw = asdict(self)
+        raw["crc32"] = _crc32(raw)
+        beside = folder / f"{NAME}.new"
+        with beside.open("wb") as file:
+            file.write(json.dumps(raw, indent=1, sort_keys=True).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(folder / NAME)
+        sync_folder(folder)
+
+    def require(self, fingerprint: str, width: int, folder: Path) -> None:
+        """Refuse features of another encoder.
+
+        Raises
+        ------
+        ModelError
+            where fingerprint or width differ.
+        """
+        if self.fingerprint != fingerprint:
+            made = f"these features were made by another encoder ({self.fingerprint[:12]})"
+            raise ModelError(f"{folder}: {made}, not by this one ({fingerprint[:12]})")
+        if self.width != width:
+            raise ModelError(f"{folder}: features are {self.width} wide, the encoder's {width}")
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureShard:
+    """``vectors`` are on the disk, ``pairs`` in memory."""
+
+    vectors: Halves
+    pairs: npt.NDArray[Any]
+
+
+def shard_files(number: int) -> tuple[str, str]:
+    return f"vectors.{number:04d}.npy", f"pairs.{number:04d}.npy"
+
+
+def shard_bytes(pairs: int, vectors: int, width: int) -> int:
+    """The size of the files of a shard."""
+    return (
+        _header(np.dtype(np.float16), (vectors, width))
+        + 2 * vectors * width
+        + _header(PAIR, (pairs,))
+        + PAIR.itemsize * pairs
+    )
+
+
+def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> FeatureManifest:
+    """Write a shard; the manifest that names it, which has replaced the one that is given."""
+    files = {}
+    names = shard_files(len(manifest.shards))
+    for name, array in zip(names, (shard.vectors, shard.pairs), strict=True):
+        with (folder / name).open("wb") as file:
+            np.save(file, array)
+        files[name] = part(folder / name)
+    sync_folder(folder)
+    entry = FeatureShardEntry(len(shard.pairs), len(shard.vectors), files)
+    grown = replace(manifest, shards=(*manifest.shards, entry))
+    grown.write(folder)
+    return grown
+
+
+def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureShard:
+    """A shard, its vectors mapped.
+
+    Raises
+    ------
+    IndexDamaged
+        naming the file that is missing or is not what was written; of vectors the size is compared
+        (:func:`verify_shard` reads them).
+    """
+    entry = manifest.shards[number]
+    vectors, pairs = shard_files(number)
+    if set(entry.files) != {vectors, pairs}:
+        raise IndexDamaged(f"{folder / NAME}: damaged (shard {number} has the files {sorted(entry.files)})")
+    check(folder / vectors, entry.files[vectors])
+    check(folder / pairs, entry.files[pairs], whole=True)
+    mapped = _loaded(folder / vectors, np.float16, (entry.vectors, manifest.width), mapped=True)
+    told = _loaded(folder / pairs, PAIR, (entry.pairs,), mapped=False)
+    if int(told["query"].sum()) + int(told["sentences"].sum()) + len(told) != len(mapped):
+        raise IndexDamaged(f"{folder / pairs}: damaged (its pairs do not have {len(mapped):,} vectors)")
+    return FeatureShard(mapped, told)
+
+
+def verify_shard(folder: Path, entry: FeatureShardEntry) -> None:
+    """Read the files and compare their checksums; raises IndexDamaged, naming the file."""
+    for name, written in entry.files.items():
+        check(folder / name, written, whole=True)
+
+
+def sweep(folder: Path, manifest: FeatureManifest) -> None:
+    """Remove what a killed writer had begun: shards that the manifest does not name."""
+    named = {name for entry in manifest.shards for name in entry.files}
+    for path in (*folder.glob("vectors.*.npy"), *folder.glob("pairs.*.npy"), *folder.glob(f"{NAME}.new")):
+        if path.name not in named:
+            path.unlink()
+
+
+def _entry(raw: Mapping[str, Any]) -> FeatureShardEntry:
+    files = {name: Part(**one) for name, one in raw["files"].items()}
+    return FeatureShardEntry(raw["pairs"], raw["vectors"], files)
+
+
+def _crc32(raw: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(raw, sort_keys=True).encode())
+
+
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    written = io.BytesIO()
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(written, described)
+    return len(written.getvalue())
+
+
+def _loaded(path: Path, dtype: Any, shape: tuple[int, ...], *, mapped: bool) -> npt.NDArray[Any]:
+    try:
+        found = load_npy(path, mmap_mode="r" if mapped else None)
+    except (ValueError, OSError) as error:
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    if found.dtype != dtype or found.shape != shape:
+        raise IndexDamaged(f"{path}: damaged ({found.dtype} {found.shape}, not {np.dtype(dtype)} {shape})")
+    return np.asarray(found)

@@ -1,0 +1,201 @@
+"""One table, four looks."""
+
+from __future__ import annotations
+
+import io
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from telerank.evaluate.compare import compare
+from telerank.evaluate.measures import Evaluation
+from telerank.evaluate.report import (
+    changes_table,
+    comparison_table,
+    depth_table,
+    difference_table,
+    means_table,
+    p_value,
+    query_table,
+)
+from telerank.show.tables import Cell, Table, html, html_page, latex, markdown, terminal
+
+TABLE = Table.of(
+    ("system", "nDCG@10"),
+    [["bm25_a|b", Cell("0.5", marks="†")], ["[x] & <y>", Cell("-0.25", strong=True)]],
+    caption="50% of $x",
+    notes=["† p < 0.05"],
+)
+
+
+def shown(table: Table) -> str:
+    file = io.StringIO()
+    Console(file=file, width=100).print(terminal(table))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def test_on_a_terminal_digits_stand_under_each_other():
+    assert shown(TABLE) == (
+        "50% of $x\n\n system     nDCG@10\n ──────────────────\n bm25_a|b      0.5†\n"
+        " [x] & <y>   -0.25\n\n† p < 0.05"
+    )  # fmt: skip
+
+
+def test_in_markdown():
+    assert markdown(TABLE) == (
+        "**50% of $x**\n\n| system | nDCG@10 |\n| :-- | --: |\n| bm25\\_a\\|b | 0.5<sup>†</sup> |\n"
+        "| \\[x\\] & \\<y\\> | **-0.25** |\n\n† p \\< 0.05\n"
+    )
+
+
+def test_in_latex():
+    assert latex(TABLE) == (
+        "\\begin{table}\n\\centering\n\\caption{50\\% of \\$x}\n\\begin{tabular}{lr}\n\\toprule\n"
+        "system & nDCG@10 \\\\\n\\midrule\nbm25\\_a|b & 0.5\\textsuperscript{$\\dagger$} \\\\\n"
+        "{[}x{]} \\& \\textless{}y\\textgreater{} & \\textbf{$-$0.25} \\\\\n\\bottomrule\n\\end{tabular}\n"
+        "\\par\\smallskip{\\footnotesize $\\dagger$ p \\textless{} 0.05}\n\\end{table}\n"
+    )
+
+
+def test_in_html():
+    assert html(TABLE) == (
+        '<figure>\n<table>\n<caption>50% of $x</caption>\n<thead>\n<tr><th scope="col">system</th>'
+        '<th scope="col" class="n">nDCG@10</th></tr>\n</thead>\n<tbody>\n<tr><td>bm25_a|b</td>'
+        '<td class="n">0.5<sup>†</sup></td></tr>\n<tr><td>[x] &amp; &lt;y&gt;</td>'
+        '<td class="n"><strong>-0.25</strong></td></tr>\n</tbody>\n</table>\n<figcaption>\n'
+        "<p>† p &lt; 0.05</p>\n</figcaption>\n</figure>\n"
+    )
+
+
+class Balance(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_page_is_whole():
+    page = html_page("Runs <1>", [TABLE, TABLE])
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert page.count("<table>") == 2
+    assert "<title>Runs &lt;1&gt;</title>" in page
+
+
+def test_a_row_of_another_length_is_an_error():
+    with pytest.raises(ValueError, match="a row of 1 cells in a table of 2 columns"):
+        Table.of(("a", "b"), [["1"]])
+
+
+def test_an_empty_table_has_a_head():
+    empty = Table.of(("a", "b"), [])
+    assert markdown(empty) == "| a | b |\n| :-- | --: |\n"
+    assert "a & b" in latex(empty)
+
+
+def evaluation(**values: list[float]) -> Evaluation:
+    count = len(next(iter(values.values())))
+    return Evaluation(
+        tuple(f"q{i}" for i in range(count)), {name: np.array(one) for name, one in values.items()}
+    )
+
+
+STEPS = [0.1 * i for i in range(8)]
+SYSTEMS = {
+    "base": evaluation(AP=[0.0] * 8, RR=[0.5] * 8),
+    "new": evaluation(AP=STEPS, RR=[0.5] * 7 + [0.25]),
+}
+
+
+def test_the_best_of_several_means_is_strong():
+    table = means_table(SYSTEMS, caption="Means")
+    assert table.columns == ("system", "AP", "RR")
+    assert table.rows[0] == (Cell("base"), Cell("0.0000"), Cell("0.5000", strong=True))
+    assert table.rows[1] == (Cell("new"), Cell("0.3500", strong=True), Cell("0.4688"))
+    assert not means_table({"base": SYSTEMS["base"]}).rows[0][1].strong
+
+
+def test_means_that_look_the_same_are_both_the_best():
+    table = means_table({"a": evaluation(AP=[0.12341]), "b": evaluation(AP=[0.12342])})
+    assert [row[1].strong for row in table.rows] == [True, True]
+
+
+def test_a_comparison_marks_what_differs_and_says_how_it_was_tested():
+    table = comparison_table(compare(SYSTEMS, ["base"]))
+    assert table.rows[1][1] == Cell("0.3500", strong=True, marks="†")
+    assert table.rows[1][2].marks == ""
+    (note,) = table.notes
+    assert note.startswith("† differs from base (p < 0.05). Paired t-test over 8 queries, Holm's correction")
+
+
+def test_a_difference_is_told_with_all_that_is_known():
+    table = difference_table(compare(SYSTEMS, ["base"]), "base")
+    assert table.columns == (
+        "system",
+        "measure",
+        "mean",
+        "delta",
+        "delta %",
+        "p",
+        "d",
+        "95% interval",
+        "+/=/-",
+    )
+    texts = [cell.text for cell in table.rows[0]]
+    assert texts[:5] == ["new", "AP", "0.3500", "+0.3500", "–"]
+    assert texts[6] == "+1.43"
+    assert texts[8] == "7/1/0"
+    assert [cell.text for cell in table.rows[1]][3:6] == ["-0.0312", "-6.2", "0.351"]
+
+
+def test_the_queries_that_changed_most_are_told_with_their_values():
+    table = changes_table(compare(SYSTEMS, ["base"]), "base", queries=2)
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["new", "AP", "q7", "0.0000", "0.7000", "+0.7000"],
+        ["new", "AP", "q6", "0.0000", "0.6000", "+0.6000"],
+        ["new", "RR", "q7", "0.5000", "0.2500", "-0.2500"],
+    ]
+
+
+def test_depths_and_queries_have_tables():
+    table = depth_table({"bm25": {"R": [0.5, 0.75]}}, [1, 10])
+    assert (table.columns, [cell.text for cell in table.rows[0]]) == (
+        ("system", "measure", "@1", "@10"),
+        ["bm25", "R", "0.500", "0.750"],
+    )
+    rows = [[cell.text for cell in row] for row in query_table(SYSTEMS).rows]
+    assert rows[2:4] == [["q1", "base", "0.0000", "0.5000"], ["q1", "new", "0.1000", "0.5000"]]
+
+
+def test_small_p_values_are_not_told_as_0():
+    assert [p_value(p) for p in (0.0, 0.00099, 0.001, 0.04999, 1.0)] == [
+        "<0.001",
+        "<0.001",
+        "0.001",
+        "0.050",
+        "1.000",
+    ]
+
+
+def test_where_a_table_is_too_wide_heads_of_numbers_are_broken_and_numbers_are_not():
+    heads = ("system", "RR@10", "RR@10 test, paper")
+    table = Table.of(heads, [["a long name of a system", "0.349", "0.186"], ["b", "0.187", "–"]])
+    wide, narrow = (_printed(table, width) for width in (60, 40))
+    assert wide[0].split() == ["system", "RR@10", "RR@10", "test,", "paper"]
+    assert [line.split() for line in narrow[:3]] == [["RR@10"], ["test,"], ["system", "RR@10", "paper"]]
+    assert narrow[4].split()[-2:] == ["0.349", "0.186"]
+
+
+def _printed(table: Table, width: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(terminal(table))
+    return [line for line in console.file.getvalue().splitlines() if line.strip()]

@@ -1,0 +1,59 @@
+"""A collection, an encoder and settings so small that a training of them takes a second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from small_models import small_encoder
+from telerank.training.bi_encoder.config import BiEncoderTraining
+
+PAIRS = 24
+
+
+def small_place(folder: Path) -> Path:
+    """A collection in which word q7 asks for word d7, and an encoder that knows no word yet."""
+    small_encoder(folder / "encoder")
+    collection = folder / "collection"
+    (collection / "qrels").mkdir(parents=True)
+    docs = [{"_id": f"d{i}", "title": "", "text": f"d{i} x{i % 5} x{i % 7}"} for i in range(40)]
+    (collection / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    queries = [{"_id": f"{split}{i}", "text": f"q{i}"} for split in (1, 2) for i in range(PAIRS)]
+    (collection / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    for number, split in ((1, "train"), (2, "dev")):
+        lines = [f"{number}{i}\td{i}\t1" for i in range(PAIRS)]
+        head = "query-id\tcorpus-id\tscore"
+        (collection / "qrels" / f"{split}.tsv").write_text("\n".join([head, *lines]))
+    return folder
+
+
+def training(place: Path, **changes) -> BiEncoderTraining:
+    record = {
+        "data": {"collection": str(place / "collection")},
+        "model": {"start": str(place / "encoder"), "query_length": 8, "document_length": 12},
+        "optimisation": {
+            "steps": 8,
+            "warm_up": 2,
+            "batch": 6,
+            "accumulation": 2,
+            "chunk": 4,
+            "learning_rate": 0.003,
+        },
+        "checkpoint_every": 3,
+        "log_every": 1,
+    }
+    for name, value in changes.items():
+        record[name] = {**record[name], **value} if isinstance(record.get(name), dict) else value
+    return BiEncoderTraining.model_validate(record)
+
+
+def hard_run(path: Path) -> Path:
+    """A run that ranks six documents for each query of the training split, its own among them."""
+    lines = (f"1{i} Q0 d{(i + j) % 40} {j} {9 - j} t\n" for i in range(PAIRS) for j in range(6))
+    path.write_text("".join(lines))
+    return path
+
+
+def losses(output) -> dict[int, float]:
+    lines = (Path(output) / "log.jsonl").read_text().splitlines()
+    return {line["step"]: line["loss"] for line in map(json.loads, lines)}

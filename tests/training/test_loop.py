@@ -1,0 +1,258 @@
+"""The loop knows no model: here it fits a line."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from telerank.errors import ModelError  # noqa: E402
+from telerank.training import checkpoint  # noqa: E402
+from telerank.training.optimiser import optimiser, rate, warming  # noqa: E402
+from telerank.training.settings import Looks, OptimisationSettings, Training  # noqa: E402
+from telerank.training.training import train  # noqa: E402
+
+
+class Line:
+    """``y = 3 x``, eight examples to an epoch; a frozen weight of 5 beside it that nobody may touch."""
+
+    examples: int | None = 8
+
+    def __init__(self, size, begun=None, place=None):
+        self.size, self.place = size, place
+        self.weight = torch.nn.Linear(1, 1, bias=False)
+        self.frozen = torch.nn.Linear(1, 1, bias=False).requires_grad_(False)
+        with torch.no_grad():
+            self.weight.weight.fill_(0.0)
+            self.frozen.weight.fill_(5.0)
+        self.prepared, self.seen, self.restored = [], 0, None
+        if begun is not None:
+            self.weight.load_state_dict(torch.load(begun / "line.pt"))
+
+    @property
+    def modules(self):
+        return self.weight, self.frozen
+
+    def prepare(self, number, _progress):
+        self.prepared.append(number)
+
+    def backward(self, number):
+        assert self.prepared[-1] == number
+        assert self.weight.training
+        x = torch.arange(number * self.size, (number + 1) * self.size).float().reshape(-1, 1) % 8 / 8
+        loss = (self.weight(x) - 3 * x).square().mean()
+        loss.backward()
+        self.seen += 1
+        return float(loss.detach())
+
+    def dev(self, _progress):
+        return None
+
+    def save(self, folder):
+        folder.mkdir()
+        torch.save(self.weight.state_dict(), folder / "line.pt")
+
+    def state(self):
+        return {"seen": self.seen}
+
+    def restore(self, state):
+        self.restored = self.seen = state["seen"]
+
+
+class Ours(OptimisationSettings):
+    """As in the settings of a task, there is a default."""
+
+    steps: int = 6
+
+
+def settings(**changes):
+    common = {"batch": 4, "learning_rate": 0.1, "weight_decay": 0.0, "max_gradient_norm": None}
+    outside = {name: changes.pop(name) for name in ("dev", "checkpoint_every") if name in changes}
+    return Training(optimisation=Ours(**{**common, **changes}), log_every=1, **outside)
+
+
+def trained(config, output, size=4, **more):
+    made = []
+
+    def make(begun, place, progress):
+        made.append(Line(size, begun, place))
+        return made[0]
+
+    train(config, output, make, **more)
+    return made[0]
+
+
+def lines(output):
+    return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+
+
+def test_batches_of_an_update_are_one_batch_in_parts(tmp_path):
+    whole = trained(settings(batch=8), tmp_path / "whole", size=8)
+    parts = trained(settings(batch=2, accumulation=4), tmp_path / "parts", size=2)
+    assert parts.prepared == list(range(24))
+    assert whole.prepared == list(range(6))
+    torch.testing.assert_close(parts.weight.weight, whole.weight.weight)
+    for one, other in zip(lines(tmp_path / "whole"), lines(tmp_path / "parts"), strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
+    assert float(whole.weight.weight.detach()) > 0.2
+    assert float(whole.frozen.weight) == 5.0
+
+
+def test_a_task_goes_on_with_what_it_gave_to_the_checkpoint(tmp_path):
+    trained(settings(checkpoint_every=4), tmp_path)
+    (last,) = (tmp_path / "checkpoints").glob("*6")
+    for file in last.iterdir():
+        file.unlink()
+    last.rmdir()
+    assert checkpoint.last_checkpoint(tmp_path).name == "00000004"
+    before = lines(tmp_path)
+    again = trained(settings(checkpoint_every=4), tmp_path, resume=True)
+    assert (again.restored, again.seen, again.prepared) == (4, 6, [4, 5])
+    assert [one["loss"] for one in lines(tmp_path)] == [one["loss"] for one in before]
+
+
+def test_epochs_are_counted_in_examples(tmp_path):
+    assert trained(settings(epochs=3.0, warm_up=0.2), tmp_path / "out").seen == 6
+    rates = [one["learning_rate"] for one in lines(tmp_path / "out")]
+    assert rates == pytest.approx([0.0, 0.1, 0.08, 0.06, 0.04, 0.02])
+    with pytest.raises(ModelError, match=r"warm_up \(6\) must be less than the 6 updates .* a share of them"):
+        trained(settings(epochs=3.0, warm_up=6), tmp_path / "long")
+
+    class Stream(Line):
+        examples = None
+
+    with pytest.raises(ModelError, match="the number of examples is not known; give steps"):
+        train(settings(epochs=1.0), tmp_path / "stream", lambda *_: Stream(4))
+
+
+class Level(Line):
+    """Its dev measure never rises."""
+
+    def dev(self, _progress):
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("every", "patience", "looks"),
+    [("0.5 epochs", "2 epochs", [1, 2, 3, 4, 5]), ("1 epoch", 6, [2, 4, 6, 8]), (3, "2 epochs", [3, 6])],
+)
+def test_looks_and_patience_may_be_epochs_which_are_two_updates_here(tmp_path, every, patience, looks):
+    config = settings(steps=20, dev=Looks(every=every, patience=patience))
+    train(config, tmp_path, lambda *_: Level(4))
+    assert [one["step"] for one in lines(tmp_path) if "dev" in one] == looks
+    assert (tmp_path / "model").exists()
+
+
+def test_patience_that_ends_before_the_first_look_is_refused(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"patience \(2\) must not be less than every \(3\): the training would"
+    ):
+        Looks(every=3, patience=2)
+    with pytest.raises(ValueError, match=r"patience \(1 epochs\) must not be less than every \(2 epochs\)"):
+        Looks(every="2 epochs", patience="1 epoch")
+    mixed = settings(dev=Looks(every=3, patience="1 epoch"))
+    with pytest.raises(ModelError, match=r"dev: patience \(1 epochs\) must not be less than every \(3\)"):
+        train(mixed, tmp_path, lambda *_: Level(4))
+
+
+@pytest.mark.parametrize(
+    "said", ["0.5", 0.5, 0, "-1 epochs", "nan epochs", "inf epochs", "3 weeks", "epochs", None]
+)
+def test_what_is_no_interval_says_what_one_is(said):
+    with pytest.raises(ValueError, match="expected updates, as 100, or epochs"):
+        Looks(every=said, patience=9)
+
+
+def test_a_task_without_a_dev_set_is_not_asked_for_its_measure(tmp_path):
+    with pytest.raises(ModelError, match="dev is asked for, but the task has no dev set"):
+        trained(settings(dev=Looks(every=2, patience=4)), tmp_path)
+
+
+def test_the_better_weights_stay(tmp_path):
+    """The measure falls from the second look on."""
+    values = iter([0.1, 0.5, 0.4, 0.3])
+    kept = []
+
+    class Looked(Line):
+        def dev(self, _progress):
+            return next(values)
+
+        def save(self, folder):
+            kept.append((folder.parent.name, float(self.weight.weight.detach())))
+            super().save(folder)
+
+    config = settings(steps=20, dev=Looks(every=2, patience=4), checkpoint_every=100)
+    train(config, tmp_path, lambda *_: Looked(4))
+    assert [one["step"] for one in lines(tmp_path) if "dev" in one] == [2, 4, 6, 8]
+    assert [place for place, _ in kept] == [tmp_path.name, tmp_path.name, "checkpoints"]
+    best = torch.load(tmp_path / "model" / "line.pt")["weight"]
+    assert float(best) == kept[1][1] != kept[2][1]
+
+
+def weights():
+    torch.manual_seed(0)
+    return [torch.nn.Parameter(torch.randn(3, 2)), torch.nn.Parameter(torch.randn(2))]
+
+
+def stepped(made, some):
+    for _ in range(3):
+        loss = sum((one * torch.linspace(1, 2, one.numel()).view_as(one)).pow(2).sum() for one in some)
+        made.zero_grad()
+        loss.backward()
+        made.step()
+    return [one.detach() for one in some]
+
+
+@pytest.mark.parametrize("kind", ["adamw", "adam"])
+def test_the_optimiser_is_torchs_and_biases_do_not_decay(kind):
+    wanted = {"learning_rate": 0.01, "eps": 1e-5, "betas": (0.8, 0.99), "weight_decay": 0.1}
+    some, same = weights(), weights()
+    given = OptimisationSettings(steps=9, batch=1, optimiser=kind, **wanted)
+    theirs = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[kind]
+    groups = [{"params": same[:1], "weight_decay": 0.1}, {"params": same[1:], "weight_decay": 0.0}]
+    expected = stepped(theirs(groups, lr=0.01, eps=1e-5, betas=(0.8, 0.99)), same)
+    for one, other in zip(stepped(optimiser(some, given), some), expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_rate_stays_where_the_schedule_is_constant():
+    wanted = OptimisationSettings(steps=10, batch=1, learning_rate=0.4, warm_up=2, schedule="constant")
+    assert [rate(update, 10, wanted) for update in range(5)] == [0.0, 0.2, 0.4, 0.4, 0.4]
+    assert rate(9, 10, wanted) == 0.4
+
+
+def test_a_warm_up_may_be_a_share():
+    wanted = OptimisationSettings(steps=10, batch=1, learning_rate=1, warm_up=0.1)
+    assert [warming(steps, wanted) for steps in (5, 10, 350)] == [0, 1, 35]
+    assert math.isclose(rate(1, 10, wanted), 1.0)
+
+
+def test_a_long_gradient_is_shortened_unless_it_may_be_long(tmp_path):
+    """Adam forgets the length of all gradients, but not of one among others."""
+    grown = []
+
+    class Steep(Line):
+        def backward(self, number):
+            value = super().backward(number)
+            if number == 0:
+                self.weight.weight.grad *= 100
+            grown.append(float(self.weight.weight.grad.abs().max()))
+            return value
+
+    ends = []
+    for name, most in (("cut", 1.0), ("whole", None)):
+        task = Steep(4)
+        train(settings(max_gradient_norm=most, steps=3), tmp_path / name, lambda *_, task=task: task)
+        ends.append(float(task.weight.weight.detach()))
+    assert max(grown) > 30
+    assert ends[0] != ends[1]
+
+
+def test_settings_name_what_they_do_not_know():
+    with pytest.raises(ValueError, match="optimiser"):
+        OptimisationSettings(steps=1, batch=1, learning_rate=1, optimiser="sgd")
+    with pytest.raises(ValueError, match="warm_up"):
+        Training(optimisation=OptimisationSettings(steps=5, batch=1, learning_rate=1, warm_up=5))

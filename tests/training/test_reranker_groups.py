@@ -1,0 +1,309 @@
+"""The group of each number is a function of the seed, whatever model learns from it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking
+from telerank.corpus.formats import open_collection
+from telerank.corpus.readers import msmarco
+from telerank.errors import CollectionError, ModelError
+from telerank.training.parallel import Processes
+from telerank.training.reranker import triple_examples, triples
+from telerank.training.reranker.examples import read_groups
+from telerank.training.reranker.folds import folds, parted
+from telerank.training.reranker.groups import Anything, Listed
+from telerank.training.reranker.reading import Reading, chosen
+from telerank.training.reranker.stored_logits import FromStore
+from telerank.training.reranker.triples import TripleGroups
+from telerank.types import silent
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return small_ranking(tmp_path_factory.mktemp("place"))
+
+
+def read(place, kept_back=frozenset(), **changes):
+    config = ranking_training(place, **changes)
+    reading = Reading(config, open_collection(config.data.collection), kept_back)
+    return read_groups(reading, place / "texts"), reading.counts
+
+
+def some(groups, count=60):
+    return [groups[number] for number in range(count)]
+
+
+def test_models_learn_from_identical_groups(place):
+    """Kinds with other losses and optimisers, frozen or not, see the same texts in the same order."""
+    model = {"start": str(place / "encoder"), "max_query": 8, "max_length": 32}
+    first, _ = read(place, model={**model, "kind": "bert-dmn", "frozen": True})
+    other, _ = read(place, model={**model, "kind": "monobert"}, optimisation={"batch": 3})
+    assert some(first) == some(other)
+    assert some(first) != some(read(place, seed=1)[0])
+
+
+def test_seeds_of_a_training_learn_from_the_same_pairs_where_the_data_has_a_seed(place):
+    given = ranking_training(place).model_dump(mode="json")["data"]
+    first, other = (read(place, seed=seed, data={**given, "seed": 7, "queries": 9})[0] for seed in (0, 1))
+    assert some(first) == some(other)
+    assert some(first) != some(read(place, seed=0, data={**given, "queries": 9})[0])
+
+
+def test_each_epoch_has_every_relevant_pair_once_with_the_negatives_of_the_first(place):
+    groups, counts = read(place)
+    assert counts["queries"] == counts["relevant pairs"] == len(groups) == groups.stretch == QUERIES
+    epochs = [[groups[number] for number in range(n * QUERIES, (n + 1) * QUERIES)] for n in (0, 1)]
+    assert epochs[0] != epochs[1]
+    assert set(epochs[0]) == set(epochs[1])
+    for group in epochs[0]:
+        number = group.query.removeprefix("q")
+        assert group.documents[0].startswith(f"d{number} ")
+        assert len(set(group.documents)) == 3
+    with pytest.raises(IndexError):
+        groups[-1]
+
+
+def test_negatives_may_be_drawn_anew(place):
+    negatives = {"run": str(place / "train.run"), "per_positive": 2, "resample": True}
+    groups, _ = read(place, data={"negatives": negatives})
+    first, second = ({groups[n * QUERIES + i] for i in range(QUERIES)} for n in (0, 1))
+    assert len(first & second) < QUERIES / 2
+    assert first == {read(place)[0][i] for i in range(QUERIES)}
+
+
+def test_a_query_with_fewer_negatives_has_some_more_than_once():
+    lists = {"few": np.array([0, 2], np.int32), "many": np.arange(5, dtype=np.int32)}
+    source = Listed("abcde", lists)
+    random = np.random.default_rng(0)
+    drawn = source.drawn("few", 5, random)
+    assert sorted(drawn[:2]) == sorted(drawn[2:4]) == ["a", "c"]
+    assert drawn[4] in "ac"
+    assert sorted(source.drawn("many", 5, random)) == list("abcde")
+
+
+def test_what_is_left_out_or_repeated_is_counted(place, tmp_path):
+    run = tmp_path / "thin.run"
+    run.write_text("10 Q0 d0 1 3 t\n10 Q0 d5 1 2 t\n11 Q0 d1 1 1 t\n12 Q0 d7 1 2 t\n12 Q0 d8 1 1 t\n")
+    negatives = {"run": str(run), "per_positive": 2}
+    groups, counts = read(place, kept_back=frozenset({"13"}), data={"negatives": negatives})
+    assert counts["queries kept back for dev and test"] == 1
+    assert counts["queries without a negative, left out"] == QUERIES - 3
+    assert counts["queries with fewer negatives than are drawn: some come again"] == 1
+    assert counts["queries"] == 2
+    assert len(set(next(group for group in some(groups, 2) if group.query == "q0").documents)) == 2
+    with pytest.raises(CollectionError, match="is left to learn from"):
+        read(place, kept_back=frozenset({"10", "12"}), data={"negatives": negatives})
+
+
+def test_random_negatives_are_any_others(place):
+    groups, counts = read(place, data={"negatives": {"random": True, "per_positive": 5}})
+    found = {document for group in some(groups, 4 * QUERIES) for document in group.documents[1:]}
+    assert counts["queries"] == QUERIES
+    assert len(found) > 30
+    for group in some(groups):
+        assert group.documents[0] not in group.documents[1:]
+        assert len(set(group.documents)) == 6
+    with pytest.raises(CollectionError, match="40 documents are too few for 40 random negatives"):
+        read(place, data={"negatives": {"random": True, "per_positive": 40}})
+
+
+def test_anything_draws_nothing_relevant():
+    source = Anything("abc", {"q": frozenset("a")})
+    assert sorted(source.drawn("q", 2, np.random.default_rng(3))) == ["b", "c"]
+
+
+def test_fewer_queries_are_a_part_of_more(place):
+    sizes = {n: read(place, data={"queries": n})[0] for n in (4, 12)}
+    asked = {n: {group.query for group in some(groups, n)} for n, groups in sizes.items()}
+    assert [len(one) for one in asked.values()] == [4, 12]
+    assert asked[4] < asked[12]
+    assert chosen("abcdef", 3, 0) != chosen("abcdef", 3, 1)
+    with pytest.raises(CollectionError, match="has 24 queries to learn from, not 25"):
+        read(place, data={"queries": 25})
+
+
+def test_a_teacher_scores_what_is_learned_from(place, tmp_path):
+    run = tmp_path / "teacher.run"
+    lines = (place / "train.run").read_text().splitlines(keepends=True)
+    run.write_text("".join(line for line in lines if not line.startswith("10 ") and " d35 " not in line))
+    groups, counts = read(place, loss={"objective": "margin-mse", "teacher": str(run)})
+    assert counts["relevant pairs without a teacher's score, left out"] == 1
+    assert counts["queries"] == QUERIES - 1
+    for group in some(groups):
+        names = [text.split()[0] for text in group.documents]
+        assert group.teacher == tuple(40.0 - (int(name[1:]) * 7) % 40 for name in names)
+        assert "d35" not in names
+
+
+def test_a_pool_that_is_not_there_is_named(place):
+    with pytest.raises(CollectionError, match=r"has no pool 'train/100'; it has: none"):
+        read(place, data={"negatives": {"pool": "100"}})
+
+
+def test_folds_are_disjoint_and_everything(place):
+    parts = folds([f"q{i}" for i in range(23)], 5, seed=0)
+    assert sorted(qid for part in parts for qid in part) == sorted(f"q{i}" for i in range(23))
+    assert sorted(map(len, parts)) == [4, 4, 5, 5, 5]
+    assert folds([f"q{i}" for i in reversed(range(23))], 5, seed=0) == parts
+    assert folds([f"q{i}" for i in range(23)], 5, seed=1) != parts
+    with pytest.raises(CollectionError, match="2 queries cannot be cut into 3 folds"):
+        folds(["a", "b"], 3, seed=0)
+
+
+def test_folds_are_the_same_for_every_seed(place):
+    lists = {"split": "train", "run": str(place / "train.run")}
+    collection = open_collection(place / "collection")
+    found = [
+        parted(collection, ranking_training(place, seed=seed, folds=4, held_out=1, test=lists)).test
+        for seed in range(3)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_no_query_of_dev_or_test_is_learned_from(place):
+    """Cross-validation with a dev set from the same split: three parts without a query in common."""
+    lists = {"split": "train", "run": str(place / "train.run")}
+    collection = open_collection(place / "collection")
+    tested = []
+    for fold in range(4):
+        config = ranking_training(place, folds=4, held_out=fold, test=lists, dev={**lists, "queries": 5})
+        parts = parted(collection, config)
+        reading = Reading(config, collection, parts.kept_back)
+        groups = read_groups(reading, place / "texts")
+        learned = {f"1{group.query[1:]}" for group in some(groups, QUERIES)}
+        assert (len(parts.dev), len(parts.test), len(learned)) == (5, 6, QUERIES - 11)
+        assert not parts.dev & parts.test
+        assert not learned & (parts.dev | parts.test)
+        tested += parts.test
+    assert len(set(tested)) == len(tested) == QUERIES
+
+
+def test_dev_and_test_of_one_split_share_no_query_and_do_not_depend_on_the_seed(place):
+    collection = open_collection(place / "collection")
+    wanted = {"dev": dev_lists(place), "test": dev_lists(place, queries=10)}
+    one, other = (parted(collection, ranking_training(place, seed=seed, **wanted)) for seed in (0, 1))
+    assert one == other
+    assert (len(one.dev), len(one.test), one.kept_back) == (14, 10, frozenset())
+    assert not one.dev & one.test
+    with pytest.raises(CollectionError, match="has no judged query left"):
+        parted(collection, ranking_training(place, dev=dev_lists(place), test=dev_lists(place)))
+
+
+def numbered(path, count):
+    path.write_text("".join(f"query {i}\tyes {i}\tno {i}\n" for i in range(count)))
+    return path
+
+
+def streamed(path, window=4, seed=0, wanted=lambda _: True):
+    return TripleGroups(path, triple_examples._of_texts, wanted, window=window, seed=seed)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 8, 10])
+def test_triples_come_once_an_epoch_in_the_order_of_the_seed(tmp_path, count):
+    path = numbered(tmp_path / "triples.tsv", count)
+    groups = streamed(path)
+    two = [groups[number] for number in range(2 * count)]
+    assert {group.documents for group in two[:count]} == {(f"yes {i}", f"no {i}") for i in range(count)}
+    assert set(two[count:]) == set(two[:count])
+    assert len(groups) == len(streamed(path)) == count
+    assert [streamed(path)[number] for number in reversed(range(2 * count))] == two[::-1]
+    if count == 10:
+        assert two[:count] != two[count:]
+        assert [group.query for group in two[:4]] != [f"query {i}" for i in range(4)]
+        assert {group.query for group in two[:4]} == {f"query {i}" for i in range(4)}
+
+
+@pytest.fixture
+def lines_read(monkeypatch):
+    """The triples that are read, in their order; two windows are held, or 20 lines."""
+    seen = []
+
+    def counted(*words):
+        for triple in msmarco.read_triples(*words):
+            seen.append(triple)
+            yield triple
+
+    monkeypatch.setattr(triples, "read_triples", counted)
+    monkeypatch.setattr(triples, "_LINES", 20)
+    return seen
+
+
+def test_triples_are_streamed(tmp_path, lines_read):
+    """Two windows are held, and no more is read than is asked for."""
+    groups = streamed(numbered(tmp_path / "triples.tsv", 1000), window=10)
+    some(groups, 25)
+    assert len(lines_read) == 30
+    assert {number: len(held) for number, held in groups._held.items()} == {1: 10, 2: 10}
+    groups[995]
+    assert len(lines_read) == 1000
+    assert groups._held.keys() == {98, 99}
+
+
+@pytest.mark.parametrize(("window", "batch", "total"), [(10, 4, 100), (10, 4, 103), (1, 8, 30), (50, 7, 30)])
+def test_a_file_is_read_once_an_epoch_however_batches_lie_across_windows(
+    tmp_path, lines_read, window, batch, total
+):
+    """All that is at hand is encoded before a batch of it is learned from."""
+    groups, filled = streamed(numbered(tmp_path / "triples.tsv", total), window=window), []
+    stored = SimpleNamespace(
+        place=SimpleNamespace(processes=Processes()),
+        store=SimpleNamespace(missing=lambda _: []),
+        fill=lambda pairs, _: filled.extend(pairs),
+    )
+    passes = FromStore(stored, groups, 2 * total // batch * batch)
+    for first in range(0, 2 * total // batch * batch, batch):
+        passes.prepare(range(first, first + batch), silent)
+        for number in range(first, first + batch):
+            assert set(groups[number].pairs) <= set(filled)
+    assert len(lines_read) <= 2 * total
+    assert len(filled) <= 4 * total  # two pairs to a line, each told once an epoch
+
+
+def ids(place, folder, lines):
+    (folder / "qidpidtriples.tsv").write_text("".join("\t".join(line) + "\n" for line in lines))
+    return {"triples": {"file": str(folder / "qidpidtriples.tsv"), "window": 5}, "negatives": None}
+
+
+def test_triples_of_ids_have_the_texts_of_the_collection(place, tmp_path):
+    lines = [(f"1{i}", f"d{i}", f"d{i + 1}") for i in range(QUERIES)]
+    groups, counts = read(place, data=ids(place, tmp_path, lines))
+    assert counts == {"queries of the split": QUERIES}
+    assert {group.query for group in some(groups, QUERIES)} == {f"q{i}" for i in range(QUERIES)}
+    for group in some(groups, QUERIES):
+        number = int(group.query[1:])
+        assert [text.split()[0] for text in group.documents] == [f"d{number}", f"d{number + 1}"]
+    fewer, counts = read(
+        place, kept_back=frozenset({"13"}), data={**ids(place, tmp_path, lines), "queries": 7}
+    )
+    assert len(fewer) == counts["queries of the split"] == 7
+    assert "q3" not in {group.query for group in some(fewer, 7)}
+
+
+def test_triples_are_read_with_their_teacher(place, tmp_path):
+    (tmp_path / "teacher.run").write_text("11 Q0 d1 1 2.5 t\n11 Q0 d2 1 0.5 t\n12 Q0 d2 1 1 t\n")
+    lines = [("11", "d1", "d2"), ("12", "d2", "d3"), ("13", "d3", "d4")]
+    loss = {"objective": "margin-mse", "teacher": str(tmp_path / "teacher.run")}
+    groups, _ = read(place, data=ids(place, tmp_path, lines), loss=loss)
+    assert len(groups) == 1
+    assert groups[0].teacher == (2.5, 0.5)
+
+
+def test_triples_that_the_collection_does_not_know_are_named(place, tmp_path):
+    groups, _ = read(place, data=ids(place, tmp_path, [("11", "d1", "d99")]))
+    with pytest.raises(CollectionError, match="the collection has no 'd99'"):
+        groups[0]
+    (tmp_path / "empty.tsv").write_text("")
+    with pytest.raises(CollectionError, match="no triple to learn from"):
+        read(place, data={"triples": {"file": str(tmp_path / "empty.tsv")}, "negatives": None})
+    texts = {"triples": {"file": str(numbered(tmp_path / "t.tsv", 3))}, "negatives": None}
+    groups, counts = read(place, data=texts)
+    assert (len(groups), counts) == (3, {})
+    with pytest.raises(ModelError, match="these are triples of texts"):
+        read(place, data={**texts, "queries": 2})

@@ -1,0 +1,488 @@
+"""A re-ranker is trained, killed, and trained on; frozen or not; and measured at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_training import losses  # noqa: E402
+from test_parallel import torchrun  # noqa: E402
+
+from small_models import WORDS  # noqa: E402
+from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
+from telerank.corpus.formats import open_collection  # noqa: E402
+from telerank.errors import IndexFault, ModelError  # noqa: E402
+from telerank.evaluate.measures import measure  # noqa: E402
+from telerank.models.identity import encoder_fingerprint, reranker_fingerprint  # noqa: E402
+from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
+from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
+from telerank.training.log import Record  # noqa: E402
+from telerank.training.parallel import Processes  # noqa: E402
+from telerank.training.reranker.candidates import judged_queries, read_candidates  # noqa: E402
+from telerank.training.reranker.config import RerankerLoss, RerankerTest, RerankerTraining  # noqa: E402
+from telerank.training.reranker.groups import Group  # noqa: E402
+from telerank.training.reranker.objective import RankingObjective  # noqa: E402
+from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
+from telerank.training.reranker.stored_logits import FromStore, Stored  # noqa: E402
+from telerank.training.reranker.task import RerankerTask  # noqa: E402
+from telerank.training.reranker.train import start_reranker, train_reranker  # noqa: E402
+from telerank.training.reranker.triples import TripleGroups  # noqa: E402
+from telerank.training.settings import read_settings, write_settings  # noqa: E402
+from telerank.training.task import TrainingDevice  # noqa: E402
+from telerank.trec import read_run  # noqa: E402
+from telerank.types import silent  # noqa: E402
+
+KINDS = {
+    "monobert": {"kind": "monobert"},
+    "bert-lite": {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.2}},
+    "bert-dmn": {"kind": "bert-dmn", "head": {"hidden": 8, "episodes": 2}},
+    "bert-dmn-lite": {"kind": "bert-dmn", "frozen": True, "head": {"hidden": 8, "episodes": 2}},
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return small_ranking(tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_what_is_trained_orders_what_it_could_not_order_before(place, tmp_path):
+    """Query and document have a number in common: the encoder learns which words belong together."""
+    told: list[Record] = []
+    wanted = ranking_training(
+        place,
+        model={"kind": "monobert", "dropout": 0.0},
+        data={"negatives": {"run": str(place / "train.run"), "per_positive": 5}},
+        loss={"objective": "softmax"},
+        optimisation={"steps": 30, "batch": 12, "warm_up": 10},
+        dev=dev_lists(place, every=15, measure="MRR"),
+        test=dev_lists(place, queries=QUERIES // 2, measures=["RR", "AP"]),
+        log_every=15,
+    )
+    model = train_reranker(wanted, tmp_path / "out", report=told.append)
+    tested = json.loads((tmp_path / "out" / "test.json").read_text())
+    assert [(record.step, record.dev is None) for record in told] == [(15, False), (30, False)]
+    assert told[-1].loss < told[0].loss
+    assert tested["queries"] == QUERIES // 2
+    assert tested["before"]["RR"] < 0.7
+    assert tested["measures"]["RR"] > 0.9
+    rankings = list(read_run(tmp_path / "out" / "test.run.gz"))
+    qrels = {one.query.qid: {f"d{one.query.qid[1:]}": 1} for one in rankings}
+    assert measure(rankings, qrels, "RR").mean["RR"] == pytest.approx(tested["measures"]["RR"])
+    assert json.loads((tmp_path / "out" / "data.json").read_text())["relevant pairs"] == QUERIES
+    assert load_reranker(model).shape.max_query == 8
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+from telerank.training.reranker.train import train_reranker
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.settings import read_settings
+def report(record):
+    if record.step == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+for name in sys.argv[2:]:
+    if os.fork() == 0:
+        config = read_settings(f"{sys.argv[1]}/{name}.yaml", RerankerTraining)
+        train_reranker(config, f"{sys.argv[1]}/killed/{name}", report=report)
+        os._exit(1)
+    else:
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path):
+    """With dropout, in the encoder or in the head, accumulation and negatives drawn anew."""
+    negatives = {"run": str(place / "train.run"), "per_positive": 1, "resample": True}
+    more = {"optimisation": {"accumulation": 2, "batch": 4}, "data": {"negatives": negatives}}
+    cases = {
+        name: ranking_training(place, model=KINDS[name], **more) for name in ("monobert", "bert-dmn-lite")
+    }
+    for name, wanted in cases.items():
+        write_settings(wanted, tmp_path / f"{name}.yaml")
+    asked = [sys.executable, "-c", KILLED, str(tmp_path), *cases]
+    ran = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for name, wanted in cases.items():
+        killed = tmp_path / "killed" / name
+        assert max(losses(killed)) == 7
+        whole = train_reranker(wanted, tmp_path / "whole" / name)
+        resumed = train_reranker(wanted, killed, resume=True)
+        assert losses(killed) == losses(tmp_path / "whole" / name)
+        assert len(losses(killed)) == 8
+        assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
+
+
+WORKER = """
+import sys, torch
+torch.set_num_threads(1)
+from telerank.training.reranker.train import train_reranker
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.settings import read_settings
+for name in sys.argv[2:]:
+    config = read_settings(f"{sys.argv[1]}/{name}.yaml", RerankerTraining)
+    train_reranker(config, f"{sys.argv[1]}/two/{name}")
+"""
+
+
+def test_two_processes_reach_the_losses_of_one(place, tmp_path):
+    """A batch of five groups is shared; the first process fills the store, looks and measures."""
+    cases = {}
+    for name in ("monobert", "bert-dmn-lite"):
+        head = {**KINDS[name].get("head", {}), **({} if name == "monobert" else {"dropout": 0.0})}
+        cases[name] = ranking_training(
+            place,
+            model=KINDS[name] | {"dropout": 0.0, "head": head},
+            optimisation={"batch": 5, "steps": 5, "eps": 1e-4},
+            dev=dev_lists(place, every=3),
+            test=dev_lists(place, queries=5),
+        )
+        write_settings(cases[name], tmp_path / f"{name}.yaml")
+    (tmp_path / "worker.py").write_text(WORKER)
+    ran = torchrun(tmp_path / "worker.py", tmp_path, *cases)
+    assert ran.returncode == 0, ran.stderr
+    for name, wanted in cases.items():
+        train_reranker(wanted, tmp_path / "one" / name)
+        one, two = tmp_path / "one" / name, tmp_path / "two" / name
+        assert losses(two) == pytest.approx(losses(one), rel=1e-4)
+        assert list(losses(two)) == [1, 2, 3, 4, 5]
+        found = [json.loads((folder / "test.json").read_text()) for folder in (one, two)]
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["bert-lite", "bert-dmn-lite"])
+def test_a_frozen_encoder_stays_as_it_is(place, tmp_path, name):
+    wanted = ranking_training(
+        place, model=KINDS[name], dev=dev_lists(place, every=4), test=dev_lists(place, queries=9, store=True)
+    )
+    model = train_reranker(wanted, tmp_path / "out")
+    began, ended = start_reranker(wanted.model, 0), load_reranker(model)
+    assert encoder_fingerprint(began) == encoder_fingerprint(ended)
+    assert reranker_fingerprint(began) != reranker_fingerprint(ended)
+    stores = list((tmp_path / "out" / "features").iterdir())
+    assert len(stores) == 1
+    assert stores[0].name.endswith("-cls") is (name == "bert-lite")
+
+
+def task_of(place, folder, name, dropout=0.1, **changes):
+    """The task of a configuration, on the processor, with eight groups."""
+    config = ranking_training(place, model=KINDS[name] | {"dropout": dropout}, **changes)
+    reranker = start_reranker(config.model, 0)
+    groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
+    where = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
+    passes = EndToEnd(reranker, config.optimisation.tokens, where.precision)
+    if config.model.frozen:
+        passes = FromStore(Stored.of(reranker, folder, where, 512), groups, 10_000)
+    reranker.model.train()
+    return RerankerTask(config, reranker, groups, passes, None, where)
+
+
+class Fixed(list):
+    """Groups that come again and again."""
+
+    stretch = 8
+
+    def __getitem__(self, number):
+        return super().__getitem__(number % len(self))
+
+
+def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(place, tmp_path):
+    task = task_of(place, tmp_path, "bert-lite", dropout=0.5)
+    model, pairs = task.reranker.model, [pair for group in task.groups for pair in group.pairs]
+    assert model.training
+    assert not any(module.training for module in model.encoder.modules())
+    task.prepare(0, silent)
+    stored = task.passes.stored.store
+    features = stored.batch(stored.rows(pairs))
+    model.eval()
+    found = EndToEnd(task.reranker, 512, task.place.precision).scores(pairs)
+    assert model.head(features).tolist() == pytest.approx(found, abs=2e-3)  # stored in half precision
+    model.train()
+    assert model.head(features).tolist() != model.head(features).tolist()
+    task.backward(0)
+    assert {weight.grad is None for weight in model.encoder.parameters()} == {True}
+    assert {weight.grad is None for weight in model.head.parameters()} == {False}
+
+
+def test_the_encoder_runs_in_the_first_epoch_alone(place, tmp_path):
+    task = task_of(place, tmp_path, "bert-dmn-lite", optimisation={"batch": 3})
+    runs = []
+    task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
+    for number in range(6):
+        task.prepare(number, silent)
+        task.backward(number)
+        if number == 0:
+            first = len(runs)
+    assert len(runs) == first > 0
+    assert len(task.passes.stored.store) == len({pair for group in task.groups for pair in group.pairs})
+    again = task_of(place, tmp_path, "bert-dmn-lite", seed=5)
+    again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
+    again.prepare(0, silent)
+    assert len(runs) == first
+    other = task_of(place, tmp_path, "bert-lite")  # another head
+    other.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
+    other.prepare(0, silent)
+    assert len(runs) == first
+
+
+def test_a_store_that_lacks_a_pair_says_so(place, tmp_path):
+    task = task_of(place, tmp_path, "bert-lite")
+    with pytest.raises(IndexFault, match="have no features here"):
+        task.backward(0)
+
+
+@pytest.mark.parametrize("name", ["monobert", "bert-dmn"])
+def test_parts_change_the_memory_and_nothing_else(place, tmp_path, name):
+    gradients = []
+    for tokens in (16_384, 100, 1):
+        task = task_of(place, tmp_path, name, optimisation={"tokens": tokens, "batch": 5})
+        for module in task.reranker.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        loss = task.backward(1)
+        weights = task.reranker.model.named_parameters()
+        gradients.append((loss, {name: one.grad for name, one in weights if one.grad is not None}))
+    for loss, found in gradients[1:]:
+        assert loss == pytest.approx(gradients[0][0], rel=1e-5)
+        assert found.keys() == gradients[0][1].keys()
+        for weight, gradient in found.items():
+            torch.testing.assert_close(gradient, gradients[0][1][weight], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["pointwise", "margin", "ranknet", "softmax", "margin-mse"])
+def test_every_loss_trains_and_is_a_mean_over_groups(objective):
+    random = torch.Generator().manual_seed(0)
+    logits, teacher = (torch.randn(6, 4, generator=random) for _ in range(2))
+    told = teacher if objective == "margin-mse" else None
+    wanted = RerankerLoss(objective=objective, teacher=None if told is None else "run")
+    whole = RankingObjective(wanted)(logits, told)
+    each = [
+        RankingObjective(wanted)(logits[i : i + 1], None if told is None else told[i : i + 1])
+        for i in range(6)
+    ]
+    torch.testing.assert_close(whole, torch.stack(each).mean())
+    better = logits.clone()
+    better[:, 0] += 20
+    if told is None:
+        assert RankingObjective(wanted)(better, None) < whole
+    else:
+        assert RankingObjective(wanted)(teacher + 3, told) == pytest.approx(0.0)
+
+
+def test_class_weights_weigh_both_classes_alike():
+    """Equation 17 of the Piaf report: with three negatives to a positive 2 and 2/3."""
+    logits = torch.zeros(5, 4, requires_grad=True)
+    RankingObjective(RerankerLoss(class_weights=True))(logits, None).backward()
+    share = 0.5 / 20
+    assert logits.grad[0].tolist() == pytest.approx([-2 * share, *[2 / 3 * share] * 3])
+
+
+def test_a_trained_monobert_opens_in_sentence_transformers_with_the_same_scores(place, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    wanted = ranking_training(place, model=KINDS["monobert"], optimisation={"steps": 4})
+    model = train_reranker(wanted, tmp_path / "out")
+    collection, lists = open_collection(place / "collection"), RerankerTest(**dev_lists(place))
+    pairs = read_candidates(collection, lists, judged_queries(collection, lists)).pairs
+    ours = EndToEnd(load_reranker(model), 512, torch.no_grad).scores(pairs)
+    elsewhere = sentence_transformers.CrossEncoder(str(model), device="cpu")
+    theirs = elsewhere.predict(pairs)
+    assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
+
+
+def test_training_stops_where_patience_is_over_and_keeps_the_best(place, tmp_path):
+    """A rate of almost nothing never betters the first look."""
+    still = {"learning_rate": 1e-12, "steps": 50}
+    dev = dev_lists(place, every=2, patience=4)
+    wanted = ranking_training(place, model=KINDS["bert-lite"], optimisation=still, dev=dev, log_every=50)
+    told: list[Record] = []
+    train_reranker(wanted, tmp_path / "out", report=told.append)
+    assert [record.step for record in told] == [2, 4, 6]
+    assert len({record.dev for record in told}) == 1
+
+
+def test_another_test_is_measured_with_the_model_that_is_there(place, tmp_path):
+    out, lists = tmp_path / "out", dev_lists(place, queries=10)
+    wanted = ranking_training(place, model=KINDS["bert-lite"], test=lists)
+    model = train_reranker(wanted, out)
+    before = reranker_fingerprint(load_reranker(model)), (out / "test.json").stat().st_mtime_ns
+    train_reranker(wanted, out, resume=True)
+    assert (out / "test.json").stat().st_mtime_ns == before[1]
+    told: list[Record] = []
+    other = ranking_training(
+        place,
+        model=KINDS["bert-lite"],
+        test={**lists, "queries": 12, "measures": ["P@1"]},
+        optimisation={"tokens": 100},
+    )
+    train_reranker(other, out, resume=True, report=told.append)
+    tested = json.loads((out / "test.json").read_text())
+    assert (told, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
+    assert reranker_fingerprint(load_reranker(model)) == before[0]
+    assert read_settings(out / "config.yaml", RerankerTraining) == other
+
+
+def test_a_test_that_could_not_be_measured_is_put_right(place, tmp_path):
+    """Earlier versions found that out at the end."""
+    wanted = ranking_training(place, model=KINDS["bert-lite"], test=dev_lists(place, measures=["AP"]))
+    train_reranker(wanted, tmp_path)
+    for name in ("test.json", "test.yaml", "test.run.gz"):
+        (tmp_path / name).unlink()
+    saved = tmp_path / "config.yaml"
+    saved.write_text(saved.read_text().replace("- AP\n", "- APP\n"))
+    train_reranker(wanted, tmp_path, resume=True)
+    assert list(json.loads((tmp_path / "test.json").read_text())["measures"]) == ["AP"]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(place, tmp_path, split):
+    lists = {"split": split, "run": str(place / f"{split}.run")}
+    dev = dev_lists(place, queries=8)
+    wanted = ranking_training(place, model=KINDS["bert-lite"], test={**lists, "queries": 5}, dev=dev)
+    train_reranker(wanted, tmp_path)
+    for test in ({**lists, "queries": 6}, None):
+        other = ranking_training(place, model=KINDS["bert-lite"], test=test, dev=dev)
+        with pytest.raises(
+            ModelError, match=r"test\.queries is (6|None), but the training in .* began with 5"
+        ):
+            train_reranker(other, tmp_path, resume=True)
+    deeper = ranking_training(
+        place, model=KINDS["bert-lite"], test={**lists, "queries": 5, "depth": 2}, dev=dev
+    )
+    train_reranker(deeper, tmp_path, resume=True)
+    assert json.loads((tmp_path / "test.json").read_text())["candidates"] == 10
+
+
+def test_what_cannot_be_trained_says_why(place, tmp_path):
+    frozen = ranking_training(place, model={"kind": "monobert", "frozen": True})
+    with pytest.raises(ModelError, match="has no head on a frozen encoder"):
+        train_reranker(frozen, tmp_path / "out")
+    long = ranking_training(place, model={"max_length": 512})
+    with pytest.raises(ModelError, match="pairs of 512 tokens, but the model has 66 positions"):
+        train_reranker(long, tmp_path / "long")
+    lists = {"split": "train", "run": str(place / "train.run")}
+    with pytest.raises(ModelError, match="say which fold is held_out"):
+        train_reranker(ranking_training(place, folds=3, test=lists), tmp_path / "folds")
+
+
+def test_triples_are_trained_on_and_resumed(place, tmp_path):
+    (tmp_path / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
+    data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
+    length = {"epochs": 2.0, "steps": None}
+    for name in ("monobert", "bert-dmn-lite"):
+        wanted = ranking_training(
+            place, model=KINDS[name], data=data, optimisation=length, checkpoint_every=5
+        )
+        whole = train_reranker(wanted, tmp_path / name)
+        assert len(losses(tmp_path / name)) == 7  # 40 triples, six of them to an update
+        assert (tmp_path / name / "texts" / "docs.arrow").exists()
+        shutil.copytree(tmp_path / name, tmp_path / "resumed" / name)
+        shutil.rmtree(tmp_path / "resumed" / name / "checkpoints" / "00000007")
+        told: list[Record] = []
+        resumed = train_reranker(wanted, tmp_path / "resumed" / name, resume=True, report=told.append)
+        assert [record.step for record in told] == [6, 7]  # from triple 30 on, the third of a window
+        assert losses(tmp_path / "resumed" / name) == losses(tmp_path / name)
+        assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
+
+
+def test_triples_are_not_counted_where_updates_are(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(TripleGroups, "__len__", lambda _: pytest.fail("the whole file was read"))
+    (tmp_path / "triples.tsv").write_text("".join(f"1{i % 20}\td{i}\td{i + 1}\n" for i in range(39)))
+    data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
+    for name in ("monobert", "bert-dmn-lite"):
+        wanted = ranking_training(
+            place, model=KINDS[name], data=data, optimisation={"steps": 3, "warm_up": 0}
+        )
+        train_reranker(wanted, tmp_path / name)
+        assert len(losses(tmp_path / name)) == 3
+
+
+PART = re.compile(r"encoding pairs \(.*\): groups (\d+) to (\d+) of (\d+), about .* with those to come")
+
+
+def parts_of_a_store(wanted, output) -> list[tuple[int, ...]]:
+    """The first group of each part, the last, and how many there are in all."""
+    told = dict.fromkeys(())
+    train_reranker(wanted, output, progress=lambda what, *_: told.setdefault(what))
+    return [tuple(map(int, found.groups())) for found in map(PART.fullmatch, told) if found]
+
+
+def bytes_of_a_store(output) -> int:
+    return sum(path.stat().st_size for path in (output / "features").rglob("*.npy"))
+
+
+def twenty_triples(place, folder, **length):
+    (folder / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
+    data = {"triples": {"file": str(folder / "triples.tsv"), "window": 8}, "negatives": None}
+    return ranking_training(place, model=KINDS["bert-lite"], data=data, optimisation=length)
+
+
+def test_the_size_of_a_store_is_told_with_that_of_what_is_to_come(place, tmp_path):
+    """A file is not counted where updates are: there may be as many triples as these need."""
+    epochs = twenty_triples(place, tmp_path, steps=None, epochs=2.0)
+    assert parts_of_a_store(epochs, tmp_path / "epochs") == [(1, 8, 20), (9, 16, 20)]
+    steps = twenty_triples(place, tmp_path, steps=5)
+    assert parts_of_a_store(steps, tmp_path / "steps") == [(1, 8, 30), (9, 16, 30)]
+    anew = {"negatives": {"run": str(place / "train.run"), "per_positive": 2, "resample": True}}
+    drawn = ranking_training(place, model=KINDS["bert-lite"], data=anew)
+    assert parts_of_a_store(drawn, tmp_path / "drawn") == [(1, 24, 48)]
+    whole = ranking_training(place, model=KINDS["bert-lite"])
+    assert parts_of_a_store(whole, tmp_path / "whole") == []
+
+
+def test_a_store_that_would_not_fit_is_refused_with_its_first_part(place, tmp_path, monkeypatch):
+    epochs = twenty_triples(place, tmp_path, steps=None, epochs=2.0)
+    train_reranker(epochs, tmp_path / "out")
+    size = bytes_of_a_store(tmp_path / "out")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0.7 * size))
+    with pytest.raises(IndexFault, match=r"features of 8 groups take about .* those of all 20 about .* has"):
+        train_reranker(epochs, tmp_path / "full")
+    assert bytes_of_a_store(tmp_path / "full") == 0
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.6 * size))
+    train_reranker(twenty_triples(place, tmp_path, steps=8), tmp_path / "counted")  # 48 would not fit
+
+
+def test_negatives_drawn_anew_take_no_more_than_their_lists(place, tmp_path, monkeypatch):
+    anew = {"negatives": {"run": str(place / "train.run"), "per_positive": 2, "resample": True}}
+    wanted = ranking_training(place, model=KINDS["bert-lite"], data=anew, optimisation={"steps": 20})
+    train_reranker(wanted, tmp_path / "out")
+    enough = 1.6 * bytes_of_a_store(tmp_path / "out")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=enough))
+    train_reranker(wanted, tmp_path / "again")
+
+
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
+def test_models_on_word_vectors_are_trained(place, tmp_path, kind):
+    words = [*WORDS, "."]
+    vectors = torch.randn(2 + len(words), 6, generator=torch.Generator().manual_seed(1))
+    save_vectors(tmp_path / "vectors", words, vectors)
+    head = {} if kind == "k-nrm" else {"hidden": 5}
+    model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": head}
+    wanted = ranking_training(place, model=model, test=dev_lists(place, queries=6))
+    trained = load_reranker(train_reranker(wanted, tmp_path / "out"))
+    began = start_reranker(wanted.model, 0)
+    assert reranker_fingerprint(trained) != reranker_fingerprint(began)
+    assert len(losses(tmp_path / "out")) == 8
+    lists = list(read_run(tmp_path / "out" / "test.run.gz"))
+    query, (docno, score) = lists[0].query.qid, next(iter(lists[0]))
+    number = int(docno[1:])
+    text = f"d{number} x{number % 5}. x{number % 7} d{number} x{number % 3}"
+    assert EndToEnd(trained, 512, torch.no_grad).scores([(f"q{query[1:]}", text)]) == pytest.approx([score])

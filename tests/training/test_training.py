@@ -1,0 +1,363 @@
+"""A bi-encoder is trained, killed, and trained on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_training import PAIRS, hard_run, losses, small_place, training  # noqa: E402
+
+from small_models import small_encoder  # noqa: E402
+from telerank.corpus.formats import open_collection  # noqa: E402
+from telerank.errors import CollectionError, MissingExtra, ModelError  # noqa: E402
+from telerank.models.identity import fingerprint_of  # noqa: E402
+from telerank.models.loading import load_bi_encoder  # noqa: E402
+from telerank.training import checkpoint  # noqa: E402
+from telerank.training.bi_encoder.batches import Batches  # noqa: E402
+from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, read_config, write_config  # noqa: E402
+from telerank.training.bi_encoder.dev import encoded, ranked, read_dev  # noqa: E402
+from telerank.training.bi_encoder.examples import Examples  # noqa: E402
+from telerank.training.bi_encoder.train import start_model, train_bi_encoder  # noqa: E402
+from telerank.training.log import Record, append, cut  # noqa: E402
+from telerank.training.training import chosen_precision as precision  # noqa: E402
+from telerank.training.training import device  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return small_place(tmp_path_factory.mktemp("place"))
+
+
+def test_what_is_trained_finds_what_it_could_not_find_before(place, tmp_path):
+    changes = {"optimisation": {"steps": 60, "batch": 24, "accumulation": 1}, "model": {"dropout": 0.0}}
+    wanted = training(place, **changes, dev={"split": "dev", "every": 20, "measure": "MRR@10"}, log_every=20)
+    told: list[Record] = []
+    model = train_bi_encoder(wanted, tmp_path / "out", report=told.append)
+    dev = read_dev(open_collection(place / "collection"), wanted.dev, seed=0)
+    before = dev.value(*start_model(wanted.model, 0))
+    after = dev.value(*load_bi_encoder(model))
+    assert before < 0.4
+    assert after > 0.9
+    assert after == max(record.dev for record in told)
+    assert [record.step for record in told] == [20, 40, 60]
+    assert told[-1].loss < told[0].loss
+    assert told[-1].remaining == 0
+    assert set(json.loads((tmp_path / "out" / "versions.json").read_text())) >= {"telerank", "torch"}
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.bi_encoder.config import read_config
+def report(record):
+    if record.step == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+train_bi_encoder(read_config(sys.argv[1]), sys.argv[2], report=report)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path):
+    """With dropout, accumulation, gradient caching and hard negatives; the classifier has weights of its own."""
+    data = {"negatives": {"run": str(hard_run(tmp_path / "hard.run")), "depth": 5}}
+    wanted = training(place, data=data, loss={"objective": "classification"})
+    write_config(wanted, tmp_path / "config.yaml")
+    asked = [sys.executable, "-c", KILLED, str(tmp_path / "config.yaml"), str(tmp_path / "killed")]
+    ran = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    assert max(losses(tmp_path / "killed")) == 7
+    whole = train_bi_encoder(wanted, tmp_path / "whole")
+    resumed = train_bi_encoder(wanted, tmp_path / "killed", resume=True)
+    assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
+    assert len(losses(tmp_path / "whole")) == 8
+    assert fingerprint_of(resumed) == fingerprint_of(whole)
+
+
+def test_chunks_change_the_memory_and_nothing_else(place, tmp_path):
+    """``eps`` keeps Adam from enlarging gradients that are nothing but rounding."""
+    still = {"model": {"dropout": 0.0}}
+    for name, chunk in (("small", 2), ("whole", None)):
+        wanted = training(place, **still, optimisation={"chunk": chunk, "eps": 1e-4})
+        train_bi_encoder(wanted, tmp_path / name)
+    small, whole = losses(tmp_path / "small"), losses(tmp_path / "whole")
+    assert small == pytest.approx(whole, rel=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["softmax", "cosine"])
+@pytest.mark.parametrize("towers", ["shared", "two"])
+def test_every_objective_trains_one_tower_or_two(place, tmp_path, objective, towers):
+    wanted = training(
+        place,
+        model={"towers": towers, "similarity": "cosine", "fresh": True},
+        loss={"objective": objective, "scale": 20},
+        optimisation={"epochs": 2.0, "steps": None},
+    )
+    model = train_bi_encoder(wanted, tmp_path / "out")
+    assert len(losses(tmp_path / "out")) == 4  # 48 pairs, 12 of them to an update
+    loaded, _ = load_bi_encoder(model)
+    assert loaded.shared is (towers == "shared")
+    assert loaded.settings.normalise
+    began, _ = start_model(wanted.model, 0)
+    changed = [
+        not torch.equal(one, other)
+        for (name, one), other in zip(loaded.named_parameters(), began.parameters(), strict=True)
+        if "pooler" not in name and "word_embeddings" in name
+    ]
+    assert changed == [True] * (1 + (towers == "two"))
+
+
+def test_training_stops_where_patience_is_over_and_keeps_the_best(place, tmp_path):
+    """A rate of almost nothing never betters the first look."""
+    changes = {"optimisation": {"learning_rate": 1e-12, "steps": 50}}
+    wanted = training(place, **changes, dev={"split": "dev", "every": 2, "patience": 4}, log_every=50)
+    told: list[Record] = []
+    train_bi_encoder(wanted, tmp_path / "out", report=told.append)
+    assert [record.step for record in told] == [2, 4, 6]
+    assert (tmp_path / "out" / "checkpoints" / "00000006").is_dir()
+    assert (tmp_path / "out" / "model").is_dir()
+    again: list[Record] = []
+    train_bi_encoder(wanted, tmp_path / "out", resume=True, report=again.append)
+    assert again == []
+
+
+def test_so_many_checkpoints_stay_and_each_is_a_model_with_its_settings(place, tmp_path):
+    wanted = training(place, keep=2)
+    train_bi_encoder(wanted, tmp_path / "out")
+    left = sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir())
+    assert left == ["00000006", "00000008"]
+    for name in left:
+        folder = tmp_path / "out" / "checkpoints" / name
+        assert read_config(folder / "config.yaml") == wanted
+        assert (folder / "versions.json").exists()
+    assert fingerprint_of(folder) == fingerprint_of(tmp_path / "out" / "model")
+
+
+def test_another_training_is_not_written_over(place, tmp_path):
+    wanted = training(place, optimisation={"steps": 3})
+    train_bi_encoder(wanted, tmp_path / "out")
+    with pytest.raises(ModelError, match="holds a training: resume it"):
+        train_bi_encoder(wanted, tmp_path / "out")
+    with pytest.raises(ModelError, match=r"seed is 1, but the training in .* began with 0"):
+        train_bi_encoder(wanted.model_copy(update={"seed": 1}), tmp_path / "out", resume=True)
+    assert train_bi_encoder(wanted, tmp_path / "out", resume=True) == tmp_path / "out" / "model"
+
+
+def test_what_no_update_differs_by_may_be_others_when_a_training_goes_on(place, tmp_path):
+    wanted = training(place, optimisation={"steps": 6})
+    train_bi_encoder(wanted, tmp_path / "whole")
+    train_bi_encoder(wanted, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "checkpoints" / "00000006")
+    others = {"device": "cpu", "keep": 3, "checkpoint_every": 1, "log_every": 3}
+    changed = wanted.model_copy(update=others)
+    train_bi_encoder(changed, tmp_path / "out", resume=True)
+    left = sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir())
+    assert left == ["00000004", "00000005", "00000006"]
+    assert read_config(tmp_path / "out" / "config.yaml") == changed
+    assert fingerprint_of(tmp_path / "out" / "model") == fingerprint_of(tmp_path / "whole" / "model")
+
+
+def test_dev_of_the_trainings_own_split_is_kept_back(place, tmp_path, monkeypatch):
+    learned: list[Examples] = []
+
+    def watched(examples, *rest):
+        learned.append(examples)
+        return Batches(examples, *rest)
+
+    monkeypatch.setattr("telerank.training.bi_encoder.train.Batches", watched)
+    wanted = training(place, dev={"split": "train", "queries": 5, "every": 4})
+    dev = read_dev(open_collection(place / "collection"), wanted.dev, wanted.seed)
+    train_bi_encoder(wanted, tmp_path / "out")
+    looked = {one.qid for one in dev.queries}
+    assert (len(looked), len(learned[0].queries)) == (5, PAIRS - 5)
+    assert not looked & set(learned[0].queries)
+    with pytest.raises(CollectionError, match="dev has all of its queries"):
+        train_bi_encoder(training(place, dev={"split": "train"}), tmp_path / "none")
+
+
+def test_a_training_that_failed_at_its_data_can_be_begun_again(place, tmp_path):
+    with pytest.raises(CollectionError, match="no split 'elsewhere'"):
+        train_bi_encoder(training(place, data={"split": "elsewhere"}), tmp_path / "out")
+    train_bi_encoder(training(place, optimisation={"steps": 3}), tmp_path / "out")
+
+
+def test_two_trainings_in_one_folder_are_refused(place, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(ModelError, match="another training is at work"):
+        train_bi_encoder(training(place), tmp_path / "out")
+
+
+def test_a_loss_that_is_no_number_stops_the_training(place, tmp_path):
+    wanted = training(place, optimisation={"learning_rate": 1e30, "warm_up": 0})
+    with pytest.raises(ModelError, match=r"the loss of update \d is (nan|inf): try a lower learning rate"):
+        train_bi_encoder(wanted, tmp_path / "out")
+
+
+def test_epochs_shorter_than_the_warm_up_are_refused(place, tmp_path):
+    wanted = training(place, optimisation={"epochs": 1.0, "steps": None})
+    with pytest.raises(ModelError, match=r"warm_up \(2\) must be less than the 2 updates"):
+        train_bi_encoder(wanted, tmp_path / "out")
+
+
+def test_two_towers_do_not_become_one(place, tmp_path):
+    two = training(place, model={"towers": "two"}, optimisation={"steps": 3})
+    model = train_bi_encoder(two, tmp_path / "out")
+    with pytest.raises(ModelError, match="cannot become one"):
+        start_model(BiEncoderStart(start=str(model)), 0)
+    assert not start_model(BiEncoderStart(start=str(model), towers="two"), 0)[0].shared
+
+
+def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(place, tmp_path):
+    """BERT asks, RoBERTa answers; each knows the words by other numbers."""
+    small_encoder(tmp_path / "roberta", "roberta", seed=1)
+    changes = {
+        "model": {"towers": "two", "document_start": str(tmp_path / "roberta"), "dropout": 0.0},
+        "optimisation": {"steps": 60, "batch": 24, "accumulation": 1},
+    }
+    wanted = training(place, **changes, dev={"split": "dev", "every": 20, "measure": "RR"})
+    told: list[Record] = []
+    folder = train_bi_encoder(wanted, tmp_path / "out", report=told.append)
+    assert max(record.dev for record in told if record.dev is not None) > 0.8
+    model, tokenizers = load_bi_encoder(folder)
+    texts = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7"]
+    assert tokenizers.queries.ids(texts) != tokenizers.documents.ids(texts)
+    types = model.query_encoder.config.model_type, model.document_encoder.config.model_type
+    assert types == ("bert", "roberta")
+    library = pytest.importorskip("sentence_transformers")
+    theirs = library.SentenceTransformer(str(folder), device="cpu")
+    with torch.no_grad():
+        queries = model.encode_queries(tokenizers.queries(texts)).numpy()
+        documents = model.encode_documents(tokenizers.documents(texts)).numpy()
+    assert queries == pytest.approx(theirs.encode_query(texts), abs=1e-6)
+    assert documents == pytest.approx(theirs.encode_document(texts), abs=1e-6)
+    with pytest.raises(ValueError, match="document_start is of two towers"):
+        BiEncoderStart(document_start="minilm")
+
+
+def test_curves_are_written_for_tensorboard_and_go_on_after_a_pause(place, tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    wanted = training(place, tensorboard=True, dev={"split": "dev", "every": 4})
+    train_bi_encoder(wanted, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "checkpoints" / "00000008")
+    train_bi_encoder(wanted, tmp_path / "out", resume=True)
+    read = events.EventAccumulator(str(tmp_path / "out" / "tensorboard"))
+    read.Reload()
+    curve = {one.step: one.value for one in read.Scalars("loss")}
+    assert curve == pytest.approx(losses(tmp_path / "out"))
+    assert [one.step for one in read.Scalars("loss")] == list(range(1, 9))
+    assert [one.step for one in read.Scalars("dev")] == [4, 8]
+    assert len(read.Scalars("learning_rate")) == 8
+
+
+def test_tensorboard_that_is_not_there_is_named_before_anything_is_read(place, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(MissingExtra, match=r"'tensorboard': pip install 'telerank\[tensorboard\]'"):
+        train_bi_encoder(training(place, tensorboard=True, data={"split": "no"}), tmp_path / "out")
+    assert not (tmp_path / "out" / "config.yaml").exists()
+
+
+def test_what_a_killed_writer_left_is_swept(tmp_path):
+    (tmp_path / "checkpoints" / "00000003.writing").mkdir(parents=True)
+    (tmp_path / "model.old.writing").mkdir()
+    (tmp_path / "model.writing").mkdir()
+    (tmp_path / "log.jsonl.writing").touch()
+    checkpoint.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "model"]
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    (tmp_path / "training.pt").write_bytes(b"PK\3\4 no")
+    with pytest.raises(ModelError, match="no checkpoint, or a damaged one"):
+        checkpoint.read_state(tmp_path)
+    torch.save({"optimiser": {}}, tmp_path / "training.pt")
+    with pytest.raises(ModelError, match="another version of telerank wrote this"):
+        checkpoint.read_state(tmp_path)
+
+
+def test_the_log_is_cut_where_training_goes_on(tmp_path):
+    for step in (1, 2, 3):
+        append(tmp_path / "log.jsonl", Record(step, 0.5, 1e-3, 1.0, 2.0))
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"step": 2, "lo')
+    cut(tmp_path / "log.jsonl", 2)
+    assert [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 2]
+
+
+def test_a_dev_set_may_be_a_part(place):
+    collection = open_collection(place / "collection")
+    small = read_dev(collection, BiEncoderDev(split="dev", queries=3, documents=10), seed=1)
+    assert (len(small.queries), len(small.documents)) == (3, 10)
+    assert {docno for grades in small.qrels.values() for docno in grades} <= set(small.documents)
+    assert (
+        read_dev(collection, BiEncoderDev(split="dev", queries=3, documents=10), seed=1).documents
+        == small.documents
+    )
+    judged = read_dev(collection, BiEncoderDev(split="dev", documents=1), seed=1)
+    assert (len(judged.queries), len(judged.documents)) == (PAIRS, PAIRS)
+
+
+def test_devices_and_precisions():
+    assert device("cpu") == torch.device("cpu")
+    with pytest.raises(ModelError, match="device 'abacus'"):
+        device("abacus")
+    with precision("bfloat16", torch.device("cpu"))():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
+    with precision("auto", torch.device("cpu"))():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+
+
+def test_bfloat16_trains(place, tmp_path):
+    model = train_bi_encoder(
+        training(place, precision="bfloat16", optimisation={"steps": 3}), tmp_path / "out"
+    )
+    assert {one.dtype for one in load_bi_encoder(model)[0].parameters()} == {torch.float32}
+
+
+def test_fast_kernels_train_to_the_losses_of_float32_or_are_refused(place, tmp_path):
+    changes = {"model": {"dropout": 0.0}, "optimisation": {"steps": 4, "eps": 1e-4}}
+    wanted = training(place, **changes, precision="float32-fast")
+    try:
+        train_bi_encoder(wanted, tmp_path / "fast")
+    except ModelError as error:
+        assert "float32-fast" in str(error)  # noqa: PT017 — some processors have no such kernels
+        return
+    train_bi_encoder(training(place, **changes, precision="float32"), tmp_path / "plain")
+    assert losses(tmp_path / "fast") == pytest.approx(losses(tmp_path / "plain"), rel=1e-4)
+
+
+def test_products_are_float32_whatever_the_encoder_computes_in(place):
+    """In bfloat16 the best of many products are equal, and docnos decide."""
+    wanted = training(place)
+    dev = read_dev(open_collection(place / "collection"), BiEncoderDev(split="dev", measure="RR"), seed=0)
+    seen = []
+
+    def half():
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return torch.autocast("cpu", dtype=torch.bfloat16)
+
+    model = start_model(wanted.model, 0)
+    assert dev.value(*model, half) == pytest.approx(dev.value(*model), abs=0.1)
+    assert seen == [False]
+    with half():
+        queries, documents = encoded(*model, dev.queries, dev.documents)
+    assert queries.dtype is documents.dtype is torch.float32
+    scores = next(ranked(dev.queries, tuple(dev.documents), queries, documents)).scores
+    assert len(set(scores.tolist())) == len(scores)

@@ -1,0 +1,135 @@
+"""A training is a file, and what it does not say is the paper's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from pydantic import BaseModel
+
+from telerank.errors import FormatError
+from telerank.training.bi_encoder.config import BiEncoderTraining, read_config, write_config
+
+RECIPES = Path(__file__).parent.parent.parent / "recipes" / "repbert"
+
+
+def config(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    return read_config(tmp_path / "config.yaml")
+
+
+def test_the_defaults_are_those_of_section_4_3_1(tmp_path):
+    wanted = config(tmp_path, "data: {collection: msmarco}")
+    model, how = wanted.model, wanted.optimisation
+    assert (model.start, model.query_length, model.document_length) == ("bert-base-uncased", 20, 256)
+    assert (model.pooling, model.similarity, model.towers, model.dropout) == (
+        "mean",
+        "inner_product",
+        "shared",
+        0.1,
+    )
+    assert (model.query_segment, model.document_segment) == (0, 1)
+    assert (how.batch, how.accumulation, how.steps) == (26, 2, 350_000)
+    assert how.batch * how.accumulation * how.steps == 18_200_000  # pairs, as the paper counts them
+    assert (how.learning_rate, how.betas, how.weight_decay, how.warm_up) == (3e-6, (0.9, 0.999), 0.01, 10_000)
+    assert (wanted.loss.objective, wanted.loss.margin, wanted.data.negatives) == ("margin", 1.0, None)
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    wanted = config(tmp_path, "data: {collection: c, negatives: {run: r}}\ndev: {split: d}\nseed: 4")
+    write_config(wanted, tmp_path / "again.yaml")
+    assert read_config(tmp_path / "again.yaml") == wanted
+
+
+def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
+    wanted = config(tmp_path, "data: {collection: c}\noptimisation: {epochs: 2}")
+    write_config(wanted, tmp_path / "again.yaml")
+    assert "steps: null\n  epochs: 2.0\n" in (tmp_path / "again.yaml").read_text()
+    assert read_config(tmp_path / "again.yaml") == wanted
+    write_config(config(tmp_path, "data: {collection: c}"), tmp_path / "again.yaml")
+    assert "steps: 350000\n  epochs: null\n" in (tmp_path / "again.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("data: {collection: c}\nlearning_rate: 1", "known keys, not 'learning_rate'"),
+        ("data: {collection: c}\noptimisation: {lr: 1}", "known keys, not 'optimisation.lr'"),
+        ("data: {}", "data.collection: Field required"),
+        (
+            "optimisation: {batch: 0, steps: 0}\ndata: {collection: c}",
+            r"optimisation.steps: .* \(and 1 more\)",
+        ),
+        (
+            "data: {collection: c}\noptimisation: {steps: 100}",
+            r"warm_up \(10000\) must be less than steps \(100\)",
+        ),
+        (
+            "data: {collection: c}\noptimisation: {steps: 9, epochs: 2}",
+            "optimisation: .*steps or epochs, got both",
+        ),
+        ("data: {collection: c}\ndev: {split: d, measure: APP}", "dev.measure: no measure is called 'APP'"),
+        (
+            "data: {collection: c}\ndev: {split: d, measure: AP RR}",
+            "dev.measure: expected one .*, got AP, RR",
+        ),
+        (
+            "data: {collection: c}\ndev: {split: d, patience: 9}",
+            r"patience \(9\) must not be less .*\(10000\)",
+        ),
+        ("data: {collection: c}\nmodel: {pooling: max}", "model.pooling: Input should be 'mean' or 'cls'"),
+        ("- a", "expected a mapping"),
+        ("data: {collection: c", r"config.yaml:\d: expected YAML"),
+    ],
+)
+def test_what_cannot_be_is_named_in_one_line(tmp_path, text, says):
+    with pytest.raises(FormatError, match=says) as caught:
+        config(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def parts(model, before=""):
+    for name, field in model.model_fields.items():
+        yield before + name, field
+        kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from parts(kind, f"{before}{name}.")
+
+
+SECTIONS = {"data", "model", "loss", "optimisation"}
+
+
+def test_every_setting_is_explained_and_all_but_three_have_defaults():
+    settings = dict(parts(BiEncoderTraining))
+    assert len(settings) > 40
+    assert [name for name, field in settings.items() if not field.description and name not in SECTIONS] == []
+    needed = {name for name, field in settings.items() if field.is_required()}
+    assert needed == {"data", "data.collection", "data.negatives.run", "dev.split"}
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("train-*.yaml")), ids=lambda path: path.stem)
+def test_every_recipe_of_a_training_is_read(path):
+    assert read_config(path).data.collection == "insuranceqa-v2"
+
+
+@pytest.mark.parametrize("name", ["train-insuranceqa.yaml", "train-insuranceqa-tiny.yaml"])
+def test_the_recipes_of_the_papers_training_have_its_loss(name):
+    wanted = read_config(RECIPES / name)
+    assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
+    assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
+
+
+def test_the_configuration_in_the_document_is_one(tmp_path):
+    text = (RECIPES.parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
+    block = re.search(r"```text\n(data:.*?)```", text, re.DOTALL)
+    wanted = config(tmp_path, block[1])
+    assert (wanted.optimisation.epochs, wanted.dev.every) == (1.0, 100)
+    named = re.findall(r"`(?:optimisation|model|loss|data)\.(\w+)", text)
+    known = {name.split(".")[-1] for name, _ in parts(BiEncoderTraining)}
+    assert set(named) <= known
