@@ -14,7 +14,6 @@ from telerank.evaluate.measures import measure
 from telerank.evaluate.report import comparison_table
 from telerank.show.tables import markdown
 from telerank.sparse.writer import build_index
-from telerank.trec import load_qrels
 
 MODELS = ("bm25(k1=0.9, b=0.4)", "lm_dirichlet(mu=2000)", "dfi")
 
@@ -22,7 +21,7 @@ MODELS = ("bm25(k1=0.9, b=0.4)", "lm_dirichlet(mu=2000)", "dfi")
 def main(questions: int = 500) -> None:
     collection = piaf()
     queries = list(islice(collection.split_queries(), questions))
-    judged = load_qrels(collection.split_qrels())
+    judged = collection.judged()
     qrels = {query.qid: judged[query.qid] for query in queries}
     with tempfile.TemporaryDirectory() as folder:
         index = build_index(collection.docs(), folder, analyzer="french")

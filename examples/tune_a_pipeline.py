@@ -13,13 +13,12 @@ from telerank.evaluate.tune import Folds, Objective, tune
 from telerank.fuse import minmax
 from telerank.fuse.tuning import simplex
 from telerank.sparse.writer import build_index
-from telerank.trec import load_qrels
 
 
 def main(questions: int = 300) -> None:
     collection = piaf()
     queries = list(islice(collection.split_queries(), questions))
-    qrels = load_qrels(collection.split_qrels())
+    qrels = collection.judged()
     with tempfile.TemporaryDirectory() as folder:
         index = build_index(collection.docs(), folder, analyzer="french")
         bm25, dfi = minmax(index.bm25() % 100), minmax(index.dfi("saturated") % 100)

@@ -81,6 +81,36 @@ def test_a_training_with_a_test_prints_its_table(write, place, monkeypatch, caps
     assert (found["queries"], found["candidates"], set(found["measures"])) == (10, 59, {"AP", "RR"})
 
 
+def antique(place: Path) -> Path:
+    """The small collection in ANTIQUE's format: grade 2, which does not count, for a second candidate."""
+    folder = place / "antique"
+    folder.mkdir(exist_ok=True)
+    docs = map(json.loads, (place / "collection" / "corpus.jsonl").read_text().splitlines())
+    (folder / "antique-collection.txt").write_text("".join(f"{doc['_id']}\t{doc['text']}\n" for doc in docs))
+    for split, n in (("train", 1), ("test", 2)):
+        queries = "".join(f"{n}{i}\tq{i}\n" for i in range(QUERIES))
+        (folder / f"antique-{split}-queries.txt").write_text(queries)
+        grades = [(f"{n}{i}", doc, grade) for i in range(QUERIES) for doc, grade in ((i, 3), (7 * i + 1, 2))]
+        qrels = "".join(f"{qid} Q0 d{doc % 40} {grade}\n" for qid, doc, grade in grades)
+        (folder / f"antique-{split}.qrel").write_text(qrels)
+    return folder
+
+
+def test_a_training_and_evaluate_measure_with_the_same_grades(write, place, monkeypatch, capsys):
+    collection, measures = str(antique(place)), ["AP", "nDCG@3", "P@1"]
+    test = {**dev_lists(place, measures=measures), "split": "test"}
+    write(data={"collection": collection}, test=test)
+    assert run(monkeypatch, "-o", "trained", "--json") == 0
+    (trained,) = json.loads(capsys.readouterr().out)["trainings"]
+    words = ["telerank", "evaluate", collection, "trained/test.run.gz", "-m", " ".join(measures)]
+    monkeypatch.setattr(sys, "argv", [*words, "--split", "test", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr()
+    assert "antique: grades from 3 up are relevant; lower grades count as 0" in said.err
+    assert json.loads(said.out)["runs"][0]["mean"] == trained["measures"]
+
+
 def test_sizes_and_seeds_give_means_spread_and_a_plot(write, place, monkeypatch, capsys):
     write(test=dev_lists(place, queries=10))
     words = ("-o", "curve", "--sizes", "4,8", "--seeds", "0,1")

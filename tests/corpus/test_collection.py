@@ -128,7 +128,7 @@ def test_formats_have_names_of_their_own():
 
 def test_every_reader_states_source_and_licence():
     folder = Path(telerank.corpus.__file__).parent
-    trees = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")}
+    trees = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")}
     readers = [
         name for name, tree in trees.items() if "Format(" in ast.unparse(tree) and name != "collection.py"
     ]

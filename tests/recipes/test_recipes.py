@@ -25,7 +25,7 @@ from telerank.recipes.recipe import Order, run_recipe
 from telerank.recipes.schema import read_recipe
 from telerank.sparse.index import Index
 from telerank.stage import Stage
-from telerank.trec import load_qrels, read_run, write_run
+from telerank.trec import read_run, write_run
 from telerank.types import Query, Ranking
 
 FOLDER = Path(__file__).parent.parent.parent / "recipes"
@@ -87,7 +87,7 @@ def test_table_1_measures_quality_and_latency_beside_what_is_printed(places, dat
     rows = {row[0]: row[1:] for row in cells(table)}
     index = Index(tmp_path / "msmarco" / "index-english")
     collection = open_collection(data / "msmarco")
-    qrels = load_qrels(collection.split_qrels("dev.small"))
+    qrels = collection.judged("dev.small")
     queries = [one for one in collection.split_queries("dev.small") if one.qid in qrels]
     run = (index.retriever("bm25(k1=0.9, b=0.4)") % 1000).run(queries)
     mean = measure(run, qrels, "RR@10 R@1000").mean
@@ -175,7 +175,7 @@ def test_reranking_takes_the_first_reranker_that_can_be_had(places, tmp_path):
         scores = dict(dfr.search(queries[ranking.query.qid]))
         candidates = ranking.docnos[:5]
         reranked.append(Ranking.ranked(ranking.query, candidates, [scores[docno] for docno in candidates]))
-    qrels = load_qrels(collection.split_qrels())
+    qrels = collection.judged()
     expected = measure(reranked, qrels, "RR@10").mean["RR@10"]
     assert found.result.record["RR@10"]["BM25(Anserini)"][0] == pytest.approx(expected)
     with pytest.raises(CollectionError, match="no re-ranker can be had here: BERT Large: not given"):

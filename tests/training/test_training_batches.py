@@ -148,6 +148,5 @@ def test_what_is_lacking_is_named():
 
 def test_measures_see_no_grade_that_the_makers_call_not_relevant():
     qrels = [Qrel("q0", "d1", 1), Qrel("q0", "d2", 2), Qrel("q0", "d3", 0)]
-    judged = collection(qrels, relevant_from=2).split_judgments("train")
-    assert {one.docno: one.grade for one in judged} == {"d1": 0, "d2": 2, "d3": 0}
-    assert list(collection(qrels).split_judgments("train")) == qrels
+    assert collection(qrels, relevant_from=2).judged("train") == {"q0": {"d1": 0, "d2": 2, "d3": 0}}
+    assert collection(qrels).judged() == {"q0": {"d1": 1, "d2": 2, "d3": 0}}

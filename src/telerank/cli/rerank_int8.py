@@ -55,9 +55,7 @@ def sampled(scorer: Scorer, docs: Docs, tried: Sequence[Ranking], opened: Collec
     from telerank.evaluate.measures import measure
     from telerank.reranking.stage import CrossReranker
 
-    qrels: dict[str, dict[str, int]] = {}
-    for one in opened.split_qrels(split):
-        qrels.setdefault(one.qid, {})[one.docno] = one.grade
+    qrels = opened.judged(split)
     judged = [one for one in tried if one.query.qid in qrels]
     if len(judged) < 2:
         raise CollectionError(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
     from telerank.evaluate.measures import Evaluation
     from telerank.show.tables import Table
-    from telerank.types import Qrel, Qrels, Ranking
+    from telerank.types import Qrels, Ranking
 
 
 class Form(StrEnum):
@@ -65,7 +65,7 @@ class Source:
 
 
 def load_qrels(source: Source, runs: Sequence[str] = ()) -> Qrels:
-    """The qrels of a qrels file, or else of a collection's split.
+    """The grades of a qrels file as they are, or else those of a collection's split to measure with.
 
     Where a collection has several splits and none is named, it is the one whose qrels judge the
     queries that the runs begin with, if there is but one.
@@ -79,12 +79,13 @@ def load_qrels(source: Source, runs: Sequence[str] = ()) -> Qrels:
     """
     from telerank import trec
 
+    qrels: Qrels
     if _is_qrels(source):
         if source.split is not None:
             raise CollectionError(f"{source.where} is a qrels file: it has no split {source.split!r}")
         qrels = trec.load_qrels(trec.read_qrels(source.where))
     else:
-        qrels = trec.load_qrels(_of_collection(source, runs))
+        qrels = _of_collection(source, runs)
     if not qrels:
         raise CollectionError(f"{source.where} holds no qrels")
     return qrels
@@ -219,7 +220,7 @@ def _is_qrels(source: Source) -> bool:
     return True
 
 
-def _of_collection(source: Source, runs: Sequence[str]) -> Iterator[Qrel]:
+def _of_collection(source: Source, runs: Sequence[str]) -> Qrels:
     from telerank.corpus.formats import open_collection
 
     try:
@@ -232,11 +233,8 @@ def _of_collection(source: Source, runs: Sequence[str]) -> Iterator[Qrel]:
         raise
     if collection.relevant_from > 1:
         grade = collection.relevant_from
-        told = (
-            f"relevant in {collection.name} are grades from {grade} on: AP(rel={grade}), R(rel={grade})@100 …"
-        )
-        console.say(told)
-    return collection.split_qrels(source.split or _judging(collection, runs))
+        console.say(f"{collection.name}: grades from {grade} up are relevant; lower grades count as 0")
+    return collection.judged(source.split or _judging(collection, runs))
 
 
 def _judging(collection: Collection, runs: Sequence[str]) -> str | None:

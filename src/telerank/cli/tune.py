@@ -74,14 +74,13 @@ def tune(
     import telerank
     from telerank.corpus.formats import open_collection
     from telerank.evaluate.tune import Folds, Objective, tune
-    from telerank.trec import load_qrels
 
     opened, source = telerank.open(index), open_collection(collection, format=format, encoding=encoding)
     held_out = Folds(folds, seed) if test is None else list(source.split_queries(test))
     dev = list(source.split_queries(split))
-    qrels = load_qrels(source.split_qrels(split))
+    qrels = source.judged(split)
     if test is not None:
-        qrels = {**qrels, **load_qrels(source.split_qrels(test))}
+        qrels = {**qrels, **source.judged(test)}
     if not any(docno in opened.docs for grades in qrels.values() for docno in grades):
         raise CollectionError(
             f"{index}: holds no document that {source.name} judges: another collection's index"

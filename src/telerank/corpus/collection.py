@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from telerank.errors import CollectionError
-from telerank.types import Answer, Doc, Qrel, Query, Ranking
+from telerank.trec import load_qrels
+from telerank.types import Answer, Doc, Qrel, Qrels, Query, Ranking
 
 Record = TypeVar("Record")
 Docs: TypeAlias = Callable[[], Iterator[Doc]]
@@ -26,7 +27,7 @@ class Collection:
     candidate lists that a collection ships, by ``split/name`` (``test/500``, ``dev.small/top1000``);
     their scores fall by one from place to place, so that the order of the file stands. ``size`` is the
     number of documents where it is known without reading them all. ``relevant_from`` is the least grade
-    that the collection's makers count as relevant (3 of 4 in ANTIQUE: ``AP(rel=3)``). ``notes``
+    that the collection's makers count as relevant (3 of 4 in ANTIQUE). ``notes``
     counts what the reader met and put right, by name: paragraphs merged, answers moved.
     """
 
@@ -76,13 +77,23 @@ class Collection:
         """The qrels of a split (see :meth:`split`)."""
         return _member(self, "qrels", self.qrels, self.split(name))()
 
-    def split_judgments(self, name: str | None = None) -> Iterator[Qrel]:
-        """The qrels of a split with grade 0 where the makers count a grade as not relevant.
+    def judged(self, name: str | None = None) -> Qrels:
+        """The grades of a split to measure with: ``qid -> docno -> grade``.
 
-        Measures of binary relevance take any grade above 0 for relevant: on these they need no ``rel``.
+        A grade that the makers do not count as relevant (below :attr:`relevant_from`) is 0 here, so that
+        measures need no ``rel``: they take any grade above 0 for relevant.
+
+        Raises
+        ------
+        CollectionError
+            If there is no such split (see :meth:`split`), or it has no qrels.
+        FormatError
+            If a document has two grades for a query.
         """
-        for qrel in self.split_qrels(name):
-            yield replace(qrel, grade=0) if 0 < qrel.grade < self.relevant_from else qrel
+        qrels = load_qrels(self.split_qrels(name))
+        for grades in qrels.values() if self.relevant_from > 1 else ():
+            grades.update({docno: 0 for docno, grade in grades.items() if 0 < grade < self.relevant_from})
+        return qrels
 
     def split_answers(self, name: str | None = None) -> Iterator[Answer]:
         """The answer spans of a split (see :meth:`split`)."""

@@ -109,9 +109,8 @@ def _pairs(rankings: Iterable[Ranking]) -> Iterator[_Names]:
 
 
 def _relevant(source: CandidateLists, qids: set[str]) -> set[_Names]:
-    least = source.collection.relevant_from
-    qrels = source.collection.split_qrels(source.split)
-    return {(one.qid, one.docno) for one in qrels if one.grade >= least and one.qid in qids}
+    judged = source.collection.judged(source.split)
+    return {(qid, docno) for qid in qids for docno, grade in judged.get(qid, {}).items() if grade > 0}
 
 
 def _texts(

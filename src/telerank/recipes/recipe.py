@@ -20,7 +20,6 @@ from telerank.recipes.provenance import machine, versions
 from telerank.recipes.schema import Data, Recipe
 from telerank.recipes.systems import Own, Workshop
 from telerank.show.tables import Table, html_page, markdown
-from telerank.trec import load_qrels
 from telerank.types import Progress, silent
 
 _FIGURES = ("svg", "png")
@@ -87,7 +86,7 @@ def run_recipe(recipe: Recipe, name: str, order: Order, *, progress: Progress = 
     _check_names(recipe, (*order.given, *order.skip))
     data, place = order.places.find(recipe.data, order.only, order.folder, progress)
     collection = open_collection(place)
-    qrels = load_qrels(collection.split_judgments(data.split))
+    qrels = collection.judged(data.split)
     queries = tuple(one for one in collection.split_queries(data.split) if one.qid in qrels)
     if not queries:
         raise CollectionError(f"{data.name}: no query of the split {data.split} is judged")

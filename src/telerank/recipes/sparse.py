@@ -31,7 +31,6 @@ from telerank.sparse.similarities import (
     grid,
 )
 from telerank.sparse.writer import build_index
-from telerank.trec import load_qrels
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 FAMILIES: Mapping[str, Similarity] = {
@@ -99,7 +98,7 @@ class Task:
             where there is no such split, it has no queries or no qrels, or they do not belong together.
         """
         asked = tuple(collection.split_queries(split))
-        qrels = load_qrels(collection.split_judgments(split))
+        qrels = collection.judged(split)
         strange = qrels.keys() - {query.qid for query in asked}
         if strange or not qrels:
             what = f"judge query {min(strange)!r}, which is not there" if strange else "judge nothing"

@@ -22,7 +22,7 @@ from telerank.recipes.tuned import held_out_sum
 from telerank.sparse.index import Index, IndexDocs
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
-from telerank.trec import load_qrels, read_run, write_run
+from telerank.trec import read_run, write_run
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 
@@ -211,10 +211,10 @@ class Workshop:
         pool = self.collection.pools.get(str(system.pool))
         if pool is None:
             raise Unavailable(f"{self.collection.name} has no candidate list {system.pool}")
-        qrels = load_qrels(self.collection.split_qrels(split)) if system.with_relevant else {}
+        qrels = self.collection.judged(split) if system.with_relevant else {}
         for ranking in pool():
             cut = ranking if system.depth is None else ranking.cut(system.depth)
-            yield _with_relevant(cut, qrels.get(ranking.query.qid, {}), self.collection.relevant_from)
+            yield _with_relevant(cut, qrels.get(ranking.query.qid, {}))
 
     def _asked(self, rankings: Iterable[Ranking]) -> Iterator[Ranking]:
         """Those of the split's queries, first come."""
@@ -274,10 +274,10 @@ class Workshop:
         return next(docs, None) is None
 
 
-def _with_relevant(ranking: Ranking, grades: Mapping[str, int], relevant_from: int) -> Ranking:
+def _with_relevant(ranking: Ranking, grades: Mapping[str, int]) -> Ranking:
     """The list and, after its last, the relevant documents that it lacks, their docnos descending."""
     there = set(ranking.docnos)
-    lacking = [docno for docno, grade in grades.items() if grade >= relevant_from and docno not in there]
+    lacking = [docno for docno, grade in grades.items() if grade > 0 and docno not in there]
     if not lacking:
         return ranking
     last = float(ranking.scores[-1]) if len(ranking) else 0.0

@@ -1,8 +1,8 @@
 """ANTIQUE: questions of Yahoo! Answers, and answers judged from 1 to 4.
 
-The grades stand as in the files, and ``relevant_from`` is 3, as its makers recommend: 3 and 4 are
-relevant, 1 and 2 are not. With ir_measures that is ``AP(rel=3)``, ``RR(rel=3)@10``; a graded measure
-takes their mapping to 0..3 as ``nDCG(gains={1: 0, 2: 1, 3: 2, 4: 3})@10``.
+``qrels`` have the grades of the files. ``relevant_from`` is 3, as its makers recommend: to measure with
+(``judged``), grades 3 and 4 are relevant, and 1 and 2 become 0. A graded measure with the makers' mapping to
+0..3 is ``nDCG(gains={1: 0, 2: 1, 3: 2, 4: 3})@10`` on a qrels file itself, which is measured as it is.
 
 ====================================  ===================================================
 ``antique-collection.txt``            docno, text

@@ -19,7 +19,6 @@ from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.precision import Precision
 from telerank.training.bi_encoder.config import BiEncoderDev
 from telerank.training.bi_encoder.examples import texts_of
-from telerank.trec import load_qrels
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 _TOKENS = 8192  # of a batch, padding counted
@@ -60,7 +59,7 @@ def dev_queries(
     CollectionError
         where no query of the split is judged.
     """
-    qrels = load_qrels(collection.split_judgments(wanted.split))
+    qrels = collection.judged(wanted.split)
     queries = [one for one in collection.split_queries(wanted.split) if one.qid in qrels]
     if not queries:
         raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query")

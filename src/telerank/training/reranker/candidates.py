@@ -12,7 +12,6 @@ from telerank.evaluate.measures import Evaluation, measure
 from telerank.training.bi_encoder.examples import texts_of
 from telerank.training.reranker.config import CandidateSettings
 from telerank.training.reranker.reading import all_there, candidate_lists, chosen
-from telerank.trec import load_qrels
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 SAME = 0
@@ -55,7 +54,7 @@ def judged_queries(
     CollectionError
         where there is none.
     """
-    judged = load_qrels(collection.split_judgments(wanted.split))
+    judged = collection.judged(wanted.split)
     found = chosen([qid for qid in judged if qid not in without], wanted.queries, SAME)
     if not found:
         raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query left")
@@ -72,7 +71,7 @@ def read_candidates(
     CollectionError
         where none of them has a list, or the collection lacks what a list names.
     """
-    grades = load_qrels(collection.split_judgments(wanted.split))
+    grades = collection.judged(wanted.split)
     queries = {one.qid: one.text for one in collection.split_queries(wanted.split)}
     asked = frozenset(qids)
     all_there(asked, queries, f"{collection.name}: split {wanted.split!r} has no query")
