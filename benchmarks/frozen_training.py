@@ -1,12 +1,12 @@
-# ruff: noqa: E402 — how many threads there are is read when libraries are loaded
-"""Training on a frozen encoder's stored features beside fine-tuning, on one thread, the three taking turns.
+# ruff: noqa: E402 — libraries read the number of threads when they are loaded
+"""Batches a second of training on a frozen encoder's stored features, beside fine-tuning, on one thread.
 
 Fine-tuned is BERT with a layer on its first output, frozen is BERT-DMN-lite (BERT-DMN, sections 5.1 and 6.3).
 The encoder has the size of BERT-base and random weights; the pairs are InsuranceQA's, half of them relevant.
-All compute in float32. What the store gives back is compared with what the encoder says before any time is
-believed. Times are those of the processor, so that other programs on the machine do not count; ratios by the
-clock, which has the waiting for the disk, too, stand beside. Products of matrices are timed before and after:
-what trains faster than they allow does not train.
+All compute in float32. Stored features are compared with computed ones first. Times are processor times, so
+that other programs on the machine do not count; ratios of elapsed times, which include waiting for the disk,
+are given beside them. Products of matrices are timed before and after, because no training can be faster
+than they allow.
 """
 
 from __future__ import annotations
@@ -29,19 +29,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from results_page import write
+from training_rounds import FIRST, LATER, TUNED, Rounds, Timings, labelled, measure_rounds, timings_table
 
 from telerank.corpus.formats import open_collection
 from telerank.inspect.drawn_pairs import CandidateLists
-from telerank.inspect.efficiency import (
-    FIRST,
-    LATER,
-    TUNED,
-    Contest,
-    Efficiency,
-    Rounds,
-    efficiency_table,
-    labelled,
-)
 from telerank.models.identity import encoder_fingerprint
 from telerank.models.loading import locate, read_tokenizer
 from telerank.models.pairs.pair import batch_of
@@ -74,47 +65,47 @@ def bert_base(folder: Path, layers: int) -> Path:
     return folder
 
 
-def real_pairs(wanted: int) -> tuple[list[TextPair], list[float]]:
-    """Of the first train questions, with what the qrels call relevant and with others of their pools."""
+def real_pairs(count: int) -> tuple[list[TextPair], list[float]]:
+    """Pairs of the first train questions: relevant documents, and others of their pools."""
     collection = open_collection(str(Path(os.environ["TELERANK_DATA"]) / "insuranceqa-v2"))
-    some = CandidateLists(collection, "train", lambda: islice(collection.pools[POOL](), QUESTIONS))
-    return labelled(some, wanted)
+    source = CandidateLists(collection, "train", lambda: islice(collection.pools[POOL](), QUESTIONS))
+    return labelled(source, count)
 
 
 def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[float, float]:
-    """Tokens of a pair; and of what fine-tuning pads it to."""
-    made = [len(one) for one in pair_texts(reranker, *zip(*pairs, strict=True))]
-    batches = (made[first : first + size] for first in range(0, len(made), size))
+    """Mean number of tokens of a pair, before and after the padding of fine-tuning."""
+    counts = [len(tokens) for tokens in pair_texts(reranker, *zip(*pairs, strict=True))]
     padded = 0
-    for batch in batches:
-        for places in parts(batch, RerankerOptimisation().tokens, torch.device("cpu")):
-            padded += len(places) * max(batch[place] for place in places)
-    return sum(made) / len(made), padded / len(made)
+    for first in range(0, len(counts), size):
+        batch = counts[first : first + size]
+        for rows in parts(batch, RerankerOptimisation().tokens, torch.device("cpu")):
+            padded += len(rows) * max(batch[row] for row in rows)
+    return sum(counts) / len(counts), padded / len(counts)
 
 
 def deviation(frozen: Reranker, pairs: Sequence[TextPair], folder: Path) -> float:
-    """The largest difference of stored features to computed ones, and of their logits; relative beyond 1."""
-    known = encoder_fingerprint(frozen)
-    encoder = FrozenEncoder(frozen.model, frozen.texts, known)
-    store = FeatureStore.open(folder, known, encoder.width)
+    """The largest difference of stored features and their logits to computed ones; relative above 1."""
+    fingerprint = encoder_fingerprint(frozen)
+    encoder = FrozenEncoder(frozen.model, frozen.texts, fingerprint)
+    store = FeatureStore.open(folder, fingerprint, encoder.width)
     size = store.estimate(pairs, encoder)
     store.fill(pairs, encoder, batch_tokens=1024)
     if store.bytes != size:
         sys.exit(f"the store takes {store.bytes} bytes, {size} were estimated")
     stored = store.batch(store.rows(pairs))
     with torch.no_grad():
-        made = frozen.model.features(batch_of(pair_texts(frozen, *zip(*pairs, strict=True)), 0))
-        logits = [frozen.model.head.eval()(one) for one in (stored, made)]
-    compared = [*zip(vars(stored).values(), vars(made).values(), strict=True), logits]
-    return max(_difference(one.float(), other.float()) for one, other in compared)
+        computed = frozen.model.features(batch_of(pair_texts(frozen, *zip(*pairs, strict=True)), 0))
+        logits = [frozen.model.head.eval()(features) for features in (stored, computed)]
+    compared = [*zip(vars(stored).values(), vars(computed).values(), strict=True), logits]
+    return max(_difference(value.float(), exact.float()) for value, exact in compared)
 
 
-def _difference(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return float(((found - exact).abs() / exact.abs().clamp(min=1)).max())
+def _difference(value: torch.Tensor, exact: torch.Tensor) -> float:
+    return float(((value - exact).abs() / exact.abs().clamp(min=1)).max())
 
 
 def peak(side: int = 1536, times: int = 12) -> float:
-    """GFLOP/s of float32 products of matrices, the best of some."""
+    """GFLOP/s of float32 products of matrices, the best of several."""
     left, right = torch.randn(side, side), torch.randn(side, side)
     best = 0.0
     for _ in range(times):
@@ -125,38 +116,40 @@ def peak(side: int = 1536, times: int = 12) -> float:
 
 
 def forward_operations(tokens: float, layers: int) -> float:
-    """Of the encoder's products for one pair of so many tokens."""
+    """Floating-point operations of the encoder's products for a pair of ``tokens`` tokens."""
     linear = 2 * tokens * (4 * WIDTH * WIDTH + 2 * WIDTH * INNER)
     return layers * (linear + 4 * tokens * tokens * WIDTH)
 
 
-def report(found: Efficiency, told: dict[str, float], given: argparse.Namespace) -> tuple[Table, bool]:
-    table = efficiency_table(found)
+def report(timings: Timings, facts: dict[str, float], options: argparse.Namespace) -> tuple[Table, bool]:
+    """The table, and whether the targets are met and the figures plausible."""
+    table = timings_table(timings)
     reached = {
-        TUNED: 3 * forward_operations(told["padded"], given.layers) * 16 * found.pace(TUNED) / 1e9,
-        FIRST: forward_operations(told["tokens"], given.layers) * 16 * found.pace(FIRST) / 1e9,
+        TUNED: 3 * forward_operations(facts["padded"], options.layers) * 16 * timings.pace(TUNED) / 1e9,
+        FIRST: forward_operations(facts["tokens"], options.layers) * 16 * timings.pace(FIRST) / 1e9,
     }
-    spread = ", ".join(f"{way} {_span(found, way)}" for way in (FIRST, LATER))
-    clock = ", ".join(f"{way} {found.ratio(way, by_the_clock=True):.2f}" for way in (FIRST, LATER))
-    share = ", ".join(f"{way} {value:.0f}" for way, value in reached.items())
-    made = f"torch {version('torch')}, transformers {version('transformers')}"
-    where = f"Python {platform.python_version()}, {platform.machine()}, one thread, processor time"
-    busy = f"load of the machine {told['load']:.1f} on {os.cpu_count()} cores"
+    spread = ", ".join(f"{training} {_span(timings, training)}" for training in TARGETS)
+    elapsed = ", ".join(f"{training} {timings.ratio(training, elapsed=True):.2f}" for training in TARGETS)
+    share = ", ".join(f"{training} {value:.0f}" for training, value in reached.items())
+    packages = f"torch {version('torch')}, transformers {version('transformers')}"
+    machine = f"Python {platform.python_version()}, {platform.machine()}, one thread, processor time"
+    busy = f"load of the machine {facts['load']:.1f} on {os.cpu_count()} cores"
+    rounds = f"Times fine-tuning, smallest and largest of {options.rounds} rounds"
     notes = (
         *table.notes,
-        f"Times fine-tuning, smallest and largest of {given.rounds} rounds: {spread}; by the clock: {clock}.",
-        f"GFLOP/s of the encoder’s products: {share}; a product of matrices reaches {told['peak']:.0f}.",
-        f"Stored features, and their logits, differ by {told['deviation']:.1g} at most from computed ones.",
-        f"{told['tokens']:.0f} tokens a pair, padded to {told['padded']:.0f}; {busy}.",
-        f"{made}, {where}.",
+        f"{rounds}: {spread}; by the clock: {elapsed}.",
+        f"GFLOP/s of the encoder’s products: {share}; a product of matrices reaches {facts['peak']:.0f}.",
+        f"Stored features, and their logits, differ by {facts['deviation']:.1g} at most from computed ones.",
+        f"{facts['tokens']:.0f} tokens a pair, padded to {facts['padded']:.0f}; {busy}.",
+        f"{packages}, {machine}.",
     )
-    met = all(found.ratio(way) >= least for way, least in TARGETS.items())
-    right = told["deviation"] <= TOLERANCE and max(reached.values()) <= told["peak"]
-    return Table(table.columns, table.rows, notes=notes), met and right
+    met = all(timings.ratio(training) >= least for training, least in TARGETS.items())
+    plausible = facts["deviation"] <= TOLERANCE and max(reached.values()) <= facts["peak"]
+    return Table(table.columns, table.rows, notes=notes), met and plausible
 
 
-def _span(found: Efficiency, way: str) -> str:
-    ratios = found.seconds[TUNED][:, 0] / found.seconds[way][:, 0]
+def _span(timings: Timings, training: str) -> str:
+    ratios = timings.seconds[TUNED][:, 0] / timings.seconds[training][:, 0]
     return f"{ratios.min():.2f} to {ratios.max():.2f}"
 
 
@@ -168,33 +161,33 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=LAYERS)
     parser.add_argument("--max-length", type=int, default=96)
     parser.add_argument("--write", action="store_true", help="put the table into docs/results.md")
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    plan = Rounds(number=given.rounds)
+    plan = Rounds(number=options.rounds)
     pairs, labels = real_pairs(plan.pairs + 64)
     with tempfile.TemporaryDirectory() as folder:
-        start = bert_base(Path(folder) / "encoder", given.layers)
+        start = bert_base(Path(folder) / "encoder", options.layers)
         tuned, frozen = (
-            fresh_reranker(start, Shape(kind, frozen=kind == "bert-dmn", max_length=given.max_length))
+            fresh_reranker(start, Shape(kind, frozen=kind == "bert-dmn", max_length=options.max_length))
             for kind in ("bert", "bert-dmn")
         )
         tokens, padded = lengths(tuned, pairs, plan.size)
-        told = {"tokens": tokens, "padded": padded, "peak": peak()}
-        told["deviation"] = deviation(frozen, pairs[plan.pairs :], Path(folder) / "compared")
-        contest = Contest(tuned, frozen, Path(folder) / "features")
-        found = contest.measure(pairs, labels, plan, progress=_progress)
-        told |= {"peak": max(told["peak"], peak()), "load": float(np.mean(os.getloadavg()[:2]))}
-    table, met = report(found, told, given)
-    command = f"python benchmarks/frozen_training.py{_options(given)}"
-    text = f"```sh\n{command}\n```\n\n{_about(given, plan)}\n\n{markdown(table)}"
+        facts = {"tokens": tokens, "padded": padded, "peak": peak()}
+        facts["deviation"] = deviation(frozen, pairs[plan.pairs :], Path(folder) / "compared")
+        features = Path(folder) / "features"
+        timings = measure_rounds(tuned, frozen, features, pairs, labels, plan=plan, progress=_progress)
+        facts |= {"peak": max(facts["peak"], peak()), "load": float(np.mean(os.getloadavg()[:2]))}
+    table, met = report(timings, facts, options)
+    command = f"python benchmarks/frozen_training.py{_options(options)}"
+    text = f"```sh\n{command}\n```\n\n{_about(options, plan)}\n\n{markdown(table)}"
     print(text)
-    if given.write:
+    if options.write:
         write("frozen training", text)
     sys.exit(0 if met else "a target is missed")
 
 
-def _about(given: argparse.Namespace, plan: Rounds) -> str:
-    encoder = f"An encoder of {given.layers} layers of {WIDTH}, batches of {plan.size} pairs, float32"
+def _about(options: argparse.Namespace, plan: Rounds) -> str:
+    encoder = f"An encoder of {options.layers} layers of {WIDTH}, batches of {plan.size} pairs, float32"
     return f"{encoder}. The paper's values were measured on a GTX 1080Ti."
 
 
@@ -202,12 +195,12 @@ def _progress(what: str, done: int, total: int | None) -> None:
     print(f"{what}: {done} of {total}", file=sys.stderr)
 
 
-def _options(given: argparse.Namespace) -> str:
+def _options(options: argparse.Namespace) -> str:
     usual = {"rounds": 5, "layers": LAYERS, "max_length": 96}
     return "".join(
-        f" --{name.replace('_', '-')} {getattr(given, name)}"
+        f" --{name.replace('_', '-')} {getattr(options, name)}"
         for name, value in usual.items()
-        if getattr(given, name) != value
+        if getattr(options, name) != value
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from telerank.cli.inspect.diffusion import diffusion
-from telerank.cli.inspect.efficiency import efficiency
 from telerank.cli.inspect.faithfulness import faithfulness
 from telerank.cli.inspect.gates import gates
 from telerank.cli.inspect.tsne import tsne
@@ -22,7 +21,6 @@ def inspect() -> None:
 
 
 app.command()(diffusion)
-app.command()(efficiency)
 app.command()(faithfulness)
 app.command()(gates)
 app.command()(tsne)
