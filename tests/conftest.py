@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("telerank", deadline=None)  # a kernel's first call compiles it
+# no limits of time: a kernel's first call compiles it, and other tests may take the processors
+settings.register_profile("telerank", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("telerank")
 
 
