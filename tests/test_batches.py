@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.batches import of_like_length
+from telerank.batches import batch_by_length
 
 
 def batches(*given, **how):
-    return list(of_like_length(*given, **how))
+    return list(batch_by_length(*given, **how))
 
 
 def test_batches_hold_like_lengths_within_the_budget():

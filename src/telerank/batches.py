@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 
-def of_like_length(lengths: Sequence[int], budget: int, *, shortest: float = 0) -> Iterator[list[int]]:
+def batch_by_length(lengths: Sequence[int], budget: int, *, shortest: float = 0) -> Iterator[list[int]]:
     """Places in batches; a batch's longest times its size is within the budget, or it holds one place.
 
     None is shorter than ``shortest`` of the longest in its batch. The longest come first, so that memory that

@@ -54,9 +54,9 @@ def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: f
     Raises
     ------
     AssertionError
-        where the stage breaks one, with a sentence that says which.
+        If the stage breaks one, with a sentence that says which.
     ValueError
-        where there are fewer than two inputs, too few to tell neighbours apart.
+        If there are fewer than two inputs, too few to tell neighbours apart.
     """
     if len(inputs) < 2:
         raise ValueError(f"the laws are tried on two queries or more, got {len(inputs)}")

@@ -71,7 +71,7 @@ class Ranking:
     Raises
     ------
     ValueError
-        where lengths differ, a score is not finite, a docno comes twice, or the order is another.
+        If lengths differ, a score is not finite, a docno comes twice, or the order is another.
     """
 
     query: Query

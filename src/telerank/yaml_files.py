@@ -18,7 +18,7 @@ def read_yaml(path: str | Path) -> Any:
     Raises
     ------
     FormatError
-        where it is no YAML, is not UTF-8, or says a key of a mapping twice: the last would win silently.
+        If it is no YAML, is not UTF-8, or says a key of a mapping twice: the last would win silently.
     """
     try:
         return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 — a safe loader

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.ranking_sets.negatives import Screen, batch_negatives, random_negatives, ranked_negatives
+from telerank.corpus.ranking_sets.negatives import (
+    Screen,
+    draw_random_negatives,
+    search_negatives,
+    take_batch_negatives,
+)
 from telerank.corpus.ranking_sets.qa import Question
-from telerank.corpus.ranking_sets.splits import shuffled
+from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.stage import Stage
 from telerank.types import Answer, Doc, Explanation, Query, Ranking
 
@@ -82,7 +87,7 @@ def test_a_positive_and_a_document_of_another_part_are_refused():
 
 def test_ranked_negatives_are_the_first_that_pass_with_the_scores_of_the_stage():
     screen = Screen(docs({"a": "France", "b": "x", "c": "y", "d": "z"}))
-    (ranking,) = ranked_negatives(
+    (ranking,) = search_negatives(
         [question("q", ("c",), "France")], screen, Fixed(("a", "b", "c", "d"), []), depth=2
     )
     assert ranking.docnos == ("b", "d")
@@ -95,7 +100,7 @@ def test_the_stage_is_asked_deeper_until_enough_pass_or_it_has_no_more():
     asked: list[int] = []
     screen = Screen(docs(texts))
     questions = [question("q1", ("p",), "France"), question("q2", ("p",), "Spain")]
-    first, second = ranked_negatives(questions, screen, Fixed(tuple(texts), asked), depth=2)
+    first, second = search_negatives(questions, screen, Fixed(tuple(texts), asked), depth=2)
     assert asked == [4, 16, 64]
     assert first.docnos == ("x",)
     assert second.docnos == ("d000", "d001")
@@ -106,9 +111,9 @@ def test_random_negatives_are_drawn_without_replacement_and_again_alike():
     candidates = tuple(f"d{n}" for n in range(20))
     screen = Screen(docs({docno: docno for docno in candidates}))
     questions = [question(f"q{n}", (f"d{n}",)) for n in range(20)]
-    found = list(random_negatives(questions, screen, candidates, depth=5, seed=3))
-    assert found == list(random_negatives(questions[::-1], screen, candidates, depth=5, seed=3))[::-1]
-    assert found != list(random_negatives(questions, screen, candidates, depth=5, seed=4))
+    found = list(draw_random_negatives(questions, screen, candidates, depth=5, seed=3))
+    assert found == list(draw_random_negatives(questions[::-1], screen, candidates, depth=5, seed=3))[::-1]
+    assert found != list(draw_random_negatives(questions, screen, candidates, depth=5, seed=4))
     assert all(len(set(ranking.docnos)) == 5 for ranking in found)
     assert all(one.positives[0] not in ranking.docnos for one, ranking in zip(questions, found, strict=True))
 
@@ -119,7 +124,7 @@ def test_random_negatives_reach_every_candidate_alike():
     questions = [question(f"q{n}", ("p",)) for n in range(2000)]
     drawn = [
         docno
-        for one in random_negatives(questions, screen, candidates, depth=3, seed=0)
+        for one in draw_random_negatives(questions, screen, candidates, depth=3, seed=0)
         for docno in one.docnos
     ]
     assert all(500 < drawn.count(docno) < 700 for docno in candidates)
@@ -127,7 +132,7 @@ def test_random_negatives_reach_every_candidate_alike():
 
 def test_where_too_few_candidates_pass_all_of_them_are_taken():
     screen = Screen(docs({"p": "positive", "a": "France", "b": "x"}))
-    (ranking,) = random_negatives(
+    (ranking,) = draw_random_negatives(
         [question("q", ("p",), "France")], screen, ("p", "a", "b"), depth=10, seed=0
     )
     assert ranking.docnos == ("b",)
@@ -136,9 +141,9 @@ def test_where_too_few_candidates_pass_all_of_them_are_taken():
 def test_batch_negatives_are_the_first_positives_of_the_other_questions_of_the_batch():
     questions = [question(f"q{n}", (f"d{n}", "shared")) for n in range(6)]
     screen = Screen(docs({docno: docno for n in range(6) for docno in (f"d{n}", "shared")}))
-    order = [one.query.qid for one in shuffled(questions, lambda one: one.query.qid, seed=5)]
+    order = [one.query.qid for one in shuffle(questions, lambda one: one.query.qid, seed=5)]
     batches = [order[:3], order[3:]]
-    found = {one.query.qid: one.docnos for one in batch_negatives(questions, screen, depth=2, seed=5)}
+    found = {one.query.qid: one.docnos for one in take_batch_negatives(questions, screen, depth=2, seed=5)}
     for batch in batches:
         for qid in batch:
             assert found[qid] == tuple(f"d{other[1:]}" for other in batch if other != qid)
@@ -147,17 +152,17 @@ def test_batch_negatives_are_the_first_positives_of_the_other_questions_of_the_b
 def test_the_last_batch_is_filled_up_with_the_first_questions():
     questions = [question(f"q{n}", (f"d{n}",)) for n in range(7)]
     screen = Screen(docs({f"d{n}": f"d{n}" for n in range(7)}))
-    order = [one.query.qid for one in shuffled(questions, lambda one: one.query.qid, seed=0)]
-    found = {one.query.qid: one.docnos for one in batch_negatives(questions, screen, depth=2, seed=0)}
+    order = [one.query.qid for one in shuffle(questions, lambda one: one.query.qid, seed=0)]
+    found = {one.query.qid: one.docnos for one in take_batch_negatives(questions, screen, depth=2, seed=0)}
     assert found[order[6]] == tuple(f"d{qid[1:]}" for qid in order[:2])
     assert all(len(negatives) == 2 for negatives in found.values())
 
 
 def test_questions_of_one_paragraph_in_a_batch_are_no_negatives_of_each_other():
     questions = [question(f"q{n}", ("d",)) for n in range(4)]
-    assert [one.docnos for one in batch_negatives(questions, Screen(docs({"d": "d"})), depth=3, seed=0)] == [
-        ()
-    ] * 4
+    assert [
+        one.docnos for one in take_batch_negatives(questions, Screen(docs({"d": "d"})), depth=3, seed=0)
+    ] == [()] * 4
 
 
 @given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 2), st.sampled_from(["bm25", "random", "gold"]))
@@ -166,9 +171,9 @@ def test_no_strategy_gives_a_positive_or_more_than_asked(count, depth, seed, str
     names = tuple(f"d{n}" for n in range(5))
     screen = Screen(docs({docno: docno for docno in names}))
     found = {
-        "bm25": lambda: ranked_negatives(questions, screen, Fixed(names, []), depth=depth),
-        "random": lambda: random_negatives(questions, screen, names, depth=depth, seed=seed),
-        "gold": lambda: batch_negatives(questions, screen, depth=depth, seed=seed),
+        "bm25": lambda: search_negatives(questions, screen, Fixed(names, []), depth=depth),
+        "random": lambda: draw_random_negatives(questions, screen, names, depth=depth, seed=seed),
+        "gold": lambda: take_batch_negatives(questions, screen, depth=depth, seed=seed),
     }[strategy]()
     for one, ranking in zip(questions, found, strict=True):
         assert ranking == Ranking.ranked(one.query, ranking.docnos, ranking.scores)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_sets import qa_set
 
-from telerank.corpus.ranking_sets.qa import MergeTally, merge, normal_form
+from telerank.corpus.ranking_sets.qa import MergeTally, merge, normalise
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Answer, Doc
 
@@ -95,21 +95,21 @@ def test_an_id_with_a_blank_is_an_error_that_names_the_set():
 
 def test_french_questions_are_alike_whatever_apostrophe_and_blank_they_have():
     assert (
-        normal_form("Qui est l’architecte\xa0?")
-        == normal_form("qui est l'architecte ?")
+        normalise("Qui est l’architecte\xa0?")
+        == normalise("qui est l'architecte ?")
         == "qui est l architecte"
     )
 
 
 def test_accents_tell_questions_apart():
-    assert normal_form("Où va-t-il ?") != normal_form("Ou va-t-il ?")
+    assert normalise("Où va-t-il ?") != normalise("Ou va-t-il ?")
 
 
 @given(st.text(max_size=30))
 def test_the_normal_form_of_a_normal_form_is_itself(text):
-    assert normal_form(normal_form(text)) == normal_form(text)
+    assert normalise(normalise(text)) == normalise(text)
 
 
 @pytest.mark.parametrize("text", ["?", " € ", "…"])
 def test_a_text_without_words_is_its_own_normal_form(text):
-    assert normal_form(text) == text.strip()
+    assert normalise(text) == text.strip()

@@ -16,7 +16,7 @@ import pytest
 from memory_sets import qa_set
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.ranking_sets.qa import normal_form
+from telerank.corpus.ranking_sets.qa import normalise
 from telerank.corpus.ranking_sets.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
 from telerank.errors import CollectionError
 from telerank.stage import Stage
@@ -34,8 +34,8 @@ class Overlap(Stage):
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for ranking in stream:
-            asked = set(normal_form(ranking.query.text).split())
-            scores = {doc.docno: len(asked & set(normal_form(doc.text).split())) for doc in self.docs}
+            asked = set(normalise(ranking.query.text).split())
+            scores = {doc.docno: len(asked & set(normalise(doc.text).split())) for doc in self.docs}
             found = {docno: score for docno, score in scores.items() if score}
             yield Ranking.ranked(ranking.query, tuple(found), tuple(found.values())).cut(self.k)
 

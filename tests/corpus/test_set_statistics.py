@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_sets import qa_set
 
 from telerank.corpus.readers.squad import SQUAD
-from telerank.corpus.statistics import Lengths, describe, input_bins, question_words
+from telerank.corpus.statistics import Lengths, bin_inputs, count_question_words, describe
 from telerank.corpus.statistics_plots import save_plots
 from telerank.types import Query, Ranking
 
@@ -81,7 +81,7 @@ def test_a_set_without_questions_is_described_by_its_documents():
     ],
 )
 def test_french_questions_have_the_question_words_of_the_report(question, kind):
-    kinds, language = question_words([question], "french")
+    kinds, language = count_question_words([question], "french")
     assert language == "french"
     assert [one.name for one in kinds if one.count] == [kind]
 
@@ -102,12 +102,12 @@ def test_french_questions_have_the_question_words_of_the_report(question, kind):
     ],
 )
 def test_english_questions_have_question_words(question, kind):
-    kinds, _ = question_words([question], "english")
+    kinds, _ = count_question_words([question], "english")
     assert [one.name for one in kinds if one.count] == [kind]
 
 
 def test_shares_and_examples_come_with_the_question_words():
-    kinds, language = question_words(["Qui est là ?", "Qui va là ?", "Où est-il ?", "Hein ?"])
+    kinds, language = count_question_words(["Qui est là ?", "Qui va là ?", "Où est-il ?", "Hein ?"])
     assert language == "french"
     found = {one.name: (one.count, one.share, one.example) for one in kinds if one.count}
     assert found == {
@@ -119,11 +119,11 @@ def test_shares_and_examples_come_with_the_question_words():
 
 def test_question_words_of_an_unknown_language_are_refused():
     with pytest.raises(ValueError, match="french, english, not in 'latin'"):
-        question_words([], "latin")
+        count_question_words([], "latin")
 
 
 def test_input_bins_are_those_of_the_report():
-    bins = input_bins(Lengths.of([0, 111, 112, 311, 312, 411, 412, 512, 513, 4000]))
+    bins = bin_inputs(Lengths.of([0, 111, 112, 311, 312, 411, 412, 512, 513, 4000]))
     assert [(one.name, one.count) for one in bins] == [
         ("[0,112[", 2), ("[112,212[", 1), ("[212,312[", 1), ("[312,412[", 2), ("[412,512]", 2), ("+512", 2),
     ]  # fmt: skip
@@ -132,7 +132,7 @@ def test_input_bins_are_those_of_the_report():
 
 def test_the_reports_own_frequencies_have_its_cumulative_ones():
     frequencies = {50: 206829, 150: 856903, 250: 254176, 350: 44382, 450: 11138, 600: 2262}
-    bins = input_bins(Lengths(frequencies))
+    bins = bin_inputs(Lengths(frequencies))
     assert [round(one.cumulative, 3) for one in bins] == [0.150, 0.773, 0.958, 0.990, 0.998, 1.000]
     assert sum(one.count for one in bins) == 1_375_690
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.readers.squad import SQUAD, Tally, place_answer, read_squad
+from telerank.corpus.readers.squad import SQUAD, Tally, locate_answer, read_squad
 from telerank.errors import FormatError
 from telerank.types import Answer, Doc, Qrel, Query
 
@@ -154,20 +154,20 @@ def test_an_answer_that_stands_nowhere_is_listed_not_dropped(tmp_path):
     ],
 )
 def test_an_answer_moves_to_the_nearest_place_of_its_text(stated, start, how):
-    assert place_answer("xx ab xxxxab", "ab", stated) == (start, how)
+    assert locate_answer("xx ab xxxxab", "ab", stated) == (start, how)
 
 
 def test_an_answer_between_two_places_takes_the_earlier():
-    assert place_answer("ab..ab", "ab", 2) == (0, "nearest")
+    assert locate_answer("ab..ab", "ab", 2) == (0, "nearest")
 
 
 def test_an_answer_that_stands_once_moves_there():
-    assert place_answer("..ab", "ab", 0) == (2, "moved")
+    assert locate_answer("..ab", "ab", 0) == (2, "moved")
 
 
 @given(st.text("ab ", max_size=12), st.text("ab ", max_size=4), st.integers(-3, 15))
 def test_a_placed_answer_begins_where_its_place_says(text, answer, stated):
-    start, how = place_answer(text, answer, stated)
+    start, how = locate_answer(text, answer, stated)
     if how == "absent":
         assert start == stated
         assert not answer.strip() or answer not in text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.readers.trec_sgml import plain, read_docs
+from telerank.corpus.readers.trec_sgml import read_docs, strip_markup
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
 
@@ -164,7 +164,7 @@ def test_files_of_compress_are_refused_with_the_way_out(tmp_path, name):
     ],
 )
 def test_tags_and_entities_of_a_text(text, expected):
-    assert plain(text) == expected
+    assert strip_markup(text) == expected
 
 
 def test_small_letters_one_line_documents_and_texts_without_an_element(tmp_path):

@@ -56,7 +56,7 @@ class Collection:
         Raises
         ------
         CollectionError
-            where there is no such split, or none is named and there are several.
+            If there is no such split, or none is named and there are several.
         """
         known = ", ".join(self.splits)
         if name is None:

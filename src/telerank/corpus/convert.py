@@ -36,7 +36,7 @@ _STEP = 1000  # documents between two words of progress
 
 
 @dataclass(frozen=True)
-class Converted:
+class Conversion:
     """What was written, and what of the collection the new format could not hold as it was."""
 
     docs: int
@@ -77,13 +77,13 @@ class _Work:
             yield qrel
 
 
-def convert(collection: Collection, out: str | Path, to: str, *, progress: Progress = silent) -> Converted:
+def convert(collection: Collection, out: str | Path, to: str, *, progress: Progress = silent) -> Conversion:
     """Write the whole collection, all splits, into the new folder ``out``.
 
     Raises
     ------
     CollectionError
-        where there is no such format, ``out`` is there already, or splits give one qid two texts.
+        If there is no such format, ``out`` is there already, or splits give one qid two texts.
     """
     target = Path(out)
     if any("/" in split for split in collection.splits):
@@ -100,7 +100,7 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
             notes.append("answers are left out: the format has none")
         if collection.pools:
             notes.append(f"pools are left out: {', '.join(collection.pools)}")
-    return Converted(work.docs, work.queries, work.qrels, tuple(notes))
+    return Conversion(work.docs, work.queries, work.qrels, tuple(notes))
 
 
 def _with_plain_splits(collection: Collection) -> Collection:

@@ -51,7 +51,7 @@ class DocnosWriter:
         Raises
         ------
         DocumentError
-            as :func:`check_docno`.
+            As :func:`check_docno`.
         """
         check_docno(docno, self._count + 1)
         self._file.write(docno.encode() + b"\n")
@@ -64,7 +64,7 @@ class DocnosWriter:
         Raises
         ------
         DocumentError
-            where a docno comes twice.
+            If a docno comes twice.
         """
         self._file.close()
         blob = np.frombuffer(_bytes(self._folder / _part(BLOB)), np.uint8)
@@ -116,7 +116,7 @@ def check_docno(docno: str, number: int) -> None:
     Raises
     ------
     DocumentError
-        where it is empty or holds a blank, a control character or a lone surrogate.
+        If it is empty or holds a blank, a control character or a lone surrogate.
     """
     if not docno:
         raise DocumentError(f"document {number}: its docno is empty")
@@ -133,7 +133,7 @@ def check_text(text: str, whose: str) -> None:
     Raises
     ------
     DocumentError
-        where it holds half of a surrogate pair: names the place and says how to mend it.
+        If it holds half of a surrogate pair: names the place and says how to mend it.
     """
     try:
         text.encode()
@@ -166,7 +166,7 @@ class Docnos:
         Raises
         ------
         IndexDamaged
-            where a file is missing, or the files do not belong together.
+            If a file is missing, or the files do not belong together.
         """
         return cls(folder)
 
@@ -176,7 +176,7 @@ class Docnos:
         Raises
         ------
         KeyError
-            where there is no such document.
+            If there is no such document.
         """
         wanted = docno.encode("utf-8", "surrogatepass")
         fence = bisect_left(self._fences, wanted)  # among every 1024th docno, which stay in memory
@@ -192,7 +192,7 @@ class Docnos:
         Raises
         ------
         IndexError
-            where a row is not there.
+            If a row is not there.
         """
         from telerank.corpus.gather import gather  # loads numba
 

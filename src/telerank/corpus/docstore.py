@@ -52,7 +52,7 @@ class DocstoreWriter:
         Raises
         ------
         DocumentError
-            where the docno cannot be one, a text holds a lone surrogate, or is over 2**30 characters.
+            If the docno cannot be one, a text holds a lone surrogate, or is over 2**30 characters.
         """
         row = self._docnos.add(doc.docno)
         size = len(doc.text) + len(doc.title) + len(doc.url)
@@ -76,7 +76,7 @@ class DocstoreWriter:
         Raises
         ------
         DocumentError
-            as :meth:`add`, of a document added before, or where a docno comes twice.
+            As :meth:`add`, of a document added before, or where a docno comes twice.
         """
         self._flush()
         self._file.close()
@@ -144,7 +144,7 @@ class Docstore:
         Raises
         ------
         IndexDamaged
-            where a file is missing or not whole.
+            If a file is missing or not whole.
         """
         return cls(folder)
 
@@ -157,7 +157,7 @@ class Docstore:
         Raises
         ------
         IndexError
-            where there is no such row.
+            If there is no such row.
         """
         docno = self.docnos[row]
         batch = bisect_right(self._firsts, row) - 1

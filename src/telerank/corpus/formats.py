@@ -62,11 +62,11 @@ def open_collection(where: str | Path, *, format: str | None = None, encoding: s
     Raises
     ------
     CollectionError
-        where nothing is there, or no format, or more than one, is recognised.
+        If nothing is there, or no format, or more than one, is recognised.
     FormatError
-        where a file turns out not to follow its format (often later, while it is read).
+        If a file turns out not to follow its format (often later, while it is read).
     MissingExtra
-        where an id is given and ``ir_datasets`` is not installed.
+        If an id is given and ``ir_datasets`` is not installed.
     """
     path = Path(where)
     known = {one.name: one for one in FORMATS}

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.ranking_sets.qa import WORDS, normal_form
+from telerank.corpus.ranking_sets.qa import WORDS, normalise
 from telerank.types import Progress, Query, silent
 
 Counting: TypeAlias = Callable[[str], int]
@@ -61,7 +61,7 @@ QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class QuestionWord:
     """Questions of one question word; ``share`` of all of them, from 0 to 1, and the first as an example."""
 
     name: str
@@ -122,7 +122,7 @@ class InputBin:
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class CollectionStatistics:
     """Everything about one collection, or about some splits of it."""
 
     name: str
@@ -131,14 +131,14 @@ class Description:
     questions: Lengths
     unique_questions: int
     language: str
-    question_words: tuple[Kind, ...]
+    question_words: tuple[QuestionWord, ...]
     inputs: Lengths
     positives: int
     negatives: int
     notes: Mapping[str, int]
 
-    def input_bins(self, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
-        return input_bins(self.inputs, edges)
+    def bin_inputs(self, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
+        return bin_inputs(self.inputs, edges)
 
 
 def describe(
@@ -148,7 +148,7 @@ def describe(
     splits: Iterable[str] | None = None,
     language: str | None = None,
     progress: Progress = silent,
-) -> Description:
+) -> CollectionStatistics:
     """The statistics of a collection, or of some of its splits; lengths are ``count`` of the texts.
 
     Pairs of a question and a document are those of the qrels and the pools; one is positive from
@@ -169,14 +169,14 @@ def describe(
             lengths[doc.docno] = length
         if done % 1000 == 0:
             progress("counting tokens", done, collection.size)
-    kinds, spoken = question_words((query.text for query in queries.values()), language)
+    kinds, spoken = count_question_words((query.text for query in queries.values()), language)
     positives = sum(sum(docnos.values()) for docnos in pairs.values())
-    return Description(
+    return CollectionStatistics(
         name=collection.name,
         splits=names,
         documents=Lengths(MappingProxyType(dict(sorted(texts.items())))),
         questions=Lengths.of(question_lengths.values()),
-        unique_questions=len({normal_form(query.text) for query in queries.values()}),
+        unique_questions=len({normalise(query.text) for query in queries.values()}),
         language=spoken,
         question_words=kinds,
         inputs=Lengths.of(_input_lengths(pairs, question_lengths, lengths)),
@@ -186,7 +186,9 @@ def describe(
     )
 
 
-def question_words(questions: Iterable[str], language: str | None = None) -> tuple[tuple[Kind, ...], str]:
+def count_question_words(
+    questions: Iterable[str], language: str | None = None
+) -> tuple[tuple[QuestionWord, ...], str]:
     """The table of question words, and the language it is in: the one that recognises more unless named.
 
     A question's word is the first of :data:`QUESTION_WORDS` among its first :data:`REACH` words.
@@ -194,7 +196,7 @@ def question_words(questions: Iterable[str], language: str | None = None) -> tup
     Raises
     ------
     ValueError
-        where there is no such language.
+        If there is no such language.
     """
     texts = list(questions)
     if language is not None and language not in QUESTION_WORDS:
@@ -203,13 +205,13 @@ def question_words(questions: Iterable[str], language: str | None = None) -> tup
     return min(tables, key=lambda table: table[0][-1].count)
 
 
-def _table(texts: list[str], language: str) -> tuple[tuple[Kind, ...], str]:
+def _table(texts: list[str], language: str) -> tuple[tuple[QuestionWord, ...], str]:
     forms = {form: name for name, forms in QUESTION_WORDS[language].items() for form in forms}
     found: dict[str, list[str]] = {name: [] for name in (*QUESTION_WORDS[language], OTHERS)}
     for text in texts:
         found[_kind(text, forms)].append(text)
     kinds = (
-        Kind(name, len(own), len(own) / len(texts) if texts else 0.0, own[0] if own else "")
+        QuestionWord(name, len(own), len(own) / len(texts) if texts else 0.0, own[0] if own else "")
         for name, own in found.items()
     )
     return tuple(kinds), language
@@ -224,7 +226,7 @@ def _kind(text: str, forms: Mapping[str, str]) -> str:
     return OTHERS
 
 
-def input_bins(inputs: Lengths, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
+def bin_inputs(inputs: Lengths, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
     """Table 4: ``[0,112[ … [412,512] +512``; what is longer than the last edge a model cuts."""
     lows = (0, *edges[:-1])
     named = [(f"[{low},{high}[", range(low, high)) for low, high in zip(lows, edges, strict=True)]

@@ -1,4 +1,4 @@
-"""Plots of a set's statistics: what :class:`~telerank.corpus.statistics.Description` holds, one file each."""
+"""Plots of a :class:`~telerank.corpus.statistics.CollectionStatistics`, one file each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from telerank.corpus.statistics import Description, Lengths
+from telerank.corpus.statistics import CollectionStatistics, Lengths
 
 FORMATS = ("png", "svg", "pdf")
 _BLUE, _ORANGE, _GREY = "#2f6690", "#d1762b", "#5b6670"
@@ -21,13 +21,13 @@ _STYLE = {
 }  # fmt: skip
 
 
-def save_plots(description: Description, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
+def save_plots(description: CollectionStatistics, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
     """Draw every plot that the description has data for, and say where; the same data give the same SVG.
 
     Raises
     ------
     ValueError
-        where the format is not one of :data:`FORMATS`.
+        If the format is not one of :data:`FORMATS`.
     """
     if format not in FORMATS:
         raise ValueError(f"plots are made as {', '.join(FORMATS)}, not as {format!r}")
@@ -46,7 +46,7 @@ def save_plots(description: Description, folder: str | Path, *, format: str = "p
     return saved
 
 
-def _question_words(axes: Axes, description: Description) -> None:
+def _question_words(axes: Axes, description: CollectionStatistics) -> None:
     kinds = list(reversed(description.question_words))
     bars = axes.barh([one.name for one in kinds], [100 * one.share for one in kinds], color=_BLUE, height=0.7)
     axes.bar_label(bars, [f"{100 * one.share:.1f} %" for one in kinds], padding=4, color=_GREY)
@@ -55,11 +55,11 @@ def _question_words(axes: Axes, description: Description) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _question_lengths(axes: Axes, description: Description) -> None:
+def _question_lengths(axes: Axes, description: CollectionStatistics) -> None:
     _histogram(axes, description.questions, f"Question lengths of {description.name}", "questions")
 
 
-def _document_lengths(axes: Axes, description: Description) -> None:
+def _document_lengths(axes: Axes, description: CollectionStatistics) -> None:
     _histogram(axes, description.documents, f"Document lengths of {description.name}", "documents")
 
 
@@ -88,8 +88,8 @@ def _histogram(axes: Axes, lengths: Lengths, title: str, what: str) -> None:
     _whole_numbers(axes)
 
 
-def _input_lengths(axes: Axes, description: Description) -> None:
-    bins = description.input_bins()
+def _input_lengths(axes: Axes, description: CollectionStatistics) -> None:
+    bins = description.bin_inputs()
     names = [one.name for one in bins]
     bars = axes.bar(
         names, [one.count for one in bins], color=[*[_BLUE] * (len(bins) - 1), _ORANGE], width=0.75
@@ -103,7 +103,7 @@ def _input_lengths(axes: Axes, description: Description) -> None:
     _whole_numbers(axes)
 
 
-def _class_balance(axes: Axes, description: Description) -> None:
+def _class_balance(axes: Axes, description: CollectionStatistics) -> None:
     counts = {"relevant": description.positives, "not relevant": description.negatives}
     total = sum(counts.values())
     bars = axes.bar(list(counts), list(counts.values()), color=[_ORANGE, _BLUE], width=0.5)
@@ -122,7 +122,9 @@ def _whole_numbers(axes: Axes) -> None:
 
 
 # by name: whether the description has anything to show, and how to draw it
-_PLOTS: Mapping[str, tuple[Callable[[Description], object], Callable[[Axes, Description], None]]] = {
+_PLOTS: Mapping[
+    str, tuple[Callable[[CollectionStatistics], object], Callable[[Axes, CollectionStatistics], None]]
+] = {
     "question-words": (lambda one: one.questions.total, _question_words),
     "question-lengths": (lambda one: one.questions.total, _question_lengths),
     "document-lengths": (lambda one: one.documents.total, _document_lengths),

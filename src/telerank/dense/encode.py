@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from telerank.batches import of_like_length
+from telerank.batches import batch_by_length
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats
 from telerank.dense.manifest import VectorManifest
@@ -92,7 +92,7 @@ def _encoded(
 ) -> Floats:
     vectors = np.empty((len(tokens), encoder.dimension), np.float32)
     encoded = 0
-    for batch in of_like_length([len(one) for one in tokens], budget):
+    for batch in batch_by_length([len(one) for one in tokens], budget):
         vectors[batch] = encoder.documents([tokens[row] for row in batch])
         encoded += len(batch)
         progress("encoding", done + encoded, None)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from telerank.batches import of_like_length
+from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import token_types
 from telerank.models.loading import locate
@@ -113,7 +113,7 @@ def batches(
     A pair that is longer stands alone.
     """
     done = 0
-    for places in of_like_length([len(one) for one in pairs], tokens):
+    for places in batch_by_length([len(one) for one in pairs], tokens):
         yield places, batch_of([pairs[place] for place in places], pad_id)
         done += len(places)
         progress(what, done, len(pairs))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from telerank.batches import of_like_length
+from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.identity import reranker_fingerprint
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
@@ -137,7 +137,7 @@ class Scorer:
     def _computed(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
         scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0
         lengths = [len(one) for one in pairs]
-        for places in of_like_length(lengths, self._budget):
+        for places in batch_by_length(lengths, self._budget):
             batch = self._batch([pairs[place] for place in places])
             scores[places] = self._compute(batch).numpy()
             done, padded = done + len(places), padded + batch.input_ids.numel()
@@ -156,7 +156,7 @@ class Scorer:
         pairs = self._pairs(self.samples)
         return [
             self._batch([pairs[place] for place in places])
-            for places in of_like_length([len(one) for one in pairs], _TOKENS // 2)
+            for places in batch_by_length([len(one) for one in pairs], _TOKENS // 2)
         ]
 
     @cached_property

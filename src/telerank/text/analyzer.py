@@ -34,7 +34,7 @@ class Analyzer:
     Raises
     ------
     AnalyzerError
-        where the steps stand in another order.
+        If the steps stand in another order.
     """
 
     chain: tuple[Step, ...]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from telerank.text.abbreviations import LANGUAGES, Abbreviations
-from telerank.text.stops import Stop, ends_sentence
+from telerank.text.sentence_ends import Stop, ends_sentence
 
 RULES = 1
 """Raised with any change by which a text comes apart elsewhere: what is stored by sentences is kept by it."""
@@ -35,7 +35,7 @@ def split_sentences(text: str, language: str = "en", *, wrapped: bool | None = N
     Raises
     ------
     ValueError
-        for a language other than ``en`` and ``fr``.
+        For a language other than ``en`` and ``fr``.
     """
     if language not in LANGUAGES:
         raise ValueError(f"sentences are split in {', '.join(LANGUAGES)}, got language {language!r}")

@@ -28,7 +28,7 @@ class Step:
     Raises
     ------
     AnalyzerError
-        where the name or the argument is unknown; the message lists those known.
+        If the name or the argument is unknown; the message lists those known.
     """
 
     name: str

@@ -32,9 +32,9 @@ def open_text(path: str | Path, mode: Literal["r", "w"] = "r", encoding: str = "
     Raises
     ------
     FormatError
-        where a file to read is not whole, not packed as its name says, or not in ``encoding``.
+        If a file to read is not whole, not packed as its name says, or not in ``encoding``.
     OSError
-        where the file cannot be opened or written.
+        If the file cannot be opened or written.
     """
     if mode == "w":
         with _written(str(path)) as raw:
@@ -63,7 +63,7 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     Raises
     ------
     FormatError
-        where a packed file is damaged.
+        If a packed file is damaged.
     """
     name = str(path)
     if name == "-":
@@ -85,7 +85,7 @@ def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[
     Raises
     ------
     FormatError
-        where a line is not in ``encoding``, or a packed file is damaged.
+        If a line is not in ``encoding``, or a packed file is damaged.
     """
     for number, line in numbered_bytes(path):
         try:
@@ -111,7 +111,7 @@ def check_id(name: str, what: str, where: str | Path, line: int | None = None) -
     Raises
     ------
     FormatError
-        where it is empty, or holds a blank or a NUL.
+        If it is empty, or holds a blank or a NUL.
     """
     if not name or _NOT_IN_AN_ID.search(name):
         raise FormatError(where, line, f"a {what} that is not empty and holds no blank", name)

@@ -26,7 +26,7 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
     Raises
     ------
     FormatError
-        where a line has other columns, a grade is not a whole number, or a judgment is repeated with
+        If a line has other columns, a grade is not a whole number, or a judgment is repeated with
         another grade.
     """
     lines = numbered_bytes(path)
@@ -49,7 +49,7 @@ def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
     Raises
     ------
     FormatError
-        where a document has two grades for a query.
+        If a document has two grades for a query.
     """
     grades: dict[str, dict[str, int]] = {}
     for qrel in qrels:
@@ -65,7 +65,7 @@ def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
     Raises
     ------
     FormatError
-        where an id is empty or holds a blank.
+        If an id is empty or holds a blank.
     """
     with open_text(path, "w") as file:
         for qrel in _flat(qrels):

@@ -27,7 +27,7 @@ def read_run(path: str | Path) -> Iterator[Ranking]:
     Raises
     ------
     FormatError
-        where a line has not six columns, a score is not a finite float32, a document comes twice for
+        If a line has not six columns, a score is not a finite float32, a document comes twice for
         a query, or the lines of a query do not stand together.
     """
     begun: dict[bytes, int] = {}
@@ -51,9 +51,9 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "teleran
     Raises
     ------
     FormatError
-        where a qid, docno or the tag is empty or holds a blank.
+        If a qid, docno or the tag is empty or holds a blank.
     ValueError
-        where a query comes twice.
+        If a query comes twice.
     """
     check_id(tag, "tag", path)
     written: set[str] = set()

@@ -54,9 +54,9 @@ def read_topics(
     Raises
     ------
     FormatError
-        where a line or a topic lacks what its format asks for, or a qid comes twice.
+        If a line or a topic lacks what its format asks for, or a qid comes twice.
     ValueError
-        where there is no such format, or the format has no fields and ``field`` is given.
+        If there is no such format, or the format has no fields and ``field`` is given.
     """
     lines = numbered_lines(path, encoding)
     first = next(lines, None)
@@ -81,7 +81,7 @@ def write_topics(path: str | Path, queries: Iterable[Query]) -> None:
     Raises
     ------
     FormatError
-        where a qid is empty or holds a blank, or a text for a tab-separated line holds a tab or line end.
+        If a qid is empty or holds a blank, or a text for a tab-separated line holds a tab or line end.
     """
     json_lines = ".jsonl" in Path(path).suffixes
     with open_text(path, "w") as file:

@@ -19,7 +19,7 @@ from telerank.cli.options import AsJson, Encoding, FormatOption
 from telerank.errors import FormatError, MissingExtra
 
 if TYPE_CHECKING:
-    from telerank.corpus.statistics import Description, Lengths
+    from telerank.corpus.statistics import CollectionStatistics, Lengths
 
 _BAR = 40  # cells of the longest bar
 _EIGHTHS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")
@@ -83,7 +83,7 @@ def stats(
         print(json.dumps(told if len(told) > 1 else told[0], ensure_ascii=False))  # noqa: T201
 
 
-def _draw(one: Description, folder: Path, plot_format: PlotFormat) -> None:
+def _draw(one: CollectionStatistics, folder: Path, plot_format: PlotFormat) -> None:
     from telerank.corpus.statistics_plots import save_plots
 
     for file in save_plots(one, folder, format=plot_format.value):
@@ -107,7 +107,7 @@ def _counting(analyzer: str, tokenizer: Path | None) -> Callable[[str], int]:
     return lambda text: len(pieces.encode(text, add_special_tokens=False))
 
 
-def _show(one: Description) -> None:
+def _show(one: CollectionStatistics) -> None:
     console.out.print(f"[bold]{escape(one.name)}[/]  splits: {escape(', '.join(one.splits)) or 'none'}")
     console.out.print(_lengths(one))
     if one.questions.total:
@@ -130,7 +130,7 @@ def _show(one: Description) -> None:
         console.out.print(f"the reader met: {escape(noted)}", soft_wrap=True)
 
 
-def _lengths(one: Description) -> Table:
+def _lengths(one: CollectionStatistics) -> Table:
     table = Table(title="lengths in tokens", title_justify="left")
     table.add_column("")
     for name in ("count", "mean", *_QUANTILES):
@@ -143,7 +143,7 @@ def _lengths(one: Description) -> Table:
     return table
 
 
-def _question_words(one: Description) -> Table:
+def _question_words(one: CollectionStatistics) -> Table:
     table = Table(title=f"question words ({one.language})", title_justify="left")
     table.add_column("word")
     table.add_column("questions", justify="right")
@@ -178,10 +178,10 @@ def _bar(share: float) -> str:
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
 
 
-def _input_lengths(one: Description) -> Table:
+def _input_lengths(one: CollectionStatistics) -> Table:
     table = Table(title="lengths of inputs: question, document and 3 special tokens", title_justify="left")
     table.add_column("tokens")
-    bins = one.input_bins()
+    bins = one.bin_inputs()
     for part in bins:
         table.add_column(escape(part.name), justify="right")
     table.add_row("frequency", *(f"{part.count:,}" for part in bins))
@@ -189,14 +189,14 @@ def _input_lengths(one: Description) -> Table:
     return table
 
 
-def _as_json(one: Description) -> dict[str, Any]:
+def _as_json(one: CollectionStatistics) -> dict[str, Any]:
     return {
         "name": one.name,
         "splits": one.splits,
         "documents": _lengths_as_json(one.documents),
         "questions": _lengths_as_json(one.questions) | {"different": one.unique_questions},
         "question_words": {"language": one.language, "kinds": [asdict(kind) for kind in one.question_words]},
-        "inputs": _lengths_as_json(one.inputs) | {"bins": [asdict(part) for part in one.input_bins()]},
+        "inputs": _lengths_as_json(one.inputs) | {"bins": [asdict(part) for part in one.bin_inputs()]},
         "pairs": {"relevant": one.positives, "not_relevant": one.negatives},
         "notes": dict(one.notes),
     }

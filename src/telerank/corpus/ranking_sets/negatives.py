@@ -26,8 +26,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from telerank.corpus.ranking_sets.qa import WORDS, Question, normal_form
-from telerank.corpus.ranking_sets.splits import digest, shuffled
+from telerank.corpus.ranking_sets.qa import WORDS, Question, normalise
+from telerank.corpus.ranking_sets.splits import digest, shuffle
 from telerank.stage import Stage
 from telerank.types import Doc, Progress, Query, Ranking, silent
 
@@ -60,14 +60,14 @@ class Screen:
         doc = self._docs[docno]
         words = self._words.get(docno)
         if words is None:
-            words = self._words[docno] = f" {normal_form(doc.full_text)} "
+            words = self._words[docno] = f" {normalise(doc.full_text)} "
         return any(
-            f" {normal_form(text)} " in words if WORDS.search(text) else text in doc.full_text
+            f" {normalise(text)} " in words if WORDS.search(text) else text in doc.full_text
             for text in dict.fromkeys(one.text for one in question.answers)
         )
 
 
-def random_negatives(
+def draw_random_negatives(
     questions: Iterable[Question], screen: Screen, candidates: Sequence[str], *, depth: int, seed: int
 ) -> Iterator[Ranking]:
     """``random`` of the module's table; ``candidates`` are the positives of all questions."""
@@ -76,11 +76,11 @@ def random_negatives(
         yield _listed(one.query, passed, depth)
 
 
-def batch_negatives(
+def take_batch_negatives(
     questions: Sequence[Question], screen: Screen, *, depth: int, seed: int
 ) -> Iterator[Ranking]:
     """``gold`` of the module's table."""
-    order = shuffled(questions, lambda one: one.query.qid, seed=seed)
+    order = shuffle(questions, lambda one: one.query.qid, seed=seed)
     size = depth + 1
     place = {one.query.qid: n for n, one in enumerate(order)}
     for one in questions:
@@ -91,7 +91,7 @@ def batch_negatives(
         yield _listed(one.query, (docno for docno in others if screen.passes(one, docno)), depth)
 
 
-def ranked_negatives(
+def search_negatives(
     questions: Sequence[Question], screen: Screen, stage: Stage, *, depth: int, progress: Progress = silent
 ) -> Iterator[Ranking]:
     """``bm25`` of the module's table, with any first stage; its scores are kept.

@@ -46,7 +46,7 @@ class MergedSet:
 def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> MergedSet:
     """All splits of the collections in one; ids get the name of their set before them (``piaf-0-3``).
 
-    Documents of the same text are one, the first. Questions of the same :func:`normal_form` are one,
+    Documents of the same text are one, the first. Questions of the same :func:`normalise` are one,
     the first; its positives and answers are those of all of them, since who asks in the same words
     is answered by any. A question without a relevant document (``is_impossible``) is left out.
     Everything is held in memory.
@@ -54,10 +54,10 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
     Raises
     ------
     CollectionError
-        where two sets have one name, a set has no questions, a qid means two questions in two splits,
+        If two sets have one name, a set has no questions, a qid means two questions in two splits,
         or qrels name a document that the set does not have.
     FormatError
-        where an id is empty or holds a blank.
+        If an id is empty or holds a blank.
     """
     names = [_prefix(one) for one in collections]
     for name in names:
@@ -74,7 +74,7 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
         answered = [question for question in asked if question.positives]
         before = len(questions)
         for question in answered:
-            key = normal_form(question.query.text)
+            key = normalise(question.query.text)
             questions[key] = _joined(questions[key], question) if key in questions else question
         tally = MergeTally(
             questions=tally.questions + len(asked),
@@ -86,7 +86,7 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
     return MergedSet(MappingProxyType(docs), tuple(questions.values()), tally)
 
 
-def normal_form(text: str) -> str:
+def normalise(text: str) -> str:
     """Words in compatibility form and without case, a blank between; the text itself where it has no word."""
     return " ".join(WORDS.findall(unicodedata.normalize("NFKC", text).casefold())) or text.strip()
 

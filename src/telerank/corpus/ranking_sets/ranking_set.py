@@ -27,12 +27,19 @@ from telerank.corpus.collection import Collection, Format
 from telerank.corpus.ranking_sets.negatives import (
     STRATEGIES,
     Screen,
-    batch_negatives,
-    random_negatives,
-    ranked_negatives,
+    draw_random_negatives,
+    search_negatives,
+    take_batch_negatives,
 )
 from telerank.corpus.ranking_sets.qa import MergedSet, Question, merge
-from telerank.corpus.ranking_sets.splits import PARTS, Leak, Split, by_paragraph, by_question, leaks
+from telerank.corpus.ranking_sets.splits import (
+    PARTS,
+    Leak,
+    Split,
+    count_leaks,
+    split_by_paragraph,
+    split_by_question,
+)
 from telerank.corpus.readers.beir import BEIR
 from telerank.errors import CollectionError, FormatError
 from telerank.stage import Stage
@@ -41,7 +48,7 @@ from telerank.trec.runs import read_run, write_run
 from telerank.types import Answer, Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"
-SPLITTERS = {"question": by_question, "paragraph": by_paragraph}
+SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
 """Makes a first stage over the documents, and lets go of it afterwards."""
 
@@ -53,7 +60,7 @@ class RankingSetSettings:
     Raises
     ------
     ValueError
-        where a strategy or a way to split is unknown, or the depth is not positive.
+        If a strategy or a way to split is unknown, or the depth is not positive.
     """
 
     negatives: str = "bm25"
@@ -84,7 +91,7 @@ class RankingSet:
 
     @property
     def leaks(self) -> dict[str, Leak]:
-        return leaks(self.split)
+        return count_leaks(self.split)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """By part: questions, their pairs with documents, and how many have fewer negatives than asked."""
@@ -113,9 +120,9 @@ def make_ranking_set(
     Raises
     ------
     ValueError
-        where negatives are to be found by a first stage and none is given.
+        If negatives are to be found by a first stage and none is given.
     CollectionError
-        where the sets cannot be merged (see :func:`.qa.merge`), or hold no question with a positive.
+        If the sets cannot be merged (see :func:`.qa.merge`), or hold no question with a positive.
     """
     merged = merge(collections, progress=progress)
     if not merged.questions:
@@ -126,16 +133,16 @@ def make_ranking_set(
         if first_stage is None:
             raise ValueError("negatives 'bm25' need a first stage")
         with first_stage(merged.docs.values()) as stage:
-            find = functools.partial(ranked_negatives, stage=stage, depth=recipe.depth, progress=progress)
+            find = functools.partial(search_negatives, stage=stage, depth=recipe.depth, progress=progress)
             negatives = {part: tuple(find(ones, screen)) for part, ones in split.parts.items()}
     elif recipe.negatives == "random":
         candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
         draw = functools.partial(
-            random_negatives, candidates=candidates, depth=recipe.depth, seed=recipe.seed
+            draw_random_negatives, candidates=candidates, depth=recipe.depth, seed=recipe.seed
         )
         negatives = {part: tuple(draw(ones, screen)) for part, ones in split.parts.items()}
     else:
-        batch = functools.partial(batch_negatives, depth=recipe.depth, seed=recipe.seed)
+        batch = functools.partial(take_batch_negatives, depth=recipe.depth, seed=recipe.seed)
         negatives = {part: tuple(batch(ones, screen)) for part, ones in split.parts.items()}
     return RankingSet(
         recipe, tuple(collections), merged, split, negatives, dict(sorted(screen.refused.items()))
@@ -148,7 +155,7 @@ def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
     Raises
     ------
     CollectionError
-        where something stands there already and is not to be overwritten, or is no ranking set.
+        If something stands there already and is not to be overwritten, or is no ranking set.
     """
     target = Path(folder)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
@@ -165,7 +172,7 @@ def write_ranking_set(folder: str | Path, made: RankingSet, *, overwrite: bool =
     Raises
     ------
     CollectionError
-        as :func:`check_target` does.
+        As :func:`check_target` does.
     """
     check_target(folder, overwrite=overwrite)
     target = Path(folder)

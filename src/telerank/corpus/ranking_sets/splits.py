@@ -31,22 +31,22 @@ class Leak:
     in_train: int
 
 
-def by_question(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHARES) -> Split:
+def split_by_question(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHARES) -> Split:
     """The report's split: 80/10/10 of the questions at random, none in two parts.
 
     Paragraphs leak: with five questions on a paragraph, nearly every paragraph of the test questions
-    has also been trained on; :func:`leaks` counts them.
+    has also been trained on; :func:`count_leaks` counts them.
     """
     _check(shares)
-    order = shuffled(merged.questions, lambda one: one.query.qid, seed=seed)
+    order = shuffle(merged.questions, lambda one: one.query.qid, seed=seed)
     dev, test = round(len(order) * shares[1]), round(len(order) * shares[2])
     part = {one.query.qid: "dev" for one in order[:dev]}
     part |= {one.query.qid: "test" for one in order[dev : dev + test]}
     return Split(_parts(merged.questions, lambda one: part.get(one.query.qid, "train")))
 
 
-def by_paragraph(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHARES) -> Split:
-    """As :func:`by_question`, and every document belongs to one part alone.
+def split_by_paragraph(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHARES) -> Split:
+    """As :func:`split_by_question`, and every document belongs to one part alone.
 
     Documents that a question has in common go together, and so do their questions. Groups of them
     are given, in random order, each to the part that lacks most questions: a part misses its share by
@@ -59,7 +59,7 @@ def by_paragraph(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHAR
         sizes[groups[one.positives[0]]] += 1
     lacks = {part: share * len(merged.questions) for part, share in zip(PARTS, shares, strict=True)}
     part_of_group: dict[str, str] = {}
-    for group in shuffled(sizes, str, seed=seed):
+    for group in shuffle(sizes, str, seed=seed):
         part = max(PARTS, key=lacks.__getitem__)
         part_of_group[group] = part
         lacks[part] -= sizes[group]
@@ -67,7 +67,7 @@ def by_paragraph(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHAR
     return Split(_parts(merged.questions, lambda one: homes[one.positives[0]]), MappingProxyType(homes))
 
 
-def leaks(split: Split) -> dict[str, Leak]:
+def count_leaks(split: Split) -> dict[str, Leak]:
     """The :class:`Leak` of dev and of test."""
     documents = {
         part: {docno for one in ones for docno in one.positives} for part, ones in split.parts.items()
@@ -76,7 +76,7 @@ def leaks(split: Split) -> dict[str, Leak]:
     return {part: Leak(len(own), len(own & train)) for part, own in documents.items() if part != "train"}
 
 
-def shuffled(items: Iterable[Item], key: Callable[[Item], str], *, seed: int) -> list[Item]:
+def shuffle(items: Iterable[Item], key: Callable[[Item], str], *, seed: int) -> list[Item]:
     """In the order of the SHA-256 of seed and key: whatever order they came in, with every Python."""
     return sorted(items, key=lambda item: digest(seed, key(item)))
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import find, lines
+from telerank.corpus.readers.reading import find_file, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id
 from telerank.trec.qrels import read_qrels
@@ -37,7 +37,7 @@ def read_antique_docs(path: str | Path, *, encoding: str = "utf-8") -> Iterator[
     Raises
     ------
     FormatError
-        where a line has no tab, or its docno is empty or holds a blank.
+        If a line has no tab, or its docno is empty or holds a blank.
     """
     return (Doc(docno, text) for docno, text in _pairs(Path(path), "docno", encoding))
 
@@ -53,7 +53,7 @@ def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
     Raises
     ------
     FormatError
-        where a line has not four columns, or a grade is another.
+        If a line has not four columns, or a grade is another.
     """
     for qrel in read_qrels(path):
         if not 1 <= qrel.grade <= 4:
@@ -63,7 +63,7 @@ def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
 
 
 def _pairs(path: Path, what: str, encoding: str) -> Iterator[tuple[str, str]]:
-    for number, line in lines(path, encoding):
+    for number, line in read_lines(path, encoding):
         name, tab, text = line.partition("\t")
         if not tab:
             raise FormatError(path, number, f"2 columns with a tab between: {what} text", line)
@@ -71,11 +71,11 @@ def _pairs(path: Path, what: str, encoding: str) -> Iterator[tuple[str, str]]:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    docs = find(path, _DOCS) if path.is_dir() else None
+    docs = find_file(path, _DOCS) if path.is_dir() else None
     if docs is None:
         raise CollectionError(f"{path}: expected {_DOCS} in it")
-    queries = {split: find(path, f"antique-{split}-queries.txt") for split in _SPLITS}
-    qrels = {split: find(path, f"antique-{split}.qrel") for split in _SPLITS}
+    queries = {split: find_file(path, f"antique-{split}-queries.txt") for split in _SPLITS}
+    qrels = {split: find_file(path, f"antique-{split}.qrel") for split in _SPLITS}
     return Collection(
         name=path.name,
         format=ANTIQUE.name,
@@ -93,6 +93,9 @@ def _open(path: Path, encoding: str) -> Collection:
 
 
 ANTIQUE = Format(
-    "antique", lambda path: path.is_dir() and find(path, _DOCS) is not None, _open, f"ANTIQUE: {_DOCS}, …"
+    "antique",
+    lambda path: path.is_dir() and find_file(path, _DOCS) is not None,
+    _open,
+    f"ANTIQUE: {_DOCS}, …",
 )
 """A folder with the files as they are distributed, plain or packed."""

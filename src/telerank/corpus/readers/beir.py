@@ -13,7 +13,7 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.jsonl import read_docs
-from telerank.corpus.readers.reading import WHOLE, find, plain_name
+from telerank.corpus.readers.reading import WHOLE, find_file, plain_name
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Query
@@ -21,11 +21,11 @@ from telerank.types import Query
 
 def _recognises(path: Path) -> bool:
     made_here = path / "ranking-set.json"  # .ranking_set reads more of such a folder
-    return path.is_dir() and find(path, "corpus.jsonl") is not None and not made_here.exists()
+    return path.is_dir() and find_file(path, "corpus.jsonl") is not None and not made_here.exists()
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    corpus, queries = find(path, "corpus.jsonl"), find(path, "queries.jsonl")
+    corpus, queries = find_file(path, "corpus.jsonl"), find_file(path, "queries.jsonl")
     if corpus is None:
         raise CollectionError(f"{path}: no corpus.jsonl (or .gz, .xz)")
     qrels = _qrels_files(path)

@@ -42,7 +42,7 @@ def read_paragraphs(path: str | Path) -> Iterator[Doc]:
     Raises
     ------
     FormatError
-        where the file is of another kind, ends within an item, or an item is no paragraph; it names
+        If the file is of another kind, ends within an item, or an item is no paragraph; it names
         the item by its number from 1.
     """
     for number, item in _items(path, (PARAGRAPHS,)):
@@ -65,7 +65,7 @@ def read_outlines(path: str | Path) -> Iterator[Query]:
     Raises
     ------
     FormatError
-        where the file is of another kind, ends within an item, or an item is no page.
+        If the file is of another kind, ends within an item, or an item is no page.
     """
     for number, item in _items(path, (OUTLINES, PAGES)):
         try:
@@ -171,7 +171,7 @@ class _Window:
         return bool(more)
 
 
-def kind_of(path: Path) -> int | None:
+def detect_kind(path: Path) -> int | None:
     """What a CBOR file holds, by its header or else by its first item; none where it is not TREC-CAR's."""
     try:
         with open_bytes(path) as file:

@@ -19,7 +19,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.car import OUTLINES, PAGES, PARAGRAPHS, kind_of, read_outlines, read_paragraphs
+from telerank.corpus.readers.car import (
+    OUTLINES,
+    PAGES,
+    PARAGRAPHS,
+    detect_kind,
+    read_outlines,
+    read_paragraphs,
+)
 from telerank.corpus.readers.reading import plain_name
 from telerank.errors import CollectionError
 from telerank.trec.qrels import read_qrels
@@ -71,7 +78,7 @@ def _inside(path: Path) -> list[Path]:
 
 def _car_kind(file: Path) -> int | None:
     qrels = _QRELS.search(plain_name(file))
-    return kind_of(file) if ".cbor" in file.name and not qrels else None
+    return detect_kind(file) if ".cbor" in file.name and not qrels else None
 
 
 def _stem(file: Path) -> str:

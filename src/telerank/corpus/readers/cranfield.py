@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import WHOLE, find
+from telerank.corpus.readers.reading import WHOLE, find_file
 from telerank.corpus.readers.trec_sgml import is_cranfield, read_docs
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
@@ -43,7 +43,7 @@ def _open(path: Path, encoding: str) -> Collection:
 
 
 def _there(path: Path, name: str) -> Path:
-    found = find(path, name)
+    found = find_file(path, name)
     if found is None:
         raise CollectionError(f"{path}: no {name} (or .gz, .xz)")
     return found

@@ -21,7 +21,14 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.jsonl import DOCNO_KEYS, TEXT_KEYS
-from telerank.corpus.readers.reading import beginning, check_encoding, decode, find, lines, plain_name
+from telerank.corpus.readers.reading import (
+    check_encoding,
+    decode_line,
+    find_file,
+    plain_name,
+    read_beginning,
+    read_lines,
+)
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import open_bytes
 from telerank.types import Doc
@@ -36,7 +43,7 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     Raises
     ------
     FormatError
-        where the header lacks a column, or a line has another number of columns.
+        If the header lacks a column, or a line has another number of columns.
     """
     rows = (
         _csv_rows(path, encoding) if plain_name(path).lower().endswith(".csv") else _tsv_rows(path, encoding)
@@ -57,9 +64,9 @@ def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     Raises
     ------
     FormatError
-        where a line has not three columns.
+        If a line has not three columns.
     """
-    for number, line in lines(path, encoding):
+    for number, line in read_lines(path, encoding):
         columns = line.split("\t", 2)
         if len(columns) != 3:
             raise FormatError(path, number, "3 columns with tabs between: number source text", line)
@@ -67,7 +74,7 @@ def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
 
 
 def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    return ((number, line.split("\t")) for number, line in lines(path, encoding))
+    return ((number, line.split("\t")) for number, line in read_lines(path, encoding))
 
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -76,7 +83,9 @@ def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(sys.maxsize)  # the module's limit of 128 KiB is one for all of the process
     with open_bytes(path) as file:
         numbered = enumerate(itertools.chain([next(file, b"").removeprefix(b"\xef\xbb\xbf")], file), 1)
-        reader = csv.reader((decode(line, path, number, encoding) for number, line in numbered), strict=True)
+        reader = csv.reader(
+            (decode_line(line, path, number, encoding) for number, line in numbered), strict=True
+        )
         try:
             for row in reader:
                 if row:
@@ -112,7 +121,7 @@ def _suffix(path: Path) -> str:
 
 
 def _has_header(path: Path) -> bool:
-    first = next(iter(beginning(path).splitlines()), "")
+    first = next(iter(read_beginning(path).splitlines()), "")
     header = first.split("\t") if _suffix(path) == ".tsv" else next(csv.reader([first]), [])
     return {"docno", "text"} <= _columns(header).keys()
 
@@ -131,7 +140,7 @@ def _docs(files: tuple[Path, ...], encoding: str) -> Iterator[Doc]:
 
 def _passages_file(path: Path) -> Path | None:
     if path.is_dir():
-        return find(path, "passages.tsv")
+        return find_file(path, "passages.tsv")
     return path if plain_name(path) == "passages.tsv" else None
 
 

@@ -34,7 +34,7 @@ def read_docs(folder: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     Raises
     ------
     FormatError
-        where a file is not text of that encoding: names the byte; or its name is not in UTF-8.
+        If a file is not text of that encoding: names the byte; or its name is not in UTF-8.
     """
     check_encoding(encoding)
     for path in _files(folder):

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import find, lines, plain_name
+from telerank.corpus.readers.reading import find_file, plain_name, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query, Ranking
 
@@ -47,10 +47,10 @@ def read_vocabulary(path: str | Path, *, encoding: str = "utf-8") -> dict[str, s
     Raises
     ------
     FormatError
-        where a line is not ``idx_N<TAB>word``, or a number comes twice.
+        If a line is not ``idx_N<TAB>word``, or a number comes twice.
     """
     words: dict[str, str] = {}
-    for number, line in lines(Path(path), encoding):
+    for number, line in read_lines(Path(path), encoding):
         index, tab, word = line.partition("\t")
         if not tab or not word or not _WORD.fullmatch(index):
             raise FormatError(path, number, "2 columns with a tab between: idx_N word", line)
@@ -65,9 +65,9 @@ def read_answers(path: str | Path, words: Mapping[str, str], *, encoding: str = 
     Raises
     ------
     FormatError
-        where a line is not ``label<TAB>text``, or a number is not in the vocabulary.
+        If a line is not ``label<TAB>text``, or a number is not in the vocabulary.
     """
-    for number, line in lines(Path(path), encoding):
+    for number, line in read_lines(Path(path), encoding):
         columns = line.split("\t")
         if len(columns) != 2 or not columns[0].isdecimal():
             raise FormatError(path, number, "2 columns with a tab between: label text", line)
@@ -82,9 +82,9 @@ def read_questions(
     Raises
     ------
     FormatError
-        where a line has other columns, a label is not a number or comes twice, or a word is unknown.
+        If a line has other columns, a label is not a number or comes twice, or a word is unknown.
     """
-    for place, (number, line) in enumerate(lines(Path(path), encoding), 1):
+    for place, (number, line) in enumerate(read_lines(Path(path), encoding), 1):
         columns = line.split("\t")
         if len(columns) not in {3, 4}:
             raise FormatError(
@@ -130,7 +130,7 @@ class _Folder:
         return read_answers(self.answers, self.words, encoding=self.encoding)
 
     def notes(self) -> dict[str, int]:
-        texts = (line.partition("\t")[2] for _, line in lines(self.answers, self.encoding))
+        texts = (line.partition("\t")[2] for _, line in read_lines(self.answers, self.encoding))
         strange = sum(not _WORD.fullmatch(token) for text in texts for token in text.split(" ") if token)
         return {"tokens_that_stand_for_themselves": strange}
 
@@ -161,8 +161,8 @@ class _Folder:
 def _folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder | None:
     if not path.is_dir():
         return None
-    vocabulary = find(path, "vocabulary")
-    answers = find(path, f"InsuranceQA.label2answer.{variety}.encoded")
+    vocabulary = find_file(path, "vocabulary")
+    answers = find_file(path, f"InsuranceQA.label2answer.{variety}.encoded")
     if vocabulary is None or answers is None:
         return None
     questions: dict[str, dict[int, Path]] = {split: {} for split in _SPLITS}

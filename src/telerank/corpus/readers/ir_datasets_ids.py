@@ -31,9 +31,9 @@ def open_id(name: str, package: ModuleType | None = None) -> Collection:
     Raises
     ------
     MissingExtra
-        where ``ir_datasets`` is not installed.
+        If ``ir_datasets`` is not installed.
     CollectionError
-        where there is no such id, or it has no documents; or ``ir_datasets`` is not installed and the
+        If there is no such id, or it has no documents; or ``ir_datasets`` is not installed and the
         name looks like a path (the folder it would stand in is there).
     """
     package = package or _package(name)

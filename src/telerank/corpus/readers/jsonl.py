@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import beginning, lines, plain_name
+from telerank.corpus.readers.reading import plain_name, read_beginning, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Doc
@@ -42,10 +42,10 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     Raises
     ------
     FormatError
-        where a line is no JSON object, lacks docno or text, has a value of another type, or holds half
+        If a line is no JSON object, lacks docno or text, has a value of another type, or holds half
         of a surrogate pair (``\ud83d`` alone), which no file in UTF-8 can.
     """
-    for number, line in lines(path, encoding):
+    for number, line in read_lines(path, encoding):
         record = _record(path, number, line)
         yield Doc(
             _docno(path, number, record),
@@ -105,7 +105,7 @@ def _recognises(path: Path) -> bool:
 
 
 def _begins_with_a_document(path: Path) -> bool:
-    start = beginning(path, 1 << 16).lstrip()
+    start = read_beginning(path, 1 << 16).lstrip()
     keys = re.match(r'\{\s*"', start) and re.search(rf'"(?:{"|".join(DOCNO_KEYS)})"\s*:', start)
     return bool(keys) and not _QUERIES.fullmatch(plain_name(path)) and plain_name(path) != "queries.jsonl"
 

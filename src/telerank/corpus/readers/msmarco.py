@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from telerank.corpus.collection import Collection, Format, Pool
-from telerank.corpus.readers.reading import lines, plain_name
+from telerank.corpus.readers.reading import plain_name, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
 from telerank.types import Doc, Query, Ranking
@@ -79,7 +79,7 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
     Raises
     ------
     FormatError
-        where a line has not four columns, or a list names a document twice.
+        If a line has not four columns, or a list names a document twice.
     """
     found: dict[str, tuple[str, bytearray]] = {}
     for qid, docno, text, _ in _columns(path, encoding, "qid pid query passage"):
@@ -88,17 +88,17 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
         docnos = tuple(held.decode().split("\n")[:-1])
         if len(set(docnos)) < len(docnos):
             raise FormatError(path, None, f"each document once in the list of query {qid}")
-        yield in_order(Query(qid, text), docnos)
+        yield rank_in_order(Query(qid, text), docnos)
 
 
-def in_order(query: Query, docnos: tuple[str, ...]) -> Ranking:
+def rank_in_order(query: Query, docnos: tuple[str, ...]) -> Ranking:
     """A list that stands in an order without scores: they fall by one from place to place, to 1."""
     return Ranking(query, docnos, np.arange(len(docnos), 0, -1, dtype=np.float32))
 
 
 def _columns(path: Path, encoding: str, names: str) -> Iterator[list[str]]:
     count = len(names.split())
-    for number, line in lines(path, encoding):
+    for number, line in read_lines(path, encoding):
         columns = line.split("\t", count - 1)
         if len(columns) != count:
             raise FormatError(path, number, f"{count} columns with tabs between: {names}", line)

@@ -17,23 +17,23 @@ _BOM = b"\xef\xbb\xbf"
 _COMPRESS = (".z", ".0z", ".1z", ".2z")
 
 
-def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """The lines that are not blank, with their numbers from 1, without their ends; unpacked by the extension.
 
     Raises
     ------
     FormatError
-        where bytes are not of that encoding: names file, line and byte.
+        If bytes are not of that encoding: names file, line and byte.
     CollectionError
-        where the encoding is unknown or does not hold ASCII (UTF-16).
+        If the encoding is unknown or does not hold ASCII (UTF-16).
     """
     check_encoding(encoding)
     for number, line in numbered_bytes(path):
-        yield number, decode(line, path, number, encoding)
+        yield number, decode_line(line, path, number, encoding)
 
 
-def decode(line: bytes, path: Path, number: int, encoding: str) -> str:
-    """The text of one line (see :func:`lines`)."""
+def decode_line(line: bytes, path: Path, number: int, encoding: str) -> str:
+    """The text of one line (see :func:`read_lines`)."""
     try:
         return line.decode(encoding)
     except UnicodeDecodeError as error:
@@ -60,7 +60,7 @@ def check_packing(path: Path) -> None:
     Raises
     ------
     CollectionError
-        where the name ends in ``.Z``, ``.z``, ``.0z``, ``.1z`` or ``.2z``.
+        If the name ends in ``.Z``, ``.z``, ``.0z``, ``.1z`` or ``.2z``.
     """
     if is_compressed(path):
         raise CollectionError(
@@ -79,13 +79,13 @@ def plain_name(path: Path) -> str:
     return path.stem if path.suffix in PACKED else path.name
 
 
-def find(folder: Path, name: str) -> Path | None:
+def find_file(folder: Path, name: str) -> Path | None:
     """The file ``name`` of a folder, plain or packed, or none."""
     places = (folder / f"{name}{extension}" for extension in ("", *PACKED))
     return next((place for place in places if place.is_file()), None)
 
 
-def by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:
+def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:
     """Topics and qrels files by the split that their names tell: ``topics.dl20.txt.gz`` is ``dl20``.
 
     A single pair belongs together, whatever it is called: where the names differ it is the split ``all``.
@@ -93,7 +93,7 @@ def by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], di
     Raises
     ------
     CollectionError
-        where two files tell the same.
+        If two files tell the same.
     """
     found = _told(topics), _told(qrels)
     if len(topics) == len(qrels) == 1 and found[0].keys() != found[1].keys():
@@ -113,7 +113,7 @@ def _told(files: list[Path]) -> dict[str, Path]:
     return found
 
 
-def beginning(path: Path, size: int = 4096) -> str:
+def read_beginning(path: Path, size: int = 4096) -> str:
     """The first bytes of a file as text, for recognising its format; unreadable ones are replaced."""
     try:
         with open_bytes(path) as file:

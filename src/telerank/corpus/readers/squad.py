@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import PACKED, beginning, plain_name
+from telerank.corpus.readers.reading import PACKED, plain_name, read_beginning
 from telerank.errors import FormatError
 from telerank.trec.files import check_id, open_bytes
 from telerank.types import Answer, Doc, Qrel, Query
@@ -90,7 +90,7 @@ def read_squad(path: str | Path, *, encoding: str = "utf-8", prefix: str = "") -
     Raises
     ------
     FormatError
-        where the file is not JSON, lacks a field, a field is of another type, or an id comes twice
+        If the file is not JSON, lacks a field, a field is of another type, or an id comes twice
         with different questions; it names the place as ``data[3].paragraphs[7].qas[0]``.
     """
     reader = _SquadReader(path, prefix)
@@ -196,13 +196,13 @@ class _SquadReader:
     def _read_answer(self, qid: str, doc: Doc, answer: object, place: str) -> None:
         text = self.field(answer, "text", str, place)
         stated = self.field(answer, "answer_start", int, place)
-        start, how = place_answer(doc.text, text, stated)
+        start, how = locate_answer(doc.text, text, stated)
         self._counts["answers"] += 1
         self._counts[how] += 1
         (self._unplaced if how == "absent" else self._answers).append(Answer(qid, doc.docno, text, start))
 
 
-def place_answer(text: str, answer: str, stated: int) -> tuple[int, str]:
+def locate_answer(text: str, answer: str, stated: int) -> tuple[int, str]:
     """Where ``answer`` begins in ``text``, and whether that is ``exact``, ``moved``, ``nearest``, ``absent``.
 
     Of two places equally near to the stated one the earlier is taken; an absent answer keeps the stated one.
@@ -276,7 +276,7 @@ def _split(file: Path) -> str:
 
 def _is_squad(file: Path) -> bool:
     return file.name.endswith((".json", *(f".json{packed}" for packed in PACKED))) and bool(
-        _LIKE_SQUAD.match(beginning(file, 1 << 16))
+        _LIKE_SQUAD.match(read_beginning(file, 1 << 16))
     )
 
 

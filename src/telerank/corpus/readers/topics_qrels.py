@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import by_split, plain_name
+from telerank.corpus.readers.reading import group_by_split, plain_name
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Doc
@@ -39,7 +39,7 @@ def _fits(file: Path) -> bool:
 
 def _open(path: Path, encoding: str) -> Collection:
     files = _files(path)
-    topics, qrels = by_split(
+    topics, qrels = group_by_split(
         [file for file in files if _TOPICS.fullmatch(plain_name(file))],
         [file for file in files if _QRELS.fullmatch(plain_name(file))],
     )

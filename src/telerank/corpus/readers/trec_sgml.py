@@ -34,12 +34,12 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.reading import (
-    beginning,
-    by_split,
     check_encoding,
     check_packing,
-    decode,
+    decode_line,
+    group_by_split,
     is_compressed,
+    read_beginning,
 )
 from telerank.errors import FormatError
 from telerank.trec import read_qrels, read_topics
@@ -70,10 +70,10 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     Raises
     ------
     FormatError
-        where ``<DOC>`` and ``</DOC>`` do not pair, something else stands between documents, a document
+        If ``<DOC>`` and ``</DOC>`` do not pair, something else stands between documents, a document
         has not exactly one ``<DOCNO>``, or a byte is not of the encoding: names the line.
     CollectionError
-        where the file is packed by ``compress``.
+        If the file is packed by ``compress``.
     """
     check_encoding(encoding)
     check_packing(path)
@@ -120,7 +120,7 @@ def _decoded(path: Path, begun: int, raw: bytes, encoding: str) -> str:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
         before = raw.count(b"\n", 0, error.start)
-        decode(raw.split(b"\n")[before], path, begun + before, encoding)  # names the line's byte
+        decode_line(raw.split(b"\n")[before], path, begun + before, encoding)  # names the line's byte
         raise
 
 
@@ -134,13 +134,13 @@ def _doc(path: Path, begun: int, raw: str) -> Doc:
     texts = [held for name, held in elements if name in _TEXTS] or [_ELEMENT.sub(" ", raw)]
     return Doc(
         _folded(docnos[0]),
-        "\n".join(plain(text) for text in texts),
+        "\n".join(strip_markup(text) for text in texts),
         _folded(" ".join(held for name, held in elements if name == headline)),
         _folded(" ".join(held for name, held in elements if name == "url")),
     )
 
 
-def plain(text: str) -> str:
+def strip_markup(text: str) -> str:
     """A text without tags and comments, entities resolved, trimmed; its lines are kept."""
     if "<" in text:
         text = _TAG.sub(" ", text)
@@ -157,7 +157,7 @@ def _character(entity: re.Match[str]) -> str:
 
 
 def _folded(text: str) -> str:
-    return " ".join(plain(text).split())
+    return " ".join(strip_markup(text).split())
 
 
 def _recognises(path: Path) -> bool:
@@ -169,7 +169,7 @@ def _kind(path: Path) -> str:
     """``doc`` or ``top``, whichever the file holds, ``qrels`` by its name, or nothing."""
     if is_compressed(path):
         return "doc"  # whoever reads it says what to do
-    if found := _FIRST.match(beginning(path)):
+    if found := _FIRST.match(read_beginning(path)):
         return found[1].lower()
     name = path.name.lower()
     return "qrels" if "qrel" in name else "top" if name.startswith("topics") else ""
@@ -199,7 +199,7 @@ def _open(path: Path, encoding: str) -> Collection:
     files = [file for file in near if file.is_file()]
     topics = [file for file in files if _kind(file) == "top"]
     qrels = [file for file in files if _kind(file) == "qrels"]
-    questions, judgments = by_split(topics, qrels)
+    questions, judgments = group_by_split(topics, qrels)
     return Collection(
         path.name,
         TREC.name,

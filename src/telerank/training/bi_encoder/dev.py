@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telerank.batches import of_like_length
+from telerank.batches import batch_by_length
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.evaluate.measures import measure, parse_measures
@@ -132,7 +132,7 @@ def vectors(
     ids = tokenizer.ids(texts)
     order: list[int] = []
     made: list[Tensor] = []
-    for places in of_like_length([len(one) for one in ids], _TOKENS):
+    for places in batch_by_length([len(one) for one in ids], _TOKENS):
         made.append(encode(tokenizer.pad([ids[place] for place in places])).float())
         order += places
         progress("encoding", len(order), len(ids))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from telerank.batches import of_like_length
+from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.pairs.features import PairFeatures
 from telerank.models.pairs.pair import QUERY, Pair
@@ -94,7 +94,7 @@ class Filling:
             )
             made.pairs["query"], made.pairs["sentences"] = sizes[:, 1], sizes[:, 2]
             starts, done = np.cumsum(vectors) - vectors, begin
-            for batch in of_like_length(sizes[:, 0].tolist(), batch_tokens):
+            for batch in batch_by_length(sizes[:, 0].tolist(), batch_tokens):
                 places = np.concatenate(
                     [np.arange(n) + at for n, at in zip(vectors[batch], starts[batch], strict=True)]
                 )

@@ -6,7 +6,7 @@ from collections.abc import Collection as Several
 from dataclasses import dataclass
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.ranking_sets.splits import shuffled
+from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
 from telerank.training.reranker.candidates import SAME, judged_queries
 from telerank.training.reranker.config import RerankerTraining
@@ -52,7 +52,7 @@ def folds(qids: Several[str], count: int, seed: int) -> list[list[str]]:
     """
     if len(qids) < count:
         raise CollectionError(f"{len(qids)} queries cannot be cut into {count} folds")
-    order = shuffled(qids, str, seed=seed)
+    order = shuffle(qids, str, seed=seed)
     return [order[first::count] for first in range(count)]
 
 

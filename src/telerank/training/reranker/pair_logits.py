@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from telerank.batches import of_like_length
+from telerank.batches import batch_by_length
 from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.precision import Precision
 from telerank.models.rerankers.reranker import Reranker
@@ -49,7 +49,7 @@ def parts(lengths: Sequence[int], tokens: int, device: torch.device) -> Iterator
     """The places of pairs of so many tokens that go through a model together."""
     if device.type == "cpu":
         tokens = min(tokens, _CACHED)
-    return of_like_length(lengths, tokens, shortest=_SHORTEST)
+    return batch_by_length(lengths, tokens, shortest=_SHORTEST)
 
 
 def scores(
@@ -85,7 +85,7 @@ class EndToEnd:
         pairs = iter(self._read([pair for group in groups for pair in group.pairs]))
         read = [list(islice(pairs, len(group.documents))) for group in groups]
         sizes = [len(group) * max(len(pair) for pair in group) for group in read]
-        for places in of_like_length(sizes, self.tokens):
+        for places in batch_by_length(sizes, self.tokens):
             some = [pair for place in places for pair in read[place]]
             found = logits(self.reranker, some, self.tokens, self.precision)
             yield [groups[place] for place in places], found.view(len(places), -1)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.ranking_sets.splits import shuffled
+from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
 from telerank.training.reranker.config import RerankerTraining
 from telerank.trec import read_run
@@ -46,7 +46,7 @@ class Reading:
 
 def chosen(qids: Iterable[str], count: int | None, seed: int) -> list[str]:
     """So many of the queries, by the seed: those of a smaller count are among those of a larger one."""
-    return list(qids) if count is None else shuffled(qids, str, seed=seed)[:count]
+    return list(qids) if count is None else shuffle(qids, str, seed=seed)[:count]
 
 
 def relevant_pairs(collection: Collection, split: str) -> dict[str, tuple[str, ...]]:
