@@ -13,11 +13,12 @@ import telerank
 
 SOURCE = Path(telerank.__file__).parent
 
-_LOW = {"types", "errors", "npy", "compiled", "batches", "yaml_files"}
+_LOW = {"types", "errors", "npy", "compiled", "batches", "stored", "yaml_files"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
     "batches": set(),
+    "stored": {"types", "errors"},
     "yaml_files": {"errors"},
     "compiled": set(),
     "npy": set(),

@@ -15,6 +15,7 @@ from random import Random
 import pytest
 from small import build, docs
 
+from telerank import stored
 from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse import index as opening
 from telerank.sparse import manifest as manifests
@@ -91,7 +92,7 @@ def test_a_damaged_file_is_named_on_opening(copy, damage, said):
 
 def test_damage_in_large_files_is_named_at_the_latest_by_verify(copy, monkeypatch):
     """Headers of arrays and the end of the Arrow file, which opening reads, among the places."""
-    monkeypatch.setattr(manifests, "_SMALL", 0)
+    monkeypatch.setattr(stored, "_SMALL", 0)
     random = Random(1)
     for path in parts(copy):
         good = path.read_bytes()

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from telerank.dense import manifest as manifests
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats
 from telerank.dense.retriever import DenseRetriever
@@ -26,6 +24,7 @@ from telerank.dense.search import Found, best_among, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
 from telerank.stage import Stage, check_depth
+from telerank.stored import DRAFT, StoredFile, compute_checksum, compute_crc32, replace_file
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 DEFAULTS: Mapping[str, Mapping[str, int]] = {
@@ -75,14 +74,15 @@ def build(
         index.add(block)
         progress(f"building {name}", first + len(block), len(vectors))
     file, record = _files(vectors, name)
-    faiss.write_index(index, str(file) + ".new")
+    draft = file.with_name(file.name + DRAFT)
+    faiss.write_index(index, str(draft))
     asked = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
     recall = _recall(vectors, index, _searching(faiss, name, parameters), asked)
     sampled = "documents as queries" if queries is None else "queries"
-    crc32 = manifests.part(Path(str(file) + ".new")).crc32
+    crc32 = StoredFile.record(draft).crc32
     report = Report(name, parameters, recall, len(asked.vectors), sampled, _identity(vectors), crc32)
-    Path(str(file) + ".new").replace(file)
-    record.write_text(json.dumps(report.__dict__, indent=1) + "\n", encoding="utf-8")
+    draft.replace(file)
+    replace_file(record, f"{json.dumps(report.__dict__, indent=1)}\n".encode())
     return report
 
 
@@ -192,7 +192,7 @@ def _opened(vectors: Vectors, kind: str, crc32: int) -> Any:
     file, _ = _files(vectors, kind)
     if not file.is_file():
         raise IndexDamaged(f"{file}: missing")
-    if manifests.part(file).crc32 != crc32:
+    if compute_crc32(file) != crc32:
         raise IndexDamaged(f"{file}: damaged (its checksum differs)")
     return _faiss().read_index(str(file))
 
@@ -247,7 +247,7 @@ def _divisor(dimension: int) -> int:
 
 
 def _identity(vectors: Vectors) -> int:
-    return zlib.crc32(repr(vectors.manifest).encode())
+    return compute_checksum(asdict(vectors.manifest))
 
 
 def _files(vectors: Vectors, kind: str) -> tuple[Path, Path]:

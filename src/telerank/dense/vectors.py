@@ -23,12 +23,12 @@ import numpy.typing as npt
 
 from telerank.corpus.docnos import Docnos
 from telerank.dense import kernel
-from telerank.dense import manifest as manifests
 from telerank.dense.kinds import KINDS, Floats, widened
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.rotate import padded
 from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.npy import load_npy
+from telerank.stored import check_files, verify_files
 from telerank.types import Progress, silent
 
 _WIDENED = 4096  # rows held as float32 in one go
@@ -71,8 +71,7 @@ class Vectors:
         self.manifest = VectorManifest.read(self.folder)
         if not self.manifest.finished:
             raise IndexFault(f"{self.folder}: is not finished: encode again, which goes on where it stopped")
-        for name, part in self._files():
-            manifests.check(self.folder / name, part)
+        check_files(self.folder, self.manifest.files)
         self.shards = tuple(_shards(self.folder, self.manifest))
         self.docnos = Docnos.open(self.folder)
         if len(self.docnos) != self.manifest.rows:
@@ -132,12 +131,7 @@ class Vectors:
 
     def verify(self, progress: Progress = silent) -> None:
         """Read every file and compare its checksum; raises IndexDamaged, naming the file."""
-        files = list(self._files())
-        done, total = 0, sum(part.bytes for _, part in files)
-        for name, part in files:
-            manifests.check(self.folder / name, part, whole=True)
-            done += part.bytes
-            progress("verifying vectors", done, total)
+        verify_files(self.folder, self.manifest.files, "verifying vectors", progress)
 
     def __len__(self) -> int:
         return self.manifest.rows
@@ -159,11 +153,6 @@ class Vectors:
     @cached_property
     def _firsts(self) -> npt.NDArray[np.int64]:
         return np.array([shard.first for shard in self.shards], np.int64)
-
-    def _files(self) -> Iterator[tuple[str, manifests.Part]]:
-        for shard in self.manifest.shards:
-            yield from shard.files.items()
-        yield from self.manifest.docnos.items()
 
     def _score(
         self, shard: VectorShard, rows: npt.NDArray[np.int64], query: npt.NDArray[np.float64], scores: Floats

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import shutil
 import zlib
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,12 +17,12 @@ import numpy as np
 
 from telerank.corpus.docnos import FILES, DocnosWriter
 from telerank.dense import kernel
-from telerank.dense import manifest as manifests
 from telerank.dense.kinds import Floats, check_kind, check_vectors, narrowed, widened
-from telerank.dense.manifest import VectorManifest, VectorShardEntry
+from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
 from telerank.dense.rotate import padded, rotated
 from telerank.dense.vectors import Vectors, shard_files
 from telerank.errors import DocumentError, IndexFault, IndexLocked
+from telerank.stored import MANIFEST, StoredFile, remove, replace_folder, sweep, sync_folder, verify_files
 
 
 class VectorWriter:
@@ -102,9 +100,9 @@ class VectorWriter:
         for name, array in zip(names, arrays, strict=True):
             with (self._part / name).open("wb") as file:
                 np.save(file, array)
-            files[name] = manifests.part(self._part / name)
+            files[name] = StoredFile.record(self._part / name)
         entry = VectorShardEntry(len(docnos), checksum(docnos, texts), files)
-        manifests.sync_folder(self._part)
+        sync_folder(self._part)
         self._add(docnos)
         kept = (*self.manifest.shards, entry)
         self.manifest = replace(self.manifest, shards=kept, cut=self.manifest.cut + cut)
@@ -123,16 +121,10 @@ class VectorWriter:
         if self.kept:
             raise IndexFault(f"{self._part}: was made from more documents; begin anew (--overwrite)")
         self._docnos.close()
-        docnos = {name: manifests.part(self._part / name) for name in FILES}
+        docnos = {name: StoredFile.record(self._part / name) for name in FILES}
         self.manifest = replace(self.manifest, docnos=docnos, finished=True)
         self.manifest.write(self._part)
-        old = self.folder.with_name(f"{self.folder.name}.old")
-        if self.folder.exists():
-            self.folder.rename(old)
-        self._part.rename(self.folder)
-        manifests.sync_folder(self.folder.parent)
-        if old.exists():
-            shutil.rmtree(old)
+        replace_folder(self.folder, self._part)
 
     def __enter__(self) -> Self:
         return self
@@ -146,8 +138,7 @@ class VectorWriter:
         finally:
             self._docnos.discard()
             self._lock.release()
-            with suppress(OSError):
-                Path(f"{self._part}.lock").unlink()
+            remove(Path(f"{self._part}.lock"))
 
     def _add(self, docnos: Sequence[str]) -> None:
         for docno in docnos:
@@ -156,7 +147,7 @@ class VectorWriter:
 
     def _begun(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
         """What is there already of the same vectors, or a manifest of none."""
-        if overwrite or not (self._part / manifests.NAME).is_file():
+        if overwrite or not (self._part / MANIFEST).is_file():
             return replace(manifest, shards=(), docnos={}, cut=0, finished=False)
         there = VectorManifest.read(self._part)
         same = replace(there, shards=(), docnos={}, cut=0, finished=False)
@@ -164,18 +155,15 @@ class VectorWriter:
             raise IndexFault(
                 f"{self._part}: was begun {_difference(same, manifest)}; begin anew (--overwrite)"
             )
-        for name, part in ((name, part) for entry in there.shards for name, part in entry.files.items()):
-            manifests.check(self._part / name, part, whole=True)
+        for entry in there.shards:
+            verify_files(self._part, entry.files, "verifying vectors")
         return replace(there, docnos={}, finished=False)
 
     def _sweep(self) -> None:
         """Remove what the manifest does not name: what a killed writer had begun."""
-        named = {name for entry in self.manifest.shards for name in entry.files} | {manifests.NAME}
-        for path in self._part.iterdir():
-            if path.name not in named:
-                path.unlink()
-        if not self.manifest.shards:
-            (self._part / manifests.NAME).unlink(missing_ok=True)
+        shards = self.manifest.shards
+        named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
+        sweep(self._part.iterdir(), named)
 
 
 def write_vectors(
@@ -224,7 +212,7 @@ def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
 def _refuse(folder: Path, *, overwrite: bool) -> None:
     if not folder.exists():
         return
-    if not manifests.is_vectors(folder):
+    if not is_vectors(folder):
         raise IndexFault(f"{folder}: holds other things; vectors need a folder of their own")
     if not overwrite:
         raise IndexFault(f"{folder}: holds vectors already: overwrite them (--overwrite)")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
+from telerank import stored
 from telerank.errors import IndexFault
-from telerank.sparse import manifest as manifests
 from telerank.sparse.manifest import IndexManifest
+from telerank.stored import MANIFEST, MANIFEST_DRAFT
 
 LOCK = "write.lock"
 SEGMENTS = "segments"
@@ -19,7 +18,7 @@ NO_INDEX = IndexManifest("", "")
 
 def committed(folder: Path) -> IndexManifest:
     """The manifest on the disk; :data:`NO_INDEX` where there is none yet."""
-    return IndexManifest.read(folder) if (folder / manifests.NAME).is_file() else NO_INDEX
+    return IndexManifest.read(folder) if (folder / MANIFEST).is_file() else NO_INDEX
 
 
 def refuse_others(folder: Path) -> None:
@@ -33,14 +32,10 @@ def refuse_others(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise IndexFault(f"{folder}: is a file, not a folder")
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if manifests.NAME in there and LOCK not in there:
+    if MANIFEST in there and LOCK not in there:
         IndexManifest.read(folder)  # a manifest of another kind is no sign of an index
     # without either, a folder that is called segments may be anybody's
-    ours = (
-        {manifests.NAME, manifests.BESIDE, LOCK, SEGMENTS, VECTORS}
-        if {manifests.NAME, LOCK} & there
-        else set()
-    )
+    ours = {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS} if {MANIFEST, LOCK} & there else set()
     if others := sorted(there - ours):
         raise IndexFault(f"{folder}: holds other things ({others[0]}); an index needs a folder of its own")
 
@@ -54,17 +49,8 @@ def sweep(folder: Path) -> None:
         named = {entry.name: entry.files for entry in committed(folder).segments}
     except IndexFault:  # nothing goes before what takes its place is there
         return
-    _remove(folder / manifests.BESIDE)
-    for path in (folder / SEGMENTS).iterdir():
-        files = named.get(path.name)
-        for stale in [path] if files is None else path.iterdir():
-            if files is None or stale.name not in files:
-                _remove(stale)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    stored.remove(folder / MANIFEST_DRAFT)
+    segments = folder / SEGMENTS
+    stored.sweep(segments.iterdir(), named)
+    for name, files in named.items():
+        stored.sweep((segments / name).iterdir(), files)

@@ -21,12 +21,12 @@ import numpy as np
 
 from telerank.corpus.docnos import Docnos
 from telerank.errors import DocumentError, IndexFault, IndexLocked
-from telerank.sparse import manifest as manifests
 from telerank.sparse.build import SegmentCounts, build_segment
 from telerank.sparse.folder import LOCK, NO_INDEX, SEGMENTS, committed, refuse_others, sweep
 from telerank.sparse.index import Index
-from telerank.sparse.manifest import IndexManifest, SegmentEntry
+from telerank.sparse.manifest import IndexManifest, SegmentEntry, versions
 from telerank.sparse.merge import merge_segments
+from telerank.stored import MANIFEST, StoredFile, record_files, sync_folder
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -57,7 +57,7 @@ def build_index(
         where there is no document, or one cannot be stored.
     """
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
-    if not overwrite and Path(folder, manifests.NAME).is_file():
+    if not overwrite and Path(folder, MANIFEST).is_file():
         raise IndexFault(
             f"{folder}: holds an index already: overwrite it (--overwrite), or add to it (index add)"
         )
@@ -178,7 +178,7 @@ class IndexWriter:
 
     def _opened(self, analyzer: Analyzer | None, overwrite: bool) -> IndexManifest:
         """What changes begin from: the index, or one without documents."""
-        if not overwrite and (self.folder / manifests.NAME).is_file():
+        if not overwrite and (self.folder / MANIFEST).is_file():
             index = Index(self.folder)
             index.require(analyzer or index.analyzer)
             return index.manifest
@@ -189,7 +189,7 @@ class IndexWriter:
                 raise
             there = NO_INDEX
         chain = analyzer or Analyzer.parse(there.analyzer)
-        return IndexManifest(str(chain), chain.fingerprint(), (), there.generation, manifests.versions())
+        return IndexManifest(str(chain), chain.fingerprint(), (), there.generation, versions())
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -219,7 +219,7 @@ class IndexWriter:
         return new
 
     def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
-        manifests.sync_folder(self.folder / SEGMENTS)
+        sync_folder(self.folder / SEGMENTS)
         manifest = self.manifest.next(segments)
         manifest.write(self.folder)
         self.manifest = manifest
@@ -271,9 +271,9 @@ class IndexWriter:
         folder = self.folder / SEGMENTS / entry.name
         name = f"deleted.{self.manifest.generation + 1}.npy"
         np.save(folder / name, marks)
-        manifests.sync_folder(folder)
-        files = {key: part for key, part in entry.files.items() if key != entry.deleted}
-        files[name] = manifests.part(folder / name)
+        sync_folder(folder)
+        files = {key: file for key, file in entry.files.items() if key != entry.deleted}
+        files[name] = StoredFile.record(folder / name)
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 
@@ -288,6 +288,5 @@ def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
 
 
 def _entry(folder: Path, counts: SegmentCounts) -> SegmentEntry:
-    return SegmentEntry(
-        folder.name, counts.documents, counts.nonempty, counts.tokens, manifests.parts(folder)
-    )
+    files = record_files(folder)
+    return SegmentEntry(folder.name, counts.documents, counts.nonempty, counts.tokens, files)

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from typing import Any, TypeAlias, TypedDict
 import torch
 
 from telerank.errors import ModelError
+from telerank.stored import DRAFT, remove, replace_folder, sweep_drafts
 from telerank.training.settings import Training, checked, read_record, write_settings
 
 CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
@@ -31,8 +31,6 @@ CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
     "model",
 )
 _STATE = "training.pt"
-_PASSING = ".writing"
-_OLD = ".old.writing"
 _PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 # no update differs by these, but for rounding and, by device and tokens, for the random numbers of dropout
 _FREE = {"device", "keep", "log_every", "checkpoint_every", "tensorboard", "optimisation.tokens"}
@@ -52,10 +50,10 @@ class State(TypedDict):
 def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: State) -> Path:
     """Write a checkpoint beside its final name and rename it; then drop all but the last ``config.keep``."""
     final = output / CHECKPOINTS / f"{step:08d}"
-    passing = final.with_name(final.name + _PASSING)
-    _write_model(passing, config, save)
-    torch.save(state, passing / _STATE)
-    _replace(passing, final)
+    draft = final.with_name(final.name + DRAFT)
+    _write_model(draft, config, save)
+    torch.save(state, draft / _STATE)
+    replace_folder(final, draft)
     for old in _all(output)[: -config.keep]:
         shutil.rmtree(old)
     return final
@@ -64,9 +62,9 @@ def write_checkpoint(output: Path, step: int, config: Training, save: Save, stat
 def write_model(output: Path, config: Training, save: Save) -> Path:
     """Write the model that the training is for; one that is there is replaced."""
     final = output / MODEL
-    passing = final.with_name(final.name + _PASSING)
-    _write_model(passing, config, save)
-    _replace(passing, final)
+    draft = final.with_name(final.name + DRAFT)
+    _write_model(draft, config, save)
+    replace_folder(final, draft)
     return final
 
 
@@ -120,12 +118,7 @@ def check_same(config: Training, output: Path) -> None:
 def sweep(output: Path) -> None:
     """Remove what a killed training had begun to write, and put back what it was about to replace."""
     for folder in (output, output / CHECKPOINTS):
-        for old in folder.glob(f"*{_OLD}"):
-            final = old.with_name(old.name.removesuffix(_OLD))
-            if not final.exists():
-                old.rename(final)
-        for left in folder.glob(f"*{_PASSING}"):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        sweep_drafts(folder)
 
 
 def versions() -> dict[str, str]:
@@ -145,25 +138,9 @@ def write_record(config: Training, folder: Path) -> None:
 
 
 def _write_model(folder: Path, config: Training, save: Save) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+    remove(folder)
     save(folder)
     write_record(config, folder)
-
-
-def _replace(passing: Path, final: Path) -> None:
-    """Give a finished folder its name, not before its files are on the disk."""
-    for file in passing.rglob("*"):
-        if file.is_file():
-            with file.open("rb") as opened:
-                os.fsync(opened.fileno())
-    if final.exists():
-        old = final.with_name(final.name + _OLD)
-        final.rename(old)
-        passing.rename(final)
-        shutil.rmtree(old)
-    else:
-        passing.rename(final)
 
 
 def _all(output: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from telerank.errors import MissingExtra
+from telerank.stored import replace_file
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,7 @@ def cut(path: Path, step: int) -> None:
     if not path.exists():
         return
     kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
-    passing = path.with_name(path.name + ".writing")
-    passing.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-    os.replace(passing, path)  # noqa: PTH105 — atomic on every system
+    replace_file(path, "".join(f"{line}\n" for line in kept).encode())
 
 
 def _step(line: str) -> float:

@@ -12,9 +12,6 @@ A shard is there once the manifest that names it has replaced the one before.
 from __future__ import annotations
 
 import io
-import json
-import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,11 +20,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from telerank.dense.manifest import Part, check, part, sync_folder
-from telerank.errors import IndexDamaged, IndexFault, ModelError
+from telerank.errors import IndexDamaged, ModelError
 from telerank.npy import load_npy
+from telerank.stored import (
+    MANIFEST,
+    MANIFEST_DRAFT,
+    StoredFile,
+    join_files,
+    parse_entries,
+    read_manifest,
+    sweep,
+    sync_folder,
+    write_manifest,
+)
 
-NAME = "manifest.json"
 KIND = "features"
 FORMAT = 1
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
@@ -43,7 +49,7 @@ class FeatureShardEntry:
 
     pairs: int
     vectors: int
-    files: Mapping[str, Part]
+    files: Mapping[str, StoredFile]
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,11 @@ class FeatureManifest:
     kind: str = KIND
     format: int = FORMAT
 
+    @property
+    def files(self) -> dict[str, StoredFile]:
+        """The files of all shards."""
+        return join_files(shard.files for shard in self.shards)
+
     @classmethod
     def read(cls, folder: Path) -> FeatureManifest:
         """The manifest of a folder.
@@ -67,34 +78,19 @@ class FeatureManifest:
         Raises
         ------
         IndexFault
-            where it is another thing's, or a later format's.
+            If it is of another kind or format.
         IndexDamaged
-            where it cannot be read.
+            If it cannot be read.
         """
-        path = folder / NAME
-        try:
-            raw = json.loads(path.read_bytes())
-            crc32 = raw.pop("crc32")
-            if (raw["kind"], raw["format"]) != (KIND, FORMAT):
-                found = f"{raw['kind']!r} of format {raw['format']}"
-                raise IndexFault(f"{path}: expected features of format {FORMAT}, got {found}")
-            if crc32 != _crc32(raw):
-                raise IndexDamaged(f"{path}: damaged (its checksum differs)")
-            return cls(**{**raw, "shards": tuple(_entry(one) for one in raw["shards"])})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise IndexDamaged(f"{path}: damaged ({error})") from error
+        return read_manifest(folder, cls._build, version=FORMAT, kind=KIND)
 
     def write(self, folder: Path) -> None:
-        """Replace the manifest; what it names is durable before."""
-        raw = asdict(self)
-        raw["crc32"] = _crc32(raw)
-        beside = folder / f"{NAME}.new"
-        with beside.open("wb") as file:
-            file.write(json.dumps(raw, indent=1, sort_keys=True).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(folder / NAME)
-        sync_folder(folder)
+        """Replace the manifest; the files that it names must be durable."""
+        write_manifest(folder, asdict(self))
+
+    @classmethod
+    def _build(cls, record: dict[str, Any]) -> FeatureManifest:
+        return cls(**{**record, "shards": parse_entries(FeatureShardEntry, record["shards"])})
 
     def require(self, fingerprint: str, width: int, folder: Path) -> None:
         """Refuse features of another encoder.
@@ -140,7 +136,7 @@ def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> F
     for name, array in zip(names, (shard.vectors, shard.pairs), strict=True):
         with (folder / name).open("wb") as file:
             np.save(file, array)
-        files[name] = part(folder / name)
+        files[name] = StoredFile.record(folder / name)
     sync_folder(folder)
     entry = FeatureShardEntry(len(shard.pairs), len(shard.vectors), files)
     grown = replace(manifest, shards=(*manifest.shards, entry))
@@ -155,14 +151,16 @@ def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureS
     ------
     IndexDamaged
         naming the file that is missing or is not what was written; of vectors the size is compared
-        (:func:`verify_shard` reads them).
+        (:func:`.verify_files` reads them).
     """
     entry = manifest.shards[number]
     vectors, pairs = shard_files(number)
     if set(entry.files) != {vectors, pairs}:
-        raise IndexDamaged(f"{folder / NAME}: damaged (shard {number} has the files {sorted(entry.files)})")
-    check(folder / vectors, entry.files[vectors])
-    check(folder / pairs, entry.files[pairs], whole=True)
+        raise IndexDamaged(
+            f"{folder / MANIFEST}: damaged (shard {number} has the files {sorted(entry.files)})"
+        )
+    entry.files[vectors].check(folder / vectors)
+    entry.files[pairs].check(folder / pairs, whole=True)
     mapped = _loaded(folder / vectors, np.float16, (entry.vectors, manifest.width), mapped=True)
     told = _loaded(folder / pairs, PAIR, (entry.pairs,), mapped=False)
     if int(told["query"].sum()) + int(told["sentences"].sum()) + len(told) != len(mapped):
@@ -170,27 +168,10 @@ def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureS
     return FeatureShard(mapped, told)
 
 
-def verify_shard(folder: Path, entry: FeatureShardEntry) -> None:
-    """Read the files and compare their checksums; raises IndexDamaged, naming the file."""
-    for name, written in entry.files.items():
-        check(folder / name, written, whole=True)
-
-
-def sweep(folder: Path, manifest: FeatureManifest) -> None:
+def sweep_shards(folder: Path, manifest: FeatureManifest) -> None:
     """Remove what a killed writer had begun: shards that the manifest does not name."""
-    named = {name for entry in manifest.shards for name in entry.files}
-    for path in (*folder.glob("vectors.*.npy"), *folder.glob("pairs.*.npy"), *folder.glob(f"{NAME}.new")):
-        if path.name not in named:
-            path.unlink()
-
-
-def _entry(raw: Mapping[str, Any]) -> FeatureShardEntry:
-    files = {name: Part(**one) for name, one in raw["files"].items()}
-    return FeatureShardEntry(raw["pairs"], raw["vectors"], files)
-
-
-def _crc32(raw: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(raw, sort_keys=True).encode())
+    drafts = (*folder.glob("vectors.*.npy"), *folder.glob("pairs.*.npy"), folder / MANIFEST_DRAFT)
+    sweep(drafts, manifest.files)
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:

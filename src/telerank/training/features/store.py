@@ -27,6 +27,7 @@ import numpy.typing as npt
 from telerank.errors import IndexFault, IndexLocked, ModelError
 from telerank.models.pairs.features import PairFeatures
 from telerank.reranking.texts import TextPair
+from telerank.stored import MANIFEST, verify_files
 from telerank.training.features import shards
 from telerank.training.features.contents import Contents, Rows
 from telerank.training.features.filling import Filling, gigabytes
@@ -66,7 +67,7 @@ class FeatureStore:
         if len(fingerprint) < 32 or set(fingerprint) - set("0123456789abcdef"):
             raise ModelError(f"a fingerprint has at least 32 hexadecimal digits, got {fingerprint!r}")
         whole = Path(folder).resolve() / fingerprint[:32]
-        alone = cls_only and not (whole / shards.NAME).exists()
+        alone = cls_only and not (whole / MANIFEST).exists()
         place = whole.with_name(f"{whole.name}-cls") if alone else whole
         return cls(place, _begun(place, FeatureManifest(fingerprint, width, alone)))
 
@@ -78,7 +79,7 @@ class FeatureStore:
     @property
     def bytes(self) -> int:
         """What its files take."""
-        return sum(part.bytes for entry in self.manifest.shards for part in entry.files.values())
+        return sum(file.bytes for file in self.manifest.files.values())
 
     def missing(self, pairs: Sequence[TextPair]) -> list[TextPair]:
         """The pairs that are not there, each once, in their order."""
@@ -150,11 +151,7 @@ class FeatureStore:
 
     def verify(self, progress: Progress = silent) -> None:
         """Read every file and compare its checksum; raises IndexDamaged, naming the file."""
-        done = 0
-        for entry in self.manifest.shards:
-            shards.verify_shard(self.folder, entry)
-            done += sum(part.bytes for part in entry.files.values())
-            progress("verifying features", done, self.bytes)
+        verify_files(self.folder, self.manifest.files, "verifying features", progress)
 
     def __len__(self) -> int:
         return len(self._contents)
@@ -174,7 +171,7 @@ class FeatureStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             with lock:
                 self.manifest = _begun(self.folder, self.manifest)
-                shards.sweep(self.folder, self.manifest)
+                shards.sweep_shards(self.folder, self.manifest)
                 self._contents = Contents.read(self.folder, self.manifest)
                 try:
                     yield
@@ -206,7 +203,7 @@ def _key(query: str, passage: str) -> bytes:
 
 def _begun(folder: Path, manifest: FeatureManifest) -> FeatureManifest:
     """What is there already of the same encoder, or a manifest of nothing."""
-    if not (folder / shards.NAME).exists():
+    if not (folder / MANIFEST).exists():
         return replace(manifest, shards=())
     there = FeatureManifest.read(folder)
     there.require(manifest.fingerprint, manifest.width, folder)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from telerank.stored import replace_file
 from telerank.training.reranker.candidates import CandidateSet
 from telerank.training.reranker.config import RerankerTest
 from telerank.trec import write_run
@@ -41,9 +42,7 @@ def measure_test(
     before = candidates.measured(candidates.rankings, wanted.measures)
     write_run(output / RUN, rankings)
     tested = RerankerOutcome(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
-    passing = output / f"{RESULT}.writing"
-    passing.write_text(json.dumps(asdict(tested), indent=2) + "\n", encoding="utf-8")
-    passing.replace(output / RESULT)
+    replace_file(output / RESULT, f"{json.dumps(asdict(tested), indent=2)}\n".encode())
     return tested
 
 

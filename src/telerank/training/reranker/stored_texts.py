@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from filelock import FileLock
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
+from telerank.stored import DRAFT, remove, replace_folder
 from telerank.types import Progress, silent
 
 
@@ -33,11 +33,11 @@ def stored_texts(collection: Collection, folder: Path, progress: Progress = sile
 
 
 def _write(collection: Collection, folder: Path, progress: Progress) -> None:
-    passing = folder.with_name(f"{folder.name}.writing")
-    shutil.rmtree(passing, ignore_errors=True)
-    with DocstoreWriter(passing) as writer:
+    draft = folder.with_name(folder.name + DRAFT)
+    remove(draft)
+    with DocstoreWriter(draft) as writer:
         for number, doc in enumerate(collection.docs(), 1):
             writer.add(doc)
             if number % 10_000 == 0:
                 progress("storing documents", number, collection.size)
-    passing.rename(folder)
+    replace_folder(folder, draft)

@@ -1,0 +1,231 @@
+"""Files that are written once and checked whenever they are opened; each change on disk is whole or absent.
+
+A :class:`StoredFile` records a file's size and checksum, a manifest (``manifest.json``) names the files that
+belong to a folder, and whatever replaces something is written beside it, flushed to the disk and renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from telerank.errors import IndexDamaged, IndexFault
+from telerank.types import Progress, silent
+
+MANIFEST = "manifest.json"
+DRAFT = ".writing"
+"""Ending of the name of what is being written."""
+MANIFEST_DRAFT = MANIFEST + DRAFT
+_REPLACED = f".old{DRAFT}"
+_SMALL = 16 << 20  # bytes of a file whose checksum is compared whenever it is opened
+_CHUNK = 1 << 20
+Manifest = TypeVar("Manifest")
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Size and checksum of a file as it was written."""
+
+    bytes: int
+    crc32: int
+
+    @classmethod
+    def record(cls, path: Path) -> StoredFile:
+        """Flush a finished file to the disk and record it."""
+        sync_file(path)
+        return cls(path.stat().st_size, compute_crc32(path))
+
+    def check(self, path: Path, *, whole: bool = False) -> None:
+        """Compare the size, and the checksum if the file is small (16 MiB or less) or ``whole`` is set.
+
+        Raises
+        ------
+        IndexDamaged
+            If the file is missing or differs.
+        """
+        if not path.is_file():
+            raise IndexDamaged(f"{path}: missing")
+        size = path.stat().st_size
+        if size != self.bytes:
+            raise IndexDamaged(f"{path}: damaged ({size} bytes, {self.bytes} were written)")
+        if (whole or size <= _SMALL) and compute_crc32(path) != self.crc32:
+            raise IndexDamaged(f"{path}: damaged (its checksum differs)")
+
+
+StoredFiles = Mapping[str, StoredFile]
+"""Files of a folder by name."""
+
+
+def record_files(folder: Path) -> dict[str, StoredFile]:
+    """Flush all files of a finished folder to the disk and record them."""
+    files = {path.name: StoredFile.record(path) for path in sorted(folder.iterdir())}
+    sync_folder(folder)
+    return files
+
+
+def parse_files(record: Mapping[str, Mapping[str, int]]) -> dict[str, StoredFile]:
+    """The files that a manifest's JSON names."""
+    return {name: StoredFile(**fields) for name, fields in record.items()}
+
+
+def parse_entries(entry: Callable[..., Entry], records: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
+    """The shards or segments that a manifest's JSON names, each with its ``files``."""
+    return tuple(entry(**{**record, "files": parse_files(record["files"])}) for record in records)
+
+
+def join_files(groups: Iterable[StoredFiles]) -> dict[str, StoredFile]:
+    """The files of several shards of a folder."""
+    return {name: file for files in groups for name, file in files.items()}
+
+
+def check_files(folder: Path, files: StoredFiles) -> None:
+    """Call :meth:`StoredFile.check` for each file."""
+    for name, file in files.items():
+        file.check(folder / name)
+
+
+def verify_files(folder: Path, files: StoredFiles, label: str, progress: Progress = silent) -> None:
+    """Read every file and compare its checksum.
+
+    Raises
+    ------
+    IndexDamaged
+        If a file is missing or differs.
+    """
+    done, total = 0, sum(file.bytes for file in files.values())
+    for name, file in files.items():
+        file.check(folder / name, whole=True)
+        done += file.bytes
+        progress(label, done, total)
+
+
+def read_manifest(
+    folder: Path, build: Callable[[dict[str, Any]], Manifest], *, version: int, kind: str | None = None
+) -> Manifest:
+    """What ``build`` makes of the manifest's fields, among them ``format`` and, unless None, ``kind``.
+
+    Raises
+    ------
+    IndexFault
+        If the manifest is of another kind or format.
+    IndexDamaged
+        If it cannot be read or its checksum differs.
+    """
+    path = folder / MANIFEST
+    try:
+        record = _read_record(path)
+        actual = (record.get("kind"), record["format"])
+        if actual == (kind, version):
+            return build(record)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    if actual[0] != kind:
+        raise IndexFault(f"{path}: expected the kind {kind!r}, got {actual[0]!r}")
+    raise IndexFault(f"{path}: format {actual[1]}, this version reads format {version}")
+
+
+def write_manifest(folder: Path, record: Mapping[str, Any]) -> None:
+    """Replace the manifest, adding the checksum of its fields; the files that it names must be durable."""
+    text = json.dumps({**record, "crc32": compute_checksum(record)}, indent=1, sort_keys=True)
+    replace_file(folder / MANIFEST, text.encode())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file beside its name, flush it and rename it."""
+    draft = path.with_name(path.name + DRAFT)
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def replace_folder(path: Path, draft: Path) -> None:
+    """Flush the files of ``draft`` and give it the name ``path``; a folder of that name is removed.
+
+    Between two renames a killed process leaves ``path.old.writing``: :func:`sweep_drafts` puts it back.
+    """
+    for file in draft.rglob("*"):
+        if file.is_file():
+            sync_file(file)
+    old = path.with_name(path.name + _REPLACED)
+    if path.exists():
+        remove(old)
+        path.rename(old)
+    draft.rename(path)
+    sync_folder(path.parent)
+    remove(old)
+
+
+def sweep_drafts(folder: Path) -> None:
+    """Remove what a killed process was writing with a name ending in ``.writing``.
+
+    A folder that it was replacing gets its name back.
+    """
+    for old in folder.glob(f"*{_REPLACED}"):
+        path = old.with_name(old.name.removesuffix(_REPLACED))
+        if not path.exists():
+            old.rename(path)
+    sweep(folder.glob(f"*{DRAFT}"))
+
+
+def sweep(paths: Iterable[Path], keep: Container[str] = ()) -> None:
+    """Remove files and folders, except those whose names are in ``keep``."""
+    for path in paths:
+        if path.name not in keep:
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it exists; what cannot be removed, because it is in use, is left."""
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def sync_file(path: Path) -> None:
+    """Flush a file's content to the disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, if the system can open folders."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def compute_crc32(path: Path) -> int:
+    value = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            value = zlib.crc32(chunk, value)
+    return value
+
+
+def compute_checksum(record: Mapping[str, Any]) -> int:
+    """The crc32 of a JSON record in canonical form."""
+    return zlib.crc32(json.dumps(record, sort_keys=True).encode())
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """A manifest's fields without their checksum, which is compared."""
+    record: dict[str, Any] = json.loads(path.read_bytes())
+    if record.pop("crc32") != compute_checksum(record):
+        raise ValueError("its checksum differs")
+    return record

@@ -1,0 +1,187 @@
+"""Files on disk are checked when they are opened, and replaced whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from telerank import stored
+from telerank.errors import IndexDamaged, IndexFault
+from telerank.stored import (
+    StoredFile,
+    check_files,
+    parse_entries,
+    read_manifest,
+    record_files,
+    replace_file,
+    replace_folder,
+    sweep,
+    sweep_drafts,
+    verify_files,
+    write_manifest,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, content in (("a", b"one"), ("b", b""), ("c", b"x" * 1000)):
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_file_is_recorded_with_its_size_and_checksum(folder):
+    assert record_files(folder) == {
+        "a": StoredFile(3, crc32(b"one")),
+        "b": StoredFile(0, 0),
+        "c": StoredFile(1000, crc32(b"x" * 1000)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "c: missing"),
+        (b"x", r"c: damaged \(1 bytes, 1000 were written\)"),
+        (b"y" * 1000, r"c: damaged \(its checksum differs\)"),
+    ],
+)
+def test_a_damaged_file_is_named(folder, content, message):
+    files = record_files(folder)
+    check_files(folder, files)
+    (folder / "c").unlink() if content is None else (folder / "c").write_bytes(content)
+    for compare in (check_files, lambda *arguments: verify_files(*arguments, "verifying")):
+        with pytest.raises(IndexDamaged, match=message):
+            compare(folder, files)
+
+
+def test_the_checksum_of_a_large_file_is_compared_only_when_all_are_verified(folder, monkeypatch):
+    monkeypatch.setattr(stored, "_SMALL", 999)
+    files = record_files(folder)
+    (folder / "c").write_bytes(b"y" * 1000)
+    check_files(folder, files)
+    with pytest.raises(IndexDamaged, match="c: damaged"):
+        verify_files(folder, files, "verifying")
+
+
+def test_verifying_reports_the_bytes_that_were_read(folder):
+    calls: list[tuple[str, int, int | None]] = []
+    verify_files(folder, record_files(folder), "verifying", lambda *progress: calls.append(progress))
+    assert calls == [("verifying", 3, 1003), ("verifying", 3, 1003), ("verifying", 1003, 1003)]
+
+
+@dataclass(frozen=True)
+class Shard:
+    rows: int
+    files: dict[str, StoredFile]
+
+
+@dataclass(frozen=True)
+class Box:
+    shards: tuple[Shard, ...]
+    kind: str = "box"
+    format: int = 1
+
+    @classmethod
+    def build(cls, record: dict[str, Any]) -> Box:
+        return cls(**{**record, "shards": parse_entries(Shard, record["shards"])})
+
+
+@pytest.fixture
+def box(folder: Path) -> Box:
+    box = Box((Shard(7, record_files(folder)), Shard(0, {})))
+    write_manifest(folder, asdict(box))
+    return box
+
+
+def test_a_manifest_is_read_as_it_was_written(folder, box):
+    assert read_manifest(folder, Box.build, version=1, kind="box") == box
+    assert names(folder) == {"a", "b", "c", "manifest.json"}
+
+
+def test_a_manifest_has_the_checksum_of_its_fields(folder, box):
+    record = json.loads((folder / "manifest.json").read_text())
+    assert record.pop("crc32") == crc32(json.dumps(asdict(box), sort_keys=True).encode())
+    assert record == json.loads(json.dumps(asdict(box)))
+
+
+def test_a_manifest_with_any_byte_changed_is_damaged(folder, box):
+    good = (folder / "manifest.json").read_bytes()
+    for position in range(0, len(good), 7):
+        if good[position] not in b" \n":
+            changed = bytes((good[position] ^ 1,))
+            (folder / "manifest.json").write_bytes(good[:position] + changed + good[position + 1 :])
+            with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
+                read_manifest(folder, Box.build, version=1, kind="box")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"1", b"\xff", b'{"crc32": 0}'])
+def test_a_manifest_that_is_none_is_damaged(folder, content):
+    (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
+        read_manifest(folder, Box.build, version=1, kind="box")
+
+
+def test_a_manifest_of_another_kind_or_format_is_refused(folder, box):
+    with pytest.raises(IndexFault, match="expected the kind 'lid', got 'box'"):
+        read_manifest(folder, Box.build, version=1, kind="lid")
+    with pytest.raises(IndexFault, match="format 1, this version reads format 2"):
+        read_manifest(folder, Box.build, version=2, kind="box")
+
+
+def test_a_file_is_replaced(folder):
+    replace_file(folder / "a", b"two")
+    replace_file(folder / "d", b"new")
+    assert ((folder / "a").read_bytes(), (folder / "d").read_bytes()) == (b"two", b"new")
+    assert names(folder) == {"a", "b", "c", "d"}
+
+
+def write_draft(folder: Path, name: str) -> Path:
+    draft = folder / f"{name}.writing"
+    (draft / "inner").mkdir(parents=True)
+    (draft / "inner" / "file").write_text("new")
+    return draft
+
+
+@pytest.mark.parametrize("before", [(), ("x",), ("x.old.writing",), ("x", "x.old.writing")])
+def test_a_folder_is_replaced_whatever_was_left_before(tmp_path, before):
+    for name in before:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").touch()
+    replace_folder(tmp_path / "x", write_draft(tmp_path, "x"))
+    assert names(tmp_path) == {"x"}
+    assert names(tmp_path / "x") == {"inner"}
+
+
+@pytest.mark.parametrize("killed_at", [1, 2])
+def test_a_folder_whose_replacement_was_killed_gets_its_name_back(tmp_path, monkeypatch, killed_at):
+    (tmp_path / "x").mkdir()
+    draft, renamed, rename = write_draft(tmp_path, "x"), [], Path.rename
+
+    def killed(path: Path, target: Path) -> None:
+        renamed.append(path)
+        if len(renamed) == killed_at:
+            raise KeyboardInterrupt
+        rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        replace_folder(tmp_path / "x", draft)
+    sweep_drafts(tmp_path)
+    assert names(tmp_path) == {"x"}
+    assert not names(tmp_path / "x")
+
+
+def test_what_is_not_named_is_removed(folder):
+    write_draft(folder, "d")
+    sweep(folder.iterdir(), {"a", "other"})
+    sweep([folder / "missing"])
+    assert names(folder) == {"a"}
