@@ -39,7 +39,7 @@ from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.dense.writer import write_vectors
-from telerank.show.tables import Cell, Table, markdown
+from telerank.show.tables import Cell, Table, render_markdown
 
 MODEL = "synthetic"
 CLUSTERS, SHARD, THRESHOLD = 2000, 65_536, 20
@@ -324,7 +324,9 @@ def main() -> None:
         shutil.rmtree(folder / "vectors", ignore_errors=True)
     like = f", those of {len(Vectors(given.like)):,} texts repeated and moved" if given.like else ""
     told = f"{given.rows:,} vectors of {dimension} dimensions{like}, the best {given.depth:,}."
-    text = f"```sh\npython benchmarks/dense_speed.py{_options(given)}\n```\n\n{told}\n\n{markdown(table)}"
+    text = (
+        f"```sh\npython benchmarks/dense_speed.py{_options(given)}\n```\n\n{told}\n\n{render_markdown(table)}"
+    )
     print(text)
     if given.write:
         write("dense speed of texts" if given.like else "dense speed", text)

@@ -39,7 +39,7 @@ from telerank.models.pairs.pair import batch_of
 from telerank.models.quiet import quiet
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker
 from telerank.reranking.texts import TextPair, pair_texts
-from telerank.show.tables import Table, markdown
+from telerank.show.tables import Table, render_markdown
 from telerank.training.features.frozen_encoder import FrozenEncoder
 from telerank.training.features.store import FeatureStore
 from telerank.training.reranker.config import RerankerOptimisation
@@ -179,7 +179,7 @@ def main() -> None:
         facts |= {"peak": max(facts["peak"], peak()), "load": float(np.mean(os.getloadavg()[:2]))}
     table, met = report(timings, facts, options)
     command = f"python benchmarks/frozen_training.py{_options(options)}"
-    text = f"```sh\n{command}\n```\n\n{_about(options, plan)}\n\n{markdown(table)}"
+    text = f"```sh\n{command}\n```\n\n{_about(options, plan)}\n\n{render_markdown(table)}"
     print(text)
     if options.write:
         write("frozen training", text)

@@ -46,7 +46,7 @@ from telerank.errors import TelerankError
 from telerank.models.loading import locate
 from telerank.models.quiet import quiet
 from telerank.reranking.scorer import Scorer
-from telerank.show.tables import Cell, Table, markdown
+from telerank.show.tables import Cell, Table, render_markdown
 
 PREDICT = "CrossEncoder.predict"
 CALIBRATION = 200  # pairs beside those that are scored
@@ -337,7 +337,7 @@ def main() -> None:
         os.environ["XDG_CACHE_HOME"] = folder
         for kind in given.models:
             table, missed = report(kind, saved(Path(folder), kind, pairs[:CALIBRATION]), pairs, given)
-            texts.append(markdown(table))
+            texts.append(render_markdown(table))
             failed += missed
             print(texts[-1], *missed, sep="\n", file=sys.stderr, flush=True)
     usual = vars(parser.parse_args([]))

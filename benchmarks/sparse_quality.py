@@ -24,7 +24,7 @@ from telerank.evaluate.tune import Folds
 from telerank.recipes.sparse import DEFAULT, FAMILIES, GIVEN, TUNED, Outcome, Plan, System, Task, run_plan
 from telerank.recipes.sparse_report import versions
 from telerank.recipes.sparse_tables import effect_table, label, tuning_table
-from telerank.show.tables import Cell, Table, markdown
+from telerank.show.tables import Cell, Table, render_markdown
 from telerank.sparse.similarities import BM25
 
 MEASURES = ("RR@10", "AP", "nDCG@10", "R@1", "R@10", "R@100")
@@ -103,15 +103,19 @@ def report(results: list[Result]) -> str:
         f"Tuned: {FOLDS.k} folds (seed {FOLDS.seed}); each question is answered by the setting that the "
         f"other folds chose by {OBJECTIVE}. Documents retrieved: 1,000."
     )
-    parts = [f"`python benchmarks/sparse_quality.py --write`: {used}.", how, markdown(overview(results))]
+    parts = [
+        f"`python benchmarks/sparse_quality.py --write`: {used}.",
+        how,
+        render_markdown(overview(results)),
+    ]
     for one in results:
         skipped = f" ({one.unjudged:,} without a judgment left out)" if one.unjudged else ""
         counts = f"{one.outcome.test:,} questions{skipped}, {one.documents:,} documents. "
         parts += [
             f"### {one.collection.title}",
             f"Split `{one.collection.split}`: {counts}{one.collection.note}",
-            markdown(replace(effect_table(one.outcome, MEASURES), caption="")),
-            markdown(replace(tuning_table(one.outcome), caption="")),
+            render_markdown(replace(effect_table(one.outcome, MEASURES), caption="")),
+            render_markdown(replace(tuning_table(one.outcome), caption="")),
         ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

@@ -24,7 +24,7 @@ from peers.engine import Built, Found, Peer, open_peer
 from peers.interleave import Times, interleaved
 from results_page import write
 
-from telerank.show.tables import Cell, Table, markdown
+from telerank.show.tables import Cell, Table, render_markdown
 from telerank.sparse.similarities import parse_model
 from telerank.text import Analyzer
 
@@ -74,12 +74,12 @@ def main() -> None:
         about = f"{count:,} passages, {len(texts)} queries of {words:.1f} terms, {options.rounds} rounds"
         names = [OURS, "telerank-rows", *options.peers]
         peers = {name: stack.enter_context(open_peer(name, options.core)) for name in names}
-        built = markdown(_builds(peers, setting, folder))
+        built = render_markdown(_builds(peers, setting, folder))
         print(about, built, sep="\n\n", flush=True)
         for model in (BM25, *OTHERS):
             names = [name for name in peers if model == BM25 or name.startswith(("telerank", "lucene"))]
             _measure({name: peers[name] for name in names}, model, setting)
-        searched, threads = markdown(_table(setting)), _threads(folder / OURS, setting)
+        searched, threads = render_markdown(_table(setting)), _threads(folder / OURS, setting)
         print(searched, threads, sep="\n")
         if options.write:
             write(

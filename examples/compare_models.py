@@ -12,7 +12,7 @@ from telerank.corpus.bundled import piaf
 from telerank.evaluate.compare import compare
 from telerank.evaluate.measures import measure
 from telerank.evaluate.report import comparison_table
-from telerank.show.tables import markdown
+from telerank.show.tables import render_markdown
 from telerank.sparse.writer import build_index
 
 MODELS = ("bm25(k1=0.9, b=0.4)", "lm_dirichlet(mu=2000)", "dfi")
@@ -29,7 +29,7 @@ def main(questions: int = 500) -> None:
             model: measure((index.retriever(model) % 100).run(queries), qrels, "RR@10 R@1 R@100")
             for model in MODELS
         }
-    print(markdown(comparison_table(compare(evaluations, [MODELS[0]]))))
+    print(render_markdown(comparison_table(compare(evaluations, [MODELS[0]]))))
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def test_a_caption_is_not_broken_by_a_narrow_table(folder):
 @pytest.mark.parametrize("more", [[], ["--depths", "1,2"]])
 def test_no_measure_is_not_the_usual_measures(folder, monkeypatch, capsys, more):
     assert refusal(monkeypatch, capsys, "qrels.txt", "bm25.run", "-m", "", *more).endswith(
-        "no measure is named"
+        "no measure is given"
     )
 
 
@@ -191,7 +191,7 @@ def test_without_a_split_it_is_the_one_that_judges_the_run(collection):
             "bm25.run: no query of it is judged in elsewhere.txt (the first is '1')",
         ),
         (["qrels.txt", "bm25.run", "--split", "test"], "qrels.txt is a qrels file: it has no split 'test'"),
-        (["qrels.txt", "bm25.run", "-m", "nope"], "no measure is called 'nope'"),
+        (["qrels.txt", "bm25.run", "-m", "nope"], "there is no measure 'nope'"),
         (["qrels.txt", "bm25.run", "--plot", "p.png"], "--plot draws measures by depth: give --depths"),
         (
             ["qrels.txt", "bm25.run", "--depths", "3,1"],
@@ -199,9 +199,9 @@ def test_without_a_split_it_is_the_one_that_judges_the_run(collection):
         ),
         (
             ["qrels.txt", "bm25.run", "--depths", "1", "-m", "R@5"],
-            "measures by depth are named without a cutoff",
+            "measures by depth take no cutoff",
         ),
-        (["qrels.txt", "bm25.run", "--depths", "1", "--plot", "p.gif"], "p.gif: expected a name for a plot"),
+        (["qrels.txt", "bm25.run", "--depths", "1", "--plot", "p.gif"], "p.gif: expected the name of a plot"),
         (["qrels.txt", "bm25.run", "bm25.run"], "a run is given twice"),
         (["-", "-"], "standard input (-) can be read once only"),
     ],

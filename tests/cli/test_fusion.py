@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from telerank.cli.main import app, main
 from telerank.evaluate.measures import measure
-from telerank.fuse import interleaved, reciprocal, weighted
+from telerank.fuse import interleave_rankings, sum_rankings, sum_reciprocal_ranks
 from telerank.trec import read_run, write_qrels, write_run
 from telerank.types import Query, Ranking
 
@@ -57,14 +57,17 @@ def lists(*names: str):
 @pytest.mark.parametrize(
     ("options", "fusion"),
     [
-        (["--method", "interleave"], interleaved),
-        (["--method", "interleave", "--keep", "3"], lambda one: interleaved(one, 3)),
-        (["--method", "rrf"], reciprocal),
-        (["--rrf-k", "1"], lambda one: reciprocal(one, 1)),
-        (["--method", "linear"], lambda one: weighted(one, [0.5, 0.5])),
-        (["--method", "linear", "--weights", "0.9,-0.5"], lambda one: weighted(one, [0.9, -0.5])),
-        (["--depth", "4"], lambda one: reciprocal([ranking.cut(4) for ranking in one]).cut(4)),
-        (["--depth", "4", "--keep", "9"], lambda one: reciprocal([ranking.cut(4) for ranking in one])),
+        (["--method", "interleave"], interleave_rankings),
+        (["--method", "interleave", "--keep", "3"], lambda one: interleave_rankings(one, 3)),
+        (["--method", "rrf"], sum_reciprocal_ranks),
+        (["--rrf-k", "1"], lambda one: sum_reciprocal_ranks(one, 1)),
+        (["--method", "linear"], lambda one: sum_rankings(one, [0.5, 0.5])),
+        (["--method", "linear", "--weights", "0.9,-0.5"], lambda one: sum_rankings(one, [0.9, -0.5])),
+        (["--depth", "4"], lambda one: sum_reciprocal_ranks([ranking.cut(4) for ranking in one]).cut(4)),
+        (
+            ["--depth", "4", "--keep", "9"],
+            lambda one: sum_reciprocal_ranks([ranking.cut(4) for ranking in one]),
+        ),
     ],
 )
 def test_runs_are_fused_as_the_library_fuses_rankings(folder, options, fusion):
@@ -115,7 +118,7 @@ def test_tuning_prints_in_sample_held_out_and_oracle_and_draws(folder):
     assert record["held_out"] <= record["in_sample"] <= record["oracle"]
     assert len(record["grid"]) == 11
     assert len(record["choices"]) == 4
-    best = [weighted(one, record["weights"]) for one in lists("weak", "strong")]
+    best = [sum_rankings(one, record["weights"]) for one in lists("weak", "strong")]
     assert record["in_sample"] == pytest.approx(measure(best, QRELS, "RR@10").mean["RR@10"])
     assert "plot in curve.svg" in told.stderr
     assert (folder / "curve.svg").read_bytes().startswith(b"<?xml")
@@ -142,10 +145,10 @@ def test_tuning_tells_what_does_not_count(folder):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--step", "0.3"], "--step: 1 must be a multiple of the step, got 0.3; 1/4 would do"),
+        (["--step", "0.3"], "--step: 1 must be a multiple of the step, got 0.3; use 1/4"),
         (["--folds", "50"], "50 folds of 40 judged queries: too few queries"),
-        (["--measure", "RR AP"], "one measure decides"),
-        (["--plot", "curve.jpeg"], "a name for a plot that ends in .png, .svg, .pdf"),
+        (["--measure", "RR AP"], "tuning takes one measure"),
+        (["--plot", "curve.jpeg"], "the name of a plot, ending in .png, .svg, .pdf"),
         (["best.run", "rest.run", "--plot", "curve.png"], "weights of two or three runs, not of 4"),
     ],
 )
@@ -166,7 +169,7 @@ def test_all_ordered_pairs_are_combined(folder):
     told = run("combine", "qrels.txt", "weak.run", "strong.run", "best.run", "-m", "RR@10 R@4").stdout
     rows = [line.split() for line in told.splitlines()]
     assert ["+", "weak", "+", "strong", "+", "best"] in rows
-    fused = measure(map(interleaved, lists("weak", "best")), QRELS, "RR@10").mean["RR@10"]
+    fused = measure(map(interleave_rankings, lists("weak", "best")), QRELS, "RR@10").mean["RR@10"]
     (weak, *_) = [row for row in rows if row[:1] == ["weak"]]
     assert weak[4] == f"{fused:.3f}"
     assert weak[-1].endswith("%)†")  # a document nearer to the first rank in nearly all of 40 queries
@@ -181,7 +184,7 @@ def test_combinations_as_json(folder):
         ("best", "weak"),
     ]
     cut = [[one.cut(5) for one in both] for both in lists("weak", "best")]
-    fused = measure([reciprocal(both).cut(5) for both in cut], QRELS, "RR").mean["RR"]
+    fused = measure([sum_reciprocal_ranks(both).cut(5) for both in cut], QRELS, "RR").mean["RR"]
     assert record["combinations"][0]["mean"] == pytest.approx(fused)
 
 

@@ -137,6 +137,6 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(folder, models, monkeyp
     assert "set has no document 'd99'" in told(
         "gates", "-m", dmn, "-q", "q1", "--docno", "d99", "--docs", "set"
     )
-    assert "p.gif: expected a name for a plot" in told("diffusion", "set", mono, "--plot", "p.gif")
+    assert "p.gif: expected the name of a plot" in told("diffusion", "set", mono, "--plot", "p.gif")
     assert "a model is given twice" in told("diffusion", "set", mono, mono, "-c", "all.run")
     assert "device 'nothing'" in told("diffusion", "set", mono, "-c", "all.run", "--device", "nothing")

@@ -166,8 +166,8 @@ def test_holm_of_nothing_is_nothing():
     ("systems", "baselines", "measures", "said"),
     [
         ({}, [], None, "no system"),
-        (SYSTEMS, ["none"], None, "the baseline 'none' is none of the systems: base, better, other"),
-        (SYSTEMS, ["base", "base"], None, "a baseline is named twice"),
+        (SYSTEMS, ["none"], None, "the baseline 'none' is not one of the systems: base, better, other"),
+        (SYSTEMS, ["base", "base"], None, "a baseline is given twice"),
         (SYSTEMS, ["base"], ["P@1"], "'base' was not measured by P@1"),
         (
             {**SYSTEMS, "short": evaluation(AP=[1.0])},

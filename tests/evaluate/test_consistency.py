@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telerank.evaluate.consistency import Reference, consistency
+from telerank.evaluate.consistency import Reference, measure_consistency
 from telerank.types import Query, Ranking
 
 
@@ -17,7 +17,7 @@ REFERENCE = Reference.of([listed("1", "abcdef"), listed("2", "gh"), listed("3", 
 
 
 def test_equation_5_by_hand():
-    found = consistency([listed("1", "axbe"), listed("2", "hg")], REFERENCE, [1, 2, 3, 4, 1000])
+    found = measure_consistency([listed("1", "axbe"), listed("2", "hg")], REFERENCE, [1, 2, 3, 4, 1000])
     assert found.values == pytest.approx(
         [1, (0.5 + 1) / 2, (2 / 3 + 1) / 2, (2 / 4 + 1) / 2, (2 / 4 + 1) / 2]
     )
@@ -27,28 +27,28 @@ def test_equation_5_by_hand():
 
 def test_the_reference_is_cut_at_its_depth():
     whole = Reference.of([listed("1", "abcdef")])
-    assert consistency([listed("1", "f")], whole, [1]).values == (1.0,)
-    assert consistency([listed("1", "f")], REFERENCE, [1]).values == (0.0,)
+    assert measure_consistency([listed("1", "f")], whole, [1]).values == (1.0,)
+    assert measure_consistency([listed("1", "f")], REFERENCE, [1]).values == (0.0,)
 
 
 def test_a_run_is_wholly_consistent_with_itself():
     run = [listed("1", "abc"), listed("2", "b")]
-    assert consistency(run, Reference.of(run, 3), [1, 2, 3]).values == (1.0, 1.0, 1.0)
+    assert measure_consistency(run, Reference.of(run, 3), [1, 2, 3]).values == (1.0, 1.0, 1.0)
 
 
 def test_a_query_that_the_reference_lacks_counts_0_and_is_told():
-    found = consistency([listed("1", "a"), listed("3", "a"), listed("9", "a")], REFERENCE, [1])
+    found = measure_consistency([listed("1", "a"), listed("3", "a"), listed("9", "a")], REFERENCE, [1])
     assert found.values == pytest.approx([1 / 3])
     assert found.unknown == ("3", "9")
 
 
 def test_an_empty_list_has_no_share():
-    assert consistency([listed("1", "a"), listed("2", "")], REFERENCE, [1]).values == (1.0,)
+    assert measure_consistency([listed("1", "a"), listed("2", "")], REFERENCE, [1]).values == (1.0,)
     with pytest.raises(ValueError, match="the run has no document"):
-        consistency([listed("1", "")], REFERENCE, [1])
+        measure_consistency([listed("1", "")], REFERENCE, [1])
 
 
 @pytest.mark.parametrize("depths", [[], [0, 1]])
 def test_depths_are_1_or_more(depths):
     with pytest.raises(ValueError, match="depths must be 1 or more"):
-        consistency([listed("1", "a")], REFERENCE, depths)
+        measure_consistency([listed("1", "a")], REFERENCE, depths)

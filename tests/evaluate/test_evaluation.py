@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
-from telerank.evaluate.depth import by_depth, names_at
+from telerank.evaluate.depth import expand_measures, measure_by_depth
 from telerank.evaluate.measures import measure, parse_measures
 from telerank.types import Query, Ranking
 
@@ -44,7 +44,7 @@ def test_a_run_without_rankings_counts_nothing_anywhere():
 
 
 def test_some_of_the_queries_can_be_looked_at():
-    part = measure(RUN, QRELS, "RR").only(["4", "2"])
+    part = measure(RUN, QRELS, "RR").select(["4", "2"])
     assert part.of("RR") == {"4": 0.0, "2": 1.0}
     assert (part.missing, part.unanswerable, part.unjudged) == (("4",), (), ("9",))
 
@@ -55,15 +55,15 @@ def test_the_values_cannot_be_changed():
 
 
 def test_a_query_that_comes_twice_is_an_error():
-    with pytest.raises(ValueError, match="query 1 comes twice in the run"):
+    with pytest.raises(ValueError, match="query 1 occurs twice in the run"):
         measure([RUN[1], RUN[1]], QRELS, "RR")
     others = [Ranking(Query(f"x{i}", ""), ("a",), [1.0]) for i in range(600)]
-    with pytest.raises(ValueError, match="query 1 comes twice in the run"):
+    with pytest.raises(ValueError, match="query 1 occurs twice in the run"):
         measure([RUN[1], *others, RUN[1]], QRELS, "RR")
 
 
 def test_qrels_without_queries_are_an_error():
-    with pytest.raises(ValueError, match="no query"):
+    with pytest.raises(ValueError, match="the qrels are empty"):
         measure(RUN, {}, "RR")
 
 
@@ -93,8 +93,8 @@ def test_names_read_back(names):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no measure is named"),
-        ("nDGC@10", "no measure is called 'nDGC'; known: Accuracy, "),
+        ("", "no measure is given"),
+        ("nDGC@10", "there is no measure 'nDGC'; known: Accuracy, "),
         ("P", "'P': P needs a cutoff, as in P@10"),
         ("P@0", "'P@0': P does not take cutoff=0; it takes: cutoff, rel, judged_only"),
         ("AP(rel=0)", "AP does not take rel=0"),
@@ -120,7 +120,7 @@ def test_a_measure_without_a_value_on_these_qrels_is_refused():
 
 
 def test_measures_by_depth_are_those_of_the_cut_run():
-    found = by_depth(RUN, QRELS, "R AP(rel=2) Success", [1, 2, 3])
+    found = measure_by_depth(RUN, QRELS, "R AP(rel=2) Success", [1, 2, 3])
     assert found == {
         "R": (0.125, 0.375, 0.5),
         "AP(rel=2)": (0.0, 0.0, pytest.approx(1 / 12)),
@@ -132,18 +132,18 @@ def test_measures_by_depth_are_those_of_the_cut_run():
 
 
 def test_names_at_depths_are_the_families_with_cutoffs():
-    assert names_at("MRR P(rel=1)", [1, 5]) == {"RR": ("RR@1", "RR@5"), "P": ("P@1", "P@5")}
+    assert expand_measures("MRR P(rel=1)", [1, 5]) == {"RR": ("RR@1", "RR@5"), "P": ("P@1", "P@5")}
 
 
 @pytest.mark.parametrize("text", ["", "R@5", "foo", "Rprec", "Bpref"])
 def test_measures_by_depth_have_no_cutoff_of_their_own(text):
     with pytest.raises(MeasureError):
-        by_depth(RUN, QRELS, text, [1])
+        measure_by_depth(RUN, QRELS, text, [1])
 
 
 def test_a_depth_is_needed():
     with pytest.raises(ValueError, match="no depth"):
-        by_depth(RUN, QRELS, "R", [])
+        measure_by_depth(RUN, QRELS, "R", [])
 
 
 @pytest.mark.slow

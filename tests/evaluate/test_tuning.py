@@ -135,7 +135,7 @@ def test_what_cannot_be_tuned_is_an_error(settings, objective, held_out, said):
 def test_a_measure_and_two_folds_are_needed():
     with pytest.raises(MeasureError):
         tune(["a"], answers(HITS), Objective(QUERIES, QRELS, "foo"))
-    with pytest.raises(MeasureError, match="one measure decides which setting is best, got 'RR P@1'"):
+    with pytest.raises(MeasureError, match="tuning takes one measure, got 'RR P@1'"):
         tune(["a"], answers(HITS), Objective(QUERIES, QRELS, "RR P@1"))
     with pytest.raises(ValueError, match="folds must be 2 or more, got 1"):
         Folds(1)

@@ -17,8 +17,8 @@ from telerank.fuse import (
     minmax,
     reciprocal,
     rrf,
-    scaled,
-    weighted,
+    scale_scores,
+    sum_rankings,
 )
 from telerank.stage import Sum
 from telerank.testing import LAWS, Trial
@@ -139,7 +139,7 @@ def test_a_list_interleaved_with_itself_is_itself(one):
 
 @given(rankings())
 def test_scaled_scores_go_from_0_to_1_and_keep_the_order_of_scores(one):
-    new = dict(scaled(one))
+    new = dict(scale_scores(one))
     if len(one) and one.scores[0] > one.scores[-1]:
         assert max(new.values()) == 1
         assert min(new.values()) == 0
@@ -152,32 +152,32 @@ def test_scaled_scores_go_from_0_to_1_and_keep_the_order_of_scores(one):
 @given(rankings(scalable), st.sampled_from([0.25, 0.5, 2, 8]), st.integers(-100, 100))
 def test_scaling_forgets_scale_and_shift(one, factor, shift):
     moved = Ranking.ranked(QUERY, one.docnos, one.scores.astype(np.float64) * factor)
-    assert scaled(moved) == scaled(one)
+    assert scale_scores(moved) == scale_scores(one)
     whole = Ranking.ranked(QUERY, one.docnos, np.round(one.scores) % 1000)
     shifted = Ranking.ranked(QUERY, whole.docnos, whole.scores + shift)
-    assert scaled(shifted) == scaled(whole)
+    assert scale_scores(shifted) == scale_scores(whole)
 
 
 def test_equation_20_by_hand():
     ranking = Ranking(QUERY, ("a", "b", "c"), [30.0, 15.0, 10.0])
-    assert dict(scaled(ranking)) == {"a": 1.0, "b": 0.25, "c": 0.0}
+    assert dict(scale_scores(ranking)) == {"a": 1.0, "b": 0.25, "c": 0.0}
 
 
 def test_a_constant_list_and_a_document_alone_have_1():
-    assert dict(scaled(Ranking(QUERY, ("b", "a"), [-3.0, -3.0]))) == {"a": 1.0, "b": 1.0}
-    assert dict(scaled(Ranking(QUERY, ("a",), [0.0]))) == {"a": 1.0}
-    assert len(scaled(Ranking(QUERY))) == 0
+    assert dict(scale_scores(Ranking(QUERY, ("b", "a"), [-3.0, -3.0]))) == {"a": 1.0, "b": 1.0}
+    assert dict(scale_scores(Ranking(QUERY, ("a",), [0.0]))) == {"a": 1.0}
+    assert len(scale_scores(Ranking(QUERY))) == 0
 
 
 def test_the_widest_scores_are_scaled():
     widest = float(np.finfo(np.float32).max)
     ranking = Ranking(QUERY, ("a", "b", "c"), [widest, 0.0, -widest])
-    assert dict(scaled(ranking)) == {"a": 1.0, "b": 0.5, "c": 0.0}
+    assert dict(scale_scores(ranking)) == {"a": 1.0, "b": 0.5, "c": 0.0}
 
 
 def test_a_document_that_a_list_lacks_counts_0_there():
     a, b = Ranking(QUERY, ("x", "y"), [5, 1]), Ranking(QUERY, ("z", "x"), [8, 2])
-    assert dict(weighted([a, b], [0.4, 0.6])) == pytest.approx({"z": 0.6, "x": 0.4, "y": 0.0})
+    assert dict(sum_rankings([a, b], [0.4, 0.6])) == pytest.approx({"z": 0.6, "x": 0.4, "y": 0.0})
 
 
 @given(some, st.lists(st.sampled_from([-1.0, 0.0, 0.1, 0.3, 0.7, 1.0, 3.0]), min_size=4, max_size=4))
@@ -185,7 +185,7 @@ def test_weighted_lists_are_the_algebra_of_stages_to_the_bit(lists, weights):
     weights = weights[: len(lists)]
     stages = [Fixed(one) for one in lists]
     found = linear(*stages, weights=weights).search(QUERY)
-    assert weighted(lists, weights) == found
+    assert sum_rankings(lists, weights) == found
     assert Ranking(found.query, found.docnos, found.scores) == found
 
 
@@ -225,10 +225,10 @@ def test_stages_are_values_that_read_back():
     assert repr(interleave(letters)) == f"Interleave(stages=({letters!r},), depth=1000)"
 
 
-@pytest.mark.parametrize("fuse", [interleaved, reciprocal, lambda lists: weighted(lists, [1.0] * len(lists))])
+@pytest.mark.parametrize("fuse", [interleaved, reciprocal, lambda lists: sum_rankings(lists, [1.0] * len(lists))])
 def test_lists_of_different_queries_are_refused(fuse):
     other = Ranking(Query("other", ""))
-    with pytest.raises(ValueError, match="query 'other' beside 'q'"):
+    with pytest.raises(ValueError, match="different queries: 'other' and 'q'"):
         fuse([listed("a"), other])
     with pytest.raises(ValueError, match="there is no list to fuse"):
         fuse([])
@@ -236,7 +236,7 @@ def test_lists_of_different_queries_are_refused(fuse):
 
 def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="2 weights for 1 lists"):
-        weighted([listed("a")], [1, 2])
+        sum_rankings([listed("a")], [1, 2])
     with pytest.raises(ValueError, match="1 weights for 2 lists"):
         linear(letters, letters, weights=[1])
     with pytest.raises(ValueError, match="k must be a number of at least 0, got -1"):
@@ -246,9 +246,9 @@ def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="there is no stage"):
         interleave()
     with pytest.raises(ValueError, match="make scores too large"):
-        weighted([listed("a", "b"), listed("a", "b")], [3e38, 3e38])
+        sum_rankings([listed("a", "b"), listed("a", "b")], [3e38, 3e38])
     with pytest.raises(ValueError, match="make scores too large"):
-        weighted([listed("a", "b")], [float("inf")])
+        sum_rankings([listed("a", "b")], [float("inf")])
 
 
 class Fixed(Letters):

@@ -7,7 +7,7 @@ import pytest
 
 from telerank.evaluate.measures import measure
 from telerank.evaluate.statistics import holm, paired_t
-from telerank.fuse import interleaved, joined, reciprocal
+from telerank.fuse import interleave_rankings, join_runs, sum_reciprocal_ranks
 from telerank.fuse.matrix import combine
 from telerank.types import Query, Ranking
 
@@ -35,8 +35,8 @@ def test_each_cell_is_its_pair_measured():
     assert (matrix.runs, matrix.measures, matrix.queries) == (("a", "b", "c"), ("RR@10", "R@8"), 300)
     assert len(matrix.cells) == 6 * 2
     for one in matrix.cells:
-        lists = joined([RUNS[one.first], RUNS[one.second]])
-        fused = measure(map(interleaved, lists), QRELS, one.measure)
+        lists = join_runs([RUNS[one.first], RUNS[one.second]])
+        fused = measure(map(interleave_rankings, lists), QRELS, one.measure)
         before = measure(RUNS[one.first], QRELS, one.measure)
         assert one.mean == pytest.approx(fused.mean[one.measure])
         assert matrix.alone[one.first][one.measure] == pytest.approx(before.mean[one.measure])
@@ -58,8 +58,8 @@ def test_who_begins_matters_to_the_first_ranks_alone():
 
 
 def test_another_fusion_may_combine():
-    one = combine(RUNS, QRELS, "RR", fusion=reciprocal).cell("a", "c", "RR")
-    fused = measure(map(reciprocal, joined([RUNS["a"], RUNS["c"]])), QRELS, "RR")
+    one = combine(RUNS, QRELS, "RR", fusion=sum_reciprocal_ranks).cell("a", "c", "RR")
+    fused = measure(map(sum_reciprocal_ranks, join_runs([RUNS["a"], RUNS["c"]])), QRELS, "RR")
     assert one.mean == pytest.approx(fused.mean["RR"])
 
 
@@ -70,7 +70,7 @@ def test_a_run_that_finds_nothing_has_no_percentage():
 
 
 def test_one_run_is_not_combined():
-    with pytest.raises(ValueError, match="a combination is of two runs, got 1"):
+    with pytest.raises(ValueError, match="a combination needs two runs or more, got 1"):
         combine({"a": RUNS["a"]}, QRELS, "RR")
-    with pytest.raises(ValueError, match="no query"):
+    with pytest.raises(ValueError, match="the qrels are empty"):
         combine(RUNS, {}, "RR")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from telerank.errors import MeasureError
 from telerank.evaluate.measures import measure
 from telerank.evaluate.tune import Folds
-from telerank.fuse import weighted
-from telerank.fuse.tuning import simplex, tune_fusion
+from telerank.fuse import sum_rankings
+from telerank.fuse.tuning import WeightGrid, simplex, square, tune_fusion
 from telerank.types import Query, Ranking
 
 
@@ -42,11 +42,11 @@ def test_the_grid_of_two_runs_by_tenths():
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        ("0.3", "1 must be a multiple of the step, got 0.3; 1/4 would do"),
-        ("2", "got 2; 1/1 would do"),
-        ("-0.1", "got -0.1; 1/10 would do"),
-        ("0", "a step is a number such as 0.1 or 1/3, got '0'"),
-        ("tenth", "a step is a number"),
+        ("0.3", "1 must be a multiple of the step, got 0.3; use 1/4"),
+        ("2", "got 2; use 1/1"),
+        ("-0.1", "got -0.1; use 1/10"),
+        ("0", "expected a step such as 0.1 or 1/3, got '0'"),
+        ("tenth", "expected a step"),
     ],
 )
 def test_a_step_that_does_not_divide_1_is_refused(step, told):
@@ -56,11 +56,38 @@ def test_a_step_that_does_not_divide_1_is_refused(step, told):
 
 def test_a_grid_for_days_is_refused():
     with pytest.raises(
-        ValueError, match=r"4,598,126 mixtures of 5 runs by steps of 0\.01: take a larger step"
+        ValueError, match=r"4,598,126 weights of 5 runs by steps of 0\.01: take a larger step"
     ):
         simplex(5, "0.01")
     with pytest.raises(ValueError, match="one run or more, got 0"):
         simplex(0)
+
+
+@given(st.integers(1, 3), st.integers(1, 12))
+def test_every_point_of_the_square_is_visited_once_without_the_origin(runs, n):
+    points = square(runs, Fraction(1, n))
+    in_steps = {tuple(round(weight * n) for weight in point) for point in points}
+    assert len(points) == len(in_steps) == (n + 1) ** runs - 1
+    assert all(weight == round(weight * n) / n and 0 <= weight <= 1 for point in points for weight in point)
+    assert (0.0,) * runs not in points
+
+
+def test_the_square_of_two_runs_by_halves():
+    assert square(2, 0.5) == (
+        *((0.0, 0.5), (0.0, 1.0)),
+        *((0.5, 0.0), (0.5, 0.5), (0.5, 1.0)),
+        *((1.0, 0.0), (1.0, 0.5), (1.0, 1.0)),
+    )
+    assert WeightGrid("square", 0.5).points(2) == square(2, 0.5)
+
+
+def test_an_unknown_grid_and_a_square_for_days_are_refused():
+    with pytest.raises(ValueError, match="there is no grid 'cube'; known: simplex, square"):
+        WeightGrid("cube")
+    with pytest.raises(ValueError, match=r"161,050 weights of 5 runs by steps of 0\.1: take a larger step"):
+        square(5)
+    with pytest.raises(ValueError, match="one run or more, got 0"):
+        square(0)
 
 
 QIDS = [f"q{i:02}" for i in range(20)]
@@ -79,10 +106,10 @@ def run(seed: int, qids=QIDS) -> list[Ranking]:
 
 def test_in_sample_held_out_and_oracle_are_what_their_words_say():
     runs = [run(1), run(2), run(3)]
-    tuning = tune_fusion(runs, QRELS, "RR", step="0.25", folds=Folds(4))
+    tuning = tune_fusion(runs, QRELS, "RR", grid=WeightGrid(step="0.25"), folds=Folds(4))
     by_weights = {}
     for weights in simplex(3, "0.25"):
-        fused = [weighted(lists, weights) for lists in zip(*runs, strict=True)]
+        fused = [sum_rankings(lists, weights) for lists in zip(*runs, strict=True)]
         by_weights[weights] = measure(fused, QRELS, "RR").of("RR")
     means = {weights: np.mean(list(values.values())) for weights, values in by_weights.items()}
     assert tuning.in_sample == pytest.approx(max(means.values()))
@@ -101,10 +128,18 @@ def test_in_sample_held_out_and_oracle_are_what_their_words_say():
     assert [one.mean["RR"] for one in tuning.alone] == [measure(one, QRELS, "RR").mean["RR"] for one in runs]
 
 
+def test_the_square_is_tuned_over_all_its_weights():
+    runs = [run(1), run(2)]
+    tuning = tune_fusion(runs, QRELS, "RR", grid=WeightGrid("square", "0.5"), folds=Folds(4))
+    assert tuning.result.settings == square(2, "0.5")
+    fused = [sum_rankings(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
+    assert tuning.in_sample == pytest.approx(measure(fused, QRELS, "RR").mean["RR"])
+
+
 def test_a_cutoff_of_the_measure_changes_nothing_but_the_work():
     runs = [run(1), run(2)]
     tuning = tune_fusion(runs, QRELS, "RR@3", folds=Folds(2))
-    fused = [weighted(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
+    fused = [sum_rankings(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
     assert tuning.in_sample == pytest.approx(measure(fused, QRELS, "RR@3").mean["RR@3"])
 
 
@@ -116,5 +151,5 @@ def test_queries_that_a_run_lacks_are_counted_and_count():
 
 
 def test_one_measure_decides():
-    with pytest.raises(MeasureError, match="one measure decides"):
+    with pytest.raises(MeasureError, match="tuning takes one measure"):
         tune_fusion([run(1), run(2)], QRELS, "RR AP")

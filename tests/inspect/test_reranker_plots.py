@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from telerank.inspect.diffusion import KINDS, Diffusion, Spread
 from telerank.inspect.gates import GatedSentence, Gates
 from telerank.inspect.reranker_plots import diffusion_plot, gates_plot, map_plot
-from telerank.show.plots import rendered
+from telerank.show.plots import render_plot
 
 
 def spread(middle):
@@ -32,13 +32,13 @@ def test_a_box_stands_at_the_quartiles_of_each_kind_and_checkpoint():
     assert [(box.min(), box.max()) for box in boxes] == [pytest.approx(one) for one in expected]
     assert [tick.get_text() for tick in panel.get_xticklabels()] == list(KINDS)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["before", "after"]
-    assert rendered(figure, "svg") == rendered(diffusion_plot(found), "svg")
+    assert render_plot(figure, "svg") == render_plot(diffusion_plot(found), "svg")
 
 
 def test_kinds_without_a_cosine_have_no_box():
     nothing = Spread(0, *[math.nan] * 6)
     found = {"one": Diffusion({kind: nothing if kind == KINDS[2] else spread(0) for kind in KINDS}, 1, 0)}
-    assert rendered(diffusion_plot(found), "png")
+    assert render_plot(diffusion_plot(found), "png")
 
 
 def test_relevant_pairs_are_marked_in_maps_of_two_and_three_dimensions():

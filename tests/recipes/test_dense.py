@@ -8,7 +8,7 @@ from sparse_task import task
 
 from small_vectors import Letters
 from telerank.evaluate.measures import measure
-from telerank.fuse import interleaved, reciprocal, weighted
+from telerank.fuse import interleave_rankings, sum_rankings, sum_reciprocal_ranks
 from telerank.recipes.dense import DEPTH, Fused, encoded, fused_findings, fused_table, run_fused
 from telerank.recipes.sparse import Parts
 from telerank.sparse.writer import build_index
@@ -47,9 +47,11 @@ def test_the_rows_are_the_lists_and_their_fusions_on_the_questions_that_measure(
     expected = {
         "words": sparse,
         "letters": dense,
-        "in turns, words first": [interleaved(both, None) for both in zip(sparse, dense, strict=True)],
-        "reciprocal ranks": [reciprocal(both) for both in zip(sparse, dense, strict=True)],
-        name: [weighted(both, weights) for both in zip(sparse, dense, strict=True)],
+        "in turns, words first": [
+            interleave_rankings(both, None) for both in zip(sparse, dense, strict=True)
+        ],
+        "reciprocal ranks": [sum_reciprocal_ranks(both) for both in zip(sparse, dense, strict=True)],
+        name: [sum_rankings(both, weights) for both in zip(sparse, dense, strict=True)],
     }
     assert list(outcome.evaluations) == list(expected)
     for row, rankings in expected.items():

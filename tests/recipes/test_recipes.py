@@ -15,9 +15,9 @@ from papers import small_msmarco
 from small_models import small_encoder
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
-from telerank.evaluate.latency import latency
+from telerank.evaluate.latency import time_stage
 from telerank.evaluate.measures import measure
-from telerank.fuse import interleaved
+from telerank.fuse import interleave_rankings
 from telerank.recipes.candidates import scoring
 from telerank.recipes.places import Places
 from telerank.recipes.provenance import machine, versions
@@ -131,7 +131,7 @@ def test_runs_that_the_user_gives_stand_for_systems(places, tmp_path):
     assert matrix["alone"]["doc2query"]["RR@10"] > 0
     qrels = {one["first"]: one for one in matrix["combinations"] if one["second"] == "doc2query"}
     assert 0 < qrels["BM25(Anserini)"]["mean"] <= 1
-    assert interleaved(next(lists)).docnos
+    assert interleave_rankings(next(lists)).docnos
 
 
 def test_combinations_print_the_paper_s_matrix_too(places, tmp_path):
@@ -275,7 +275,7 @@ def broken(tmp_path, **changes) -> Path:
         ),
         ({"analysis": {"kind": "recall", "depths": [0]}}, r"analysis\.recall\.depths\.0: Input should be gr"),
         ({"analysis": {"kind": "combination", "measure": "RR AP"}}, "one measure is asked for, got 'RR AP'"),
-        ({"analysis": {"kind": "combination", "measure": "Beauty"}}, "no measure is called 'Beauty'"),
+        ({"analysis": {"kind": "combination", "measure": "Beauty"}}, "there is no measure 'Beauty'"),
         ({"data": []}, "data: Tuple should have at least 1 item"),
     ],
 )
@@ -310,16 +310,16 @@ class Slow(Stage):
 def test_latency_asks_one_query_at_a_time_after_a_warm_up():
     stage = Slow()
     queries = [Query(str(i), "") for i in range(30)]
-    found = latency(stage, queries, sample=10, seed=3)
+    found = time_stage(stage, queries, sample=10, seed=3)
     assert found.queries == 10
     assert len(stage.asked) == 15
     assert stage.asked[:5] == stage.asked[5:10]
     assert 0 < found.median <= found.p99
     again = Slow()
-    latency(again, queries, sample=10, seed=3)
+    time_stage(again, queries, sample=10, seed=3)
     assert again.asked == stage.asked
     with pytest.raises(ValueError, match="no query to time"):
-        latency(stage, [])
+        time_stage(stage, [])
 
 
 def test_the_machine_is_described_in_a_line():

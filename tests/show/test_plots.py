@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from telerank.errors import FormatError
-from telerank.show.plots import COLOURS, bar_plot, check_name, line_plot, rendered, save
+from telerank.show.plots import COLOURS, bar_plot, check_plot_name, line_plot, render_plot, save_plot
 
 DEPTHS = [1, 3, 5, 15]
 PANELS = {
@@ -48,13 +48,13 @@ def test_long_labels_do_not_touch_and_the_ends_are_labelled():
 
 @pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.SVG", b"<?xml"), ("p.pdf", b"%PDF")])
 def test_a_plot_is_written_as_its_name_says(tmp_path, name, magic):
-    save(line_plot(PANELS, DEPTHS), tmp_path / name)
+    save_plot(line_plot(PANELS, DEPTHS), tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(magic)
 
 
 @pytest.mark.parametrize("form", ["svg", "png", "pdf"])
 def test_the_same_plot_gives_the_same_bytes(form):
-    assert rendered(line_plot(PANELS, DEPTHS), form) == rendered(line_plot(PANELS, DEPTHS), form)
+    assert render_plot(line_plot(PANELS, DEPTHS), form) == render_plot(line_plot(PANELS, DEPTHS), form)
 
 
 def test_many_systems_are_told_apart():
@@ -64,12 +64,12 @@ def test_many_systems_are_told_apart():
 
 
 def test_another_kind_of_file_is_refused_before_the_work():
-    with pytest.raises(FormatError, match=r"p.gif: expected a name for a plot that ends in .png, .svg, .pdf"):
-        check_name("p.gif")
+    with pytest.raises(FormatError, match=r"p.gif: expected the name of a plot, ending in .png, .svg, .pdf"):
+        check_plot_name("p.gif")
 
 
 def test_lines_of_another_length_and_no_panels_are_errors():
-    with pytest.raises(ValueError, match="the line 'bm25' has 1 values for 2 of x"):
+    with pytest.raises(ValueError, match="the line 'bm25' has 1 values for 2 x"):
         line_plot({"R": {"bm25": [0.1]}}, [1, 2])
     with pytest.raises(ValueError, match="a plot needs a panel"):
         line_plot({}, [1])

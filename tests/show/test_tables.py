@@ -16,11 +16,19 @@ from telerank.evaluate.report import (
     comparison_table,
     depth_table,
     difference_table,
+    format_p,
     means_table,
-    p_value,
     query_table,
 )
-from telerank.show.tables import Cell, Table, html, html_page, latex, markdown, terminal
+from telerank.show.tables import (
+    Cell,
+    Table,
+    render_html,
+    render_html_page,
+    render_latex,
+    render_markdown,
+    render_terminal,
+)
 
 TABLE = Table.of(
     ("system", "nDCG@10"),
@@ -32,7 +40,7 @@ TABLE = Table.of(
 
 def shown(table: Table) -> str:
     file = io.StringIO()
-    Console(file=file, width=100).print(terminal(table))
+    Console(file=file, width=100).print(render_terminal(table))
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
@@ -44,14 +52,14 @@ def test_on_a_terminal_digits_stand_under_each_other():
 
 
 def test_in_markdown():
-    assert markdown(TABLE) == (
+    assert render_markdown(TABLE) == (
         "**50% of $x**\n\n| system | nDCG@10 |\n| :-- | --: |\n| bm25\\_a\\|b | 0.5<sup>†</sup> |\n"
         "| \\[x\\] & \\<y\\> | **-0.25** |\n\n† p \\< 0.05\n"
     )
 
 
 def test_in_latex():
-    assert latex(TABLE) == (
+    assert render_latex(TABLE) == (
         "\\begin{table}\n\\centering\n\\caption{50\\% of \\$x}\n\\begin{tabular}{lr}\n\\toprule\n"
         "system & nDCG@10 \\\\\n\\midrule\nbm25\\_a|b & 0.5\\textsuperscript{$\\dagger$} \\\\\n"
         "{[}x{]} \\& \\textless{}y\\textgreater{} & \\textbf{$-$0.25} \\\\\n\\bottomrule\n\\end{tabular}\n"
@@ -60,7 +68,7 @@ def test_in_latex():
 
 
 def test_in_html():
-    assert html(TABLE) == (
+    assert render_html(TABLE) == (
         '<figure>\n<table>\n<caption>50% of $x</caption>\n<thead>\n<tr><th scope="col">system</th>'
         '<th scope="col" class="n">nDCG@10</th></tr>\n</thead>\n<tbody>\n<tr><td>bm25_a|b</td>'
         '<td class="n">0.5<sup>†</sup></td></tr>\n<tr><td>[x] &amp; &lt;y&gt;</td>'
@@ -83,7 +91,7 @@ class Balance(HTMLParser):
 
 
 def test_a_page_is_whole():
-    page = html_page("Runs <1>", [TABLE, TABLE])
+    page = render_html_page("Runs <1>", [TABLE, TABLE])
     parser = Balance()
     parser.feed(page)
     assert parser.open == []
@@ -98,8 +106,8 @@ def test_a_row_of_another_length_is_an_error():
 
 def test_an_empty_table_has_a_head():
     empty = Table.of(("a", "b"), [])
-    assert markdown(empty) == "| a | b |\n| :-- | --: |\n"
-    assert "a & b" in latex(empty)
+    assert render_markdown(empty) == "| a | b |\n| :-- | --: |\n"
+    assert "a & b" in render_latex(empty)
 
 
 def evaluation(**values: list[float]) -> Evaluation:
@@ -177,7 +185,7 @@ def test_depths_and_queries_have_tables():
 
 
 def test_small_p_values_are_not_told_as_0():
-    assert [p_value(p) for p in (0.0, 0.00099, 0.001, 0.04999, 1.0)] == [
+    assert [format_p(p) for p in (0.0, 0.00099, 0.001, 0.04999, 1.0)] == [
         "<0.001",
         "<0.001",
         "0.001",
@@ -197,5 +205,5 @@ def test_where_a_table_is_too_wide_heads_of_numbers_are_broken_and_numbers_are_n
 
 def _printed(table: Table, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(terminal(table))
+    console.print(render_terminal(table))
     return [line for line in console.file.getvalue().splitlines() if line.strip()]

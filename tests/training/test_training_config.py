@@ -73,7 +73,7 @@ def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
             "data: {collection: c}\noptimisation: {steps: 9, epochs: 2}",
             "optimisation: .*steps or epochs, got both",
         ),
-        ("data: {collection: c}\ndev: {split: d, measure: APP}", "dev.measure: no measure is called 'APP'"),
+        ("data: {collection: c}\ndev: {split: d, measure: APP}", "dev.measure: there is no measure 'APP'"),
         (
             "data: {collection: c}\ndev: {split: d, measure: AP RR}",
             "dev.measure: expected one .*, got AP, RR",

@@ -48,7 +48,7 @@ def combine(
     """
     from telerank.evaluate.measures import parse_measures
     from telerank.fuse.matrix import combine as combined
-    from telerank.fuse.methods import fusion_of
+    from telerank.fuse.methods import make_fusion
     from telerank.fuse.report import matrix_table
     from telerank.trec import read_run
 
@@ -57,7 +57,7 @@ def combine(
     if len(run) < 2:
         raise CollectionError("there is nothing to combine: give two runs or more")
     judged = runs.load_qrels(runs.Source(qrels, split, format, encoding), run)
-    fusion = fusion_of(method, [0.5, 0.5])
+    fusion = make_fusion(method, [0.5, 0.5])
     asked: dict[str, set[str]] = {name: set() for name in runs.named(run)}
 
     def cut(name: str, path: str) -> Iterator[Ranking]:

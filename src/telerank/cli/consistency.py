@@ -67,14 +67,14 @@ def _measured(
     reference: str, named: Mapping[str, str], depths: Sequence[int], reference_depth: int
 ) -> dict[str, Consistency]:
     from telerank.errors import CollectionError
-    from telerank.evaluate.consistency import Reference, consistency
+    from telerank.evaluate.consistency import Reference, measure_consistency
     from telerank.trec import read_run
 
     candidates = Reference.of(read_run(reference), reference_depth)
     found = {}
     for name, path in named.items():
         try:
-            found[name] = consistency(read_run(path), candidates, depths)
+            found[name] = measure_consistency(read_run(path), candidates, depths)
         except ValueError as error:
             raise CollectionError(f"{path}: {error}") from error
         if len(found[name].unknown) == found[name].queries:
@@ -93,7 +93,9 @@ def _tell(found: Mapping[str, Consistency]) -> None:
 
 
 def _draw(found: Mapping[str, Consistency], depths: Sequence[int], path: str) -> None:
-    from telerank.show.plots import line_plot, save
+    from telerank.show.plots import line_plot, save_plot
 
-    save(line_plot({"consistency factor": {name: one.values for name, one in found.items()}}, depths), path)
+    save_plot(
+        line_plot({"consistency factor": {name: one.values for name, one in found.items()}}, depths), path
+    )
     console.say(f"plot in {path}")

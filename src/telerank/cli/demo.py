@@ -127,12 +127,12 @@ def _show(outcome: Outcome, fused: FusedOutcome | None, head: HeadOutcome | None
     from telerank.recipes.head import head_findings, head_table
     from telerank.recipes.sparse_report import findings
     from telerank.recipes.sparse_tables import depth_tables, effect_table, tuning_table
-    from telerank.show.tables import terminal
+    from telerank.show.tables import render_terminal
 
     tables = [*depth_tables(outcome, _DEPTHS), effect_table(outcome, _MEASURES), tuning_table(outcome)]
     more = [*([fused_table(fused)] if fused else []), *([head_table(head)] if head else [])]
     for table in (*tables, *more):
-        console.out.print(terminal(table))
+        console.out.print(render_terminal(table))
         console.out.print()
     console.out.print(_RELEVANT)
     found = [*(fused_findings(fused) if fused else []), *(head_findings(head) if head else [])]

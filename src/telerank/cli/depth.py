@@ -13,7 +13,7 @@ from telerank.errors import MeasureError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from telerank.evaluate.reranking import ByDepth
+    from telerank.evaluate.reranking import RerankingByDepth
     from telerank.types import Qrels
 
 _DEPTHS = "5,10,50,500,1000"
@@ -72,15 +72,15 @@ def depth(
 
 def _reranked(
     named: Mapping[str, str], reranker: str, qrels: Qrels, measure: str, depths: Sequence[int]
-) -> dict[str, ByDepth]:
-    from telerank.evaluate.reranking import reranked_by_depth, scored_by
+) -> dict[str, RerankingByDepth]:
+    from telerank.evaluate.reranking import measure_reranking, rerank_by_run
     from telerank.trec import read_run
 
-    scores = scored_by(read_run(reranker))
+    scores = rerank_by_run(read_run(reranker))
     found = {}
     with console.progress() as progress:
         for name, path in named.items():
-            found[name] = reranked_by_depth(read_run(path), scores, qrels, measure, depths, progress=progress)
+            found[name] = measure_reranking(read_run(path), scores, qrels, measure, depths, progress=progress)
     for name, one in found.items():
         if one.unscored:
             told = f"{one.unscored:,} of {one.candidates:,} candidates have no score in {reranker}"
@@ -95,15 +95,17 @@ def _draw(
     path: str,
     measure: str,
 ) -> None:
-    from telerank.show.plots import line_plot, save
+    from telerank.show.plots import line_plot, save_plot
 
     panels = {"R": recall, **({f"{measure}, re-ranked": reranked} if reranked else {})}
-    save(line_plot(panels, depths), path)
+    save_plot(line_plot(panels, depths), path)
     console.say(f"plot in {path}")
 
 
 def _record(
-    recall: Mapping[str, Sequence[float]], reranked: Mapping[str, ByDepth], settings: Mapping[str, Any]
+    recall: Mapping[str, Sequence[float]],
+    reranked: Mapping[str, RerankingByDepth],
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     found = {
         name: {
@@ -118,7 +120,7 @@ def _record(
 
 def _show(
     recall: Mapping[str, Sequence[float]],
-    reranked: Mapping[str, ByDepth],
+    reranked: Mapping[str, RerankingByDepth],
     *,
     depths: Sequence[int],
     measure: str,

@@ -82,17 +82,17 @@ def evaluate(
 
 
 def _at_depths(measures: str, depths: str) -> tuple[dict[str, tuple[str, ...]], list[int]]:
-    from telerank.evaluate.depth import names_at
+    from telerank.evaluate.depth import expand_measures
 
     cuts = runs.parse_depths(depths)
-    return names_at(measures, cuts), cuts
+    return expand_measures(measures, cuts), cuts
 
 
 def _draw(curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], path: str) -> None:
-    from telerank.show.plots import line_plot, save
+    from telerank.show.plots import line_plot, save_plot
 
     names = next(iter(curves.values()))
-    save(
+    save_plot(
         line_plot(
             {name: {system: lines[name] for system, lines in curves.items()} for name in names}, depths
         ),

@@ -56,7 +56,7 @@ def fuse(
 
     Example: `telerank fuse bm25.run dfr.run --method linear --weights 0.4,0.6 -o fused.run`
     """
-    from telerank.fuse.methods import fusion_of
+    from telerank.fuse.methods import make_fusion
     from telerank.trec import write_run
 
     runs.check_one_dash(run)
@@ -64,7 +64,7 @@ def fuse(
     if len(run) < 2:
         raise CollectionError("there is nothing to fuse: give two runs or more")
     shares = _weights(weights, method, len(run))
-    fusion = fusion_of(method, shares, k=k)
+    fusion = make_fusion(method, shares, k=k)
     counts = [0] * (len(run) + 1)
     with console.progress() as progress:
 
@@ -89,10 +89,10 @@ def fuse(
 
 def _lists(run: Sequence[str], depth: int, counts: list[int]) -> Iterator[list[Ranking]]:
     """The cut lists of each query; counts the queries that each run lacks and, last, all of them."""
-    from telerank.fuse import joined
+    from telerank.fuse import join_runs
     from telerank.trec import read_run
 
-    for lists in joined([read_run(path) for path in run]):
+    for lists in join_runs([read_run(path) for path in run]):
         counts[-1] += 1
         for i, ranking in enumerate(lists):
             counts[i] += not len(ranking)

@@ -31,9 +31,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 def check_plot(plot: str | None) -> None:
     """Refuse a plot's file of an unknown form before the work, not after it."""
     if plot is not None:
-        from telerank.show.plots import check_name
+        from telerank.show.plots import check_plot_name
 
-        check_name(plot)
+        check_plot_name(plot)
 
 
 def numbers(option: str, text: str | None, *, least: int) -> tuple[int, ...]:

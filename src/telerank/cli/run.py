@@ -113,11 +113,11 @@ def _named(given: Sequence[str]) -> dict[str, str]:
 
 
 def _show(served: Served) -> None:
-    from telerank.show.tables import terminal
+    from telerank.show.tables import render_terminal
 
     console.out.print(f"{served.recipe.title}\n", style="bold", markup=False)
     for table in served.result.tables:
-        console.out.print(terminal(table))
+        console.out.print(render_terminal(table))
         console.out.print()
     for note in served.notes:
         console.out.print(f"- {note}", markup=False)

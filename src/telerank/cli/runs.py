@@ -131,16 +131,25 @@ def named(runs: Sequence[str]) -> dict[str, str]:
 
 def write_tables(tables: Sequence[Table], output: str, form: Form | None, title: str) -> None:
     """Tables to a file or to standard output, as ``form`` or the file's name says."""
-    from telerank.show.tables import RENDERERS, html_page, terminal
+    from telerank.show.tables import (
+        render_html,
+        render_html_page,
+        render_latex,
+        render_markdown,
+        render_terminal,
+    )
 
     chosen = form or _FORMS.get(Path(output).suffix.lower(), Form.terminal)
     if chosen is Form.terminal:
         plain = output != "-" or not console.out.is_terminal
         with _text_console(output) if plain else _screen() as target:
             for place, table in enumerate(tables):
-                target.print(*[""] * bool(place), terminal(table), sep="\n")
+                target.print(*[""] * bool(place), render_terminal(table), sep="\n")
         return
-    text = html_page(title, tables) if chosen is Form.html else "\n".join(map(RENDERERS[chosen], tables))
+    renderers = {Form.markdown: render_markdown, Form.latex: render_latex, Form.html: render_html}
+    text = (
+        render_html_page(title, tables) if chosen is Form.html else "\n".join(map(renderers[chosen], tables))
+    )
     write_text(text, output)
 
 

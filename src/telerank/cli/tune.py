@@ -156,12 +156,12 @@ def _record(result: Result, measure: str) -> dict[str, Any]:
 
 
 def _show(result: Result, measure: str, how: str) -> None:
-    from telerank.show.tables import Table, terminal
+    from telerank.show.tables import Table, render_terminal
 
     best_first = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:10]
     rows = [[_name(one), f"{value:.4f}"] for one, value in best_first]
     caption = f"the best {len(rows)} of {len(result.settings)} settings"
-    console.out.print(terminal(Table.of(["setting", f"{measure} in dev"], rows, caption=caption)))
+    console.out.print(render_terminal(Table.of(["setting", f"{measure} in dev"], rows, caption=caption)))
     console.out.print(f"tuned: [bold]{escape(_name(result.best))}[/]")
     console.out.print(f"{measure} on the queries that chose it: {result.best_dev:.4f}")
     console.out.print(f"{measure} on held-out queries ({how}): [bold]{result.held_out:.4f}[/]")

@@ -71,18 +71,18 @@ def tune_fusion(
 
 
 def _check_plot(plot: str, names: Sequence[str]) -> None:
-    from telerank.show.plots import check_name
+    from telerank.show.plots import check_plot_name
 
     if len(names) > _DRAWN:
         raise CollectionError(f"--plot draws the weights of two or three runs, not of {len(names)}")
-    check_name(plot)
+    check_plot_name(plot)
 
 
 def _tune(
     run: Sequence[str], qrels: Qrels, measure: str, *, step: str, folds: tuple[int, int], depth: int
 ) -> FusionTuning:
     from telerank.evaluate.tune import Folds
-    from telerank.fuse.tuning import simplex, tune_fusion
+    from telerank.fuse.tuning import WeightGrid, simplex, tune_fusion
     from telerank.trec import read_run
 
     try:
@@ -92,7 +92,9 @@ def _tune(
     with console.progress() as progress:
         lists = [(ranking.cut(depth) for ranking in read_run(path)) for path in run]
         try:
-            return tune_fusion(lists, qrels, measure, step=step, folds=Folds(*folds), progress=progress)
+            return tune_fusion(
+                lists, qrels, measure, grid=WeightGrid(step=step), folds=Folds(*folds), progress=progress
+            )
         except ValueError as error:  # too few queries for the folds, and the like: what was asked for
             raise CollectionError(str(error)) from error
 
@@ -110,11 +112,11 @@ def _tell(tuning: FusionTuning, names: Sequence[str]) -> None:
 
 def _draw(tuning: FusionTuning, names: Sequence[str], path: str) -> None:
     from telerank.show.mixture_plots import mixture_plot
-    from telerank.show.plots import save
+    from telerank.show.plots import save_plot
 
     levels = {"held out": tuning.held_out, "oracle": tuning.oracle}
     result = tuning.result
-    save(mixture_plot(result.settings, result.dev, names, measure=tuning.measure, levels=levels), path)
+    save_plot(mixture_plot(result.settings, result.dev, names, measure=tuning.measure, levels=levels), path)
     console.say(f"plot in {path}")
 
 

@@ -1,4 +1,4 @@
-"""How good a run is: measures, comparison with significance, measures by depth, tuning.
+"""Measure runs: means and values per query, significance, measures by depth, tuning, latency.
 
-It knows runs and qrels alone, not what made them.
+Nothing here knows an index, a model or a collection: the input is rankings and qrels.
 """

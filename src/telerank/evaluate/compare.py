@@ -1,4 +1,4 @@
-"""Systems beside baselines: differences, and which of them to believe."""
+"""Compare systems with baselines: differences and their significance."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from telerank.evaluate.statistics import (
     effect_size,
     holm,
     paired_t,
-    settled,
+    zero_noise,
 )
 
-_CHANGED = 10  # queries that changed most
+_CHANGED = 10  # queries reported with the largest changes
 _MARKS = "†‡§¶"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One system against one baseline by one measure.
+    """The difference of one system from one baseline by one measure.
 
-    ``delta`` is the difference of the means and ``percent`` the same in percent of the baseline's
-    (NaN where that is 0). ``p`` is of a paired t-test, ``p_holm`` the same corrected over all systems
+    ``delta`` is the difference of the means, ``percent`` the same in percent of the baseline's mean
+    (NaN if that is 0). ``p`` is of a paired t-test, ``p_holm`` the same corrected over all systems
     and measures that are compared with this baseline. ``effect`` is Cohen's d of the paired
-    differences; ``low`` and ``high`` bound the bootstrap's confidence interval of ``delta``.
+    differences; ``low`` and ``high`` bound the bootstrap confidence interval of ``delta``.
     ``changed`` are the ten queries that changed most, with their differences, the largest first.
     """
 
@@ -54,7 +54,7 @@ class Difference:
 class Comparison:
     """Evaluations of the same queries, and the differences of each system from each baseline.
 
-    A difference whose corrected p is below ``level`` is called significant.
+    A difference is significant if its corrected p is below ``level``.
     """
 
     evaluations: Mapping[str, Evaluation]
@@ -65,23 +65,23 @@ class Comparison:
     confidence: float
 
     def difference(self, system: str, baseline: str, measure: str) -> Difference:
-        asked = (system, baseline, measure)
-        for one in self.differences:
-            if (one.system, one.baseline, one.measure) == asked:
-                return one
-        raise KeyError(asked)
+        key = (system, baseline, measure)
+        for difference in self.differences:
+            if (difference.system, difference.baseline, difference.measure) == key:
+                return difference
+        raise KeyError(key)
 
     def mark(self, baseline: str) -> str:
-        """The sign that stands for a significant difference from this baseline."""
-        place = self.baselines.index(baseline)
-        return _MARKS[place] if place < len(_MARKS) else f"[{place + 1}]"
+        """The mark of a significant difference from this baseline."""
+        i = self.baselines.index(baseline)
+        return _MARKS[i] if i < len(_MARKS) else f"[{i + 1}]"
 
     def marks(self, system: str, measure: str) -> str:
-        """The signs of the baselines from which this system differs significantly."""
+        """The marks of the baselines that this system differs from significantly."""
         return "".join(
-            self.mark(one.baseline)
-            for one in self.differences
-            if one.system == system and one.measure == measure and one.p_holm < self.level
+            self.mark(row.baseline)
+            for row in self.differences
+            if row.system == system and row.measure == measure and row.p_holm < self.level
         )
 
 
@@ -94,15 +94,15 @@ def compare(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Compare each system with each baseline by each measure (all that were measured, unless named).
+    """Compare each system with each baseline by each measure (default: all that were computed).
 
-    The family of tests that Holm's correction is made over is, for each baseline, every other system
-    by every measure. A baseline is itself compared with the other baselines.
+    Holm's correction is over every other system by every measure, separately for each baseline. A
+    baseline is itself compared with the other baselines.
 
     Raises
     ------
     ValueError
-        where there is no system, a baseline or measure was not evaluated, or the queries differ.
+        If there is no system, a baseline or measure was not evaluated, or the queries differ.
     """
     if not evaluations:
         raise ValueError("there is no system to compare")
@@ -116,12 +116,12 @@ def compare(
         for name in names
     ]
     rows = [
-        settled(evaluations[system].values[name] - evaluations[baseline].values[name])
+        zero_noise(evaluations[system].values[name] - evaluations[baseline].values[name])
         for system, baseline, name in pairs
     ]
     p_values = [paired_t(row) for row in rows]
     corrected: list[float] = []
-    for baseline in baselines:  # one family after another, in the order of the pairs
+    for baseline in baselines:  # one family of tests after another, in the order of the pairs
         corrected += holm([p for p, pair in zip(p_values, pairs, strict=True) if pair[1] == baseline])
     intervals = bootstrap_intervals(rows, confidence=confidence, seed=seed)
     differences = tuple(
@@ -140,17 +140,17 @@ def _shared_measures(evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
 
 def _check(evaluations: Mapping[str, Evaluation], baselines: Sequence[str], measures: Sequence[str]) -> None:
     if len(set(baselines)) < len(baselines):
-        raise ValueError(f"a baseline is named twice: {', '.join(baselines)}")
+        raise ValueError(f"a baseline is given twice: {', '.join(baselines)}")
     for baseline in baselines:
         if baseline not in evaluations:
-            raise ValueError(f"the baseline {baseline!r} is none of the systems: {', '.join(evaluations)}")
+            raise ValueError(f"the baseline {baseline!r} is not one of the systems: {', '.join(evaluations)}")
     first = next(iter(evaluations))
     for system, evaluation in evaluations.items():
         if evaluation.qids != evaluations[first].qids:
             raise ValueError(f"{system!r} and {first!r} were measured on different queries")
-        lacking = [name for name in measures if name not in evaluation.values]
-        if lacking:
-            raise ValueError(f"{system!r} was not measured by {', '.join(lacking)}")
+        missing = [name for name in measures if name not in evaluation.values]
+        if missing:
+            raise ValueError(f"{system!r} was not measured by {', '.join(missing)}")
 
 
 def _difference(

@@ -1,4 +1,4 @@
-"""Measures by depth: what a system would have scored, had it been cut there."""
+"""Measures by depth: the means of a run cut at several depths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from telerank.evaluate.measures import measure, parse_measures, split_names
 from telerank.types import Progress, Qrels, Ranking, silent
 
 
-def by_depth(
+def measure_by_depth(
     rankings: Iterable[Ranking],
     qrels: Qrels,
     measures: Sequence[str] | str,
@@ -17,39 +17,40 @@ def by_depth(
     *,
     progress: Progress = silent,
 ) -> dict[str, tuple[float, ...]]:
-    """The mean of each measure at each depth: ``by_depth(run, qrels, "R AP", [1, 5])["AP"]`` is AP@1, AP@5.
+    """Compute the mean of each measure at each depth.
+
+    ``measure_by_depth(run, qrels, "R AP", [1, 5])["AP"]`` holds AP@1 and AP@5.
 
     Raises
     ------
     MeasureError
-        where a name is not a measure's, has a cutoff of its own, or takes none.
+        If a name is not the name of a measure, has a cutoff of its own, or takes none.
     ValueError
-        where there is no depth, or as in :func:`~telerank.evaluate.measures.measure`.
+        If no depth is given, or as in :func:`~telerank.evaluate.measures.measure`.
     """
-    cut = names_at(measures, depths)
-    means = measure(
-        rankings, qrels, [name for names in cut.values() for name in names], progress=progress
-    ).mean
-    return {name: tuple(means[one] for one in names) for name, names in cut.items()}
+    expanded = expand_measures(measures, depths)
+    names = [name for cut in expanded.values() for name in cut]
+    means = measure(rankings, qrels, names, progress=progress).mean
+    return {family: tuple(means[name] for name in cut) for family, cut in expanded.items()}
 
 
-def names_at(measures: Sequence[str] | str, depths: Sequence[int]) -> dict[str, tuple[str, ...]]:
-    """The names of each measure at each depth: ``names_at("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
+def expand_measures(measures: Sequence[str] | str, depths: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """Name each measure at each depth: ``expand_measures("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
 
     Raises
     ------
     MeasureError, ValueError
-        as :func:`by_depth` does.
+        As in :func:`measure_by_depth`.
     """
     if not depths:
         raise ValueError("no depth is given")
     text = measures if isinstance(measures, str) else " ".join(measures)
     if "@" in text:
-        raise MeasureError(f"measures by depth are named without a cutoff, as in R or AP: got {text!r}")
-    found = {}
+        raise MeasureError(f"measures by depth take no cutoff: expected names such as R or AP, got {text!r}")
+    expanded = {}
     for name in split_names(text):
         cut = tuple(parse_measures(f"{name}@{depth}")[0] for depth in depths)
-        found[cut[0].removesuffix(f"@{depths[0]}")] = cut
-    if not found:
-        raise MeasureError("no measure is named")
-    return found
+        expanded[cut[0].removesuffix(f"@{depths[0]}")] = cut
+    if not expanded:
+        raise MeasureError("no measure is given")
+    return expanded

@@ -1,4 +1,4 @@
-"""How long one query takes: what the user of a search waits for, not what a batch costs."""
+"""Latency: the wall time of single queries, not the throughput of a batch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from telerank.stage import Stage
 from telerank.types import Progress, Query, silent
 
-_WARM_UP = 5  # queries that are asked before: kernels are compiled, files are read
+_WARM_UP = 5  # queries that run first and are not counted: kernels are compiled, files are read
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds of wall time a query, asked one after the other."""
+    """Milliseconds of wall time per query, one query after another."""
 
     mean: float
     median: float
@@ -25,28 +25,28 @@ class Latency:
     queries: int
 
 
-def latency(
+def time_stage(
     stage: Stage, queries: Sequence[Query], *, sample: int = 100, seed: int = 0, progress: Progress = silent
 ) -> Latency:
-    """The time of ``sample`` of the queries, drawn by ``seed``, after a few that are not counted.
+    """Time a stage on ``sample`` queries drawn with ``seed``, after a few that are not counted.
 
     Raises
     ------
     ValueError
-        where there is no query.
+        If there is no query.
     """
     if not queries:
         raise ValueError("there is no query to time")
-    asked = random.Random(seed).sample(list(queries), min(sample, len(queries)))
-    for query in asked[:_WARM_UP]:
+    drawn = random.Random(seed).sample(list(queries), min(sample, len(queries)))
+    for query in drawn[:_WARM_UP]:
         stage.search(query)
     times = []
-    for done, query in enumerate(asked, 1):
-        began = time.perf_counter()
+    for done, query in enumerate(drawn, 1):
+        start = time.perf_counter()
         stage.search(query)
-        times.append(1000.0 * (time.perf_counter() - began))
-        progress("timing", done, len(asked))
+        times.append(1000.0 * (time.perf_counter() - start))
+        progress("timing", done, len(drawn))
     values = np.array(times)
     return Latency(
-        float(values.mean()), float(np.median(values)), float(np.percentile(values, 99)), len(asked)
+        float(values.mean()), float(np.median(values)), float(np.percentile(values, 99)), len(drawn)
     )

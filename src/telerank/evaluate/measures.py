@@ -1,7 +1,7 @@
 """Measures by the names of ir_measures, with the values of trec_eval.
 
-The documents' scores go to ir_measures as their ranks, so that the order is Ranking's own wherever
-scores tie: of the programs under ir_measures some break ties upward and some downward.
+ir_measures is given numbers that fall with the rank instead of scores, so that ties are broken as in
+:class:`~telerank.types.Ranking`: the programs under ir_measures break them in different ways.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from telerank.types import Progress, Qrels, Ranking, silent
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
-_BATCH = 512  # queries handed over at once: the run need not fit in memory
+_BATCH = 512  # queries per call of ir_measures: the run need not fit in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The values of one run, query by query.
+    """The values of one run for each query.
 
-    ``qids`` are all queries of the qrels, in their order, and ``values[measure]`` has one value for
-    each. ``missing`` are those that the run has no document for; they have the value of an empty
-    list, which is 0. ``unanswerable`` are those that the qrels hold no relevant document for; they
-    have 0, too, and count in the mean, as in ``trec_eval -c``. ``unjudged`` are queries of the run
-    that the qrels lack: they count nowhere.
+    ``qids`` are all queries of the qrels in their order; ``values[measure]`` has shape (queries,).
+    ``missing`` are the queries without a document in the run: their value is 0. ``unanswerable`` are
+    the queries without a relevant document in the qrels: their value is 0, and they count in the
+    mean, as in ``trec_eval -c``. ``unjudged`` are queries of the run that are not in the qrels: they
+    do not count.
     """
 
     qids: tuple[str, ...]
@@ -53,17 +53,16 @@ class Evaluation:
         """The values of one measure by qid."""
         return dict(zip(self.qids, self.values[measure].tolist(), strict=True))
 
-    def only(self, qids: Iterable[str]) -> Evaluation:
-        """The same values for some of the queries, in the order given."""
-        wanted = tuple(qids)
-        place = {qid: i for i, qid in enumerate(self.qids)}
-        rows = [place[qid] for qid in wanted]
-        chosen = set(wanted)
+    def select(self, qids: Iterable[str]) -> Evaluation:
+        """The evaluation of some of the queries, in the given order."""
+        kept = dict.fromkeys(qids)
+        column = {qid: i for i, qid in enumerate(self.qids)}
+        columns = [column[qid] for qid in kept]
         return Evaluation(
-            wanted,
-            {name: values[rows] for name, values in self.values.items()},
-            tuple(qid for qid in self.missing if qid in chosen),
-            tuple(qid for qid in self.unanswerable if qid in chosen),
+            tuple(kept),
+            {name: values[columns] for name, values in self.values.items()},
+            tuple(qid for qid in self.missing if qid in kept),
+            tuple(qid for qid in self.unanswerable if qid in kept),
             self.unjudged,
         )
 
@@ -71,31 +70,31 @@ class Evaluation:
 def measure(
     rankings: Iterable[Ranking], qrels: Qrels, measures: Sequence[str] | str, *, progress: Progress = silent
 ) -> Evaluation:
-    """Each measure's value for each query of the qrels.
+    """Compute each measure for each query of the qrels.
 
-    ``measures`` are names as ir_measures writes them (``nDCG@10``, ``AP(rel=2)``), or one string of
-    them (see :func:`parse_measures`).
+    ``measures`` are names as ir_measures writes them (``nDCG@10``, ``AP(rel=2)``), or a string of
+    several (see :func:`parse_measures`).
 
     Raises
     ------
     MeasureError
-        where a name is not a measure's, or the measure has no value on these qrels.
+        If a name is not the name of a measure, or the measure has no value on these qrels.
     ValueError
-        where the qrels hold no query, or a query comes twice in the run.
+        If the qrels are empty, or a query occurs twice in the run.
     """
     if not qrels:
-        raise ValueError("the qrels hold no query")
+        raise ValueError("the qrels are empty")
     names = parse_measures(measures)
-    place = {qid: i for i, qid in enumerate(qrels)}
+    column = {qid: i for i, qid in enumerate(qrels)}
     table = np.zeros((len(names), len(qrels)))
     answered: set[str] = set()
     unjudged: list[str] = []
     for batch in _batches(rankings):
-        run = _ranks(batch, answered, place, unjudged)
-        _fill(table, names, place, {qid: qrels[qid] for qid in run}, run)
+        run = _number_by_rank(batch, answered, column, unjudged)
+        _fill(table, names, column, {qid: qrels[qid] for qid in run}, run)
         progress("measuring", len(answered), len(qrels))
     missing = tuple(qid for qid in qrels if qid not in answered)
-    _fill(table, names, place, {qid: qrels[qid] for qid in missing}, {})
+    _fill(table, names, column, {qid: qrels[qid] for qid in missing}, {})
     table.flags.writeable = False
     return Evaluation(
         tuple(qrels),
@@ -107,7 +106,9 @@ def measure(
 
 
 def parse_measures(text: str | Sequence[str]) -> tuple[str, ...]:
-    """The names in ``text``, with blanks or commas between, as ir_measures writes them, each once.
+    """Parse names of measures separated by spaces or commas; return them as ir_measures writes them.
+
+    A name that occurs twice is returned once.
 
     >>> parse_measures("MRR@10, AP(rel = 2) nDCG@10 RR@10")
     ('RR@10', 'AP(rel=2)', 'nDCG@10')
@@ -115,16 +116,16 @@ def parse_measures(text: str | Sequence[str]) -> tuple[str, ...]:
     Raises
     ------
     MeasureError
-        where there is no name, or a name is not a measure's or lacks a cutoff.
+        If there is no name, a name is not the name of a measure, or a cutoff is missing.
     """
     pieces = split_names(text if isinstance(text, str) else " ".join(text))
     if not pieces:
-        raise MeasureError("no measure is named")
-    return tuple(dict.fromkeys(repr(_parsed(piece)) for piece in pieces))
+        raise MeasureError("no measure is given")
+    return tuple(dict.fromkeys(repr(_parse(piece)) for piece in pieces))
 
 
 def split_names(text: str) -> list[str]:
-    """``text``, cut at blanks and commas that stand outside of brackets; the names are not looked at."""
+    """Split ``text`` at spaces and commas outside brackets, without checking the names."""
     depth, pieces = 0, [""]
     for char in text:
         depth += (char in "({[") - (char in ")}]")
@@ -135,11 +136,11 @@ def split_names(text: str) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-def _parsed(name: str) -> Any:
-    """The measure of ir_measures with this name (whose own parser uses what Python has dropped)."""
+def _parse(name: str) -> Any:
+    """The measure of ir_measures with this name; its own parser needs what Python has removed."""
     import ir_measures
 
-    form = f"{name!r} is not a measure: expected a name such as nDCG@10 or AP(rel=2)"
+    message = f"{name!r} is not a measure: expected a name such as nDCG@10 or AP(rel=2)"
     try:
         node = ast.parse(name, mode="eval").body
         settings: dict[str, Any] = {}
@@ -147,24 +148,24 @@ def _parsed(name: str) -> Any:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             cutoff, node = ast.literal_eval(node.right), node.left
         if isinstance(node, ast.Call) and not node.args:
-            settings = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+            settings = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
             node = node.func
     except (SyntaxError, ValueError) as error:
-        raise MeasureError(form) from error
+        raise MeasureError(message) from error
     if not isinstance(node, ast.Name):
-        raise MeasureError(form)
+        raise MeasureError(message)
     known = ir_measures.measures.registry
     if node.id not in known:
         raise MeasureError(
-            f"no measure is called {node.id!r}; known: {', '.join(sorted(known, key=str.lower))}"
+            f"there is no measure {node.id!r}; known: {', '.join(sorted(known, key=str.lower))}"
         )
     family = known[node.id]
     if cutoff is not None:
         settings[family.AT_PARAM] = cutoff
-    return _checked(name, family, settings)
+    return _make_measure(name, family, settings)
 
 
-def _checked(name: str, family: Any, settings: dict[str, Any]) -> Any:
+def _make_measure(name: str, family: Any, settings: dict[str, Any]) -> Any:
     import ir_measures
 
     allowed = family.SUPPORTED_PARAMS
@@ -174,14 +175,14 @@ def _checked(name: str, family: Any, settings: dict[str, Any]) -> Any:
             raise MeasureError(
                 f"{name!r}: {family.NAME} does not take {key}={value!r}; it takes: {', '.join(allowed)}"
             )
-    lacking = [key for key, info in allowed.items() if info.required and key not in settings]
-    if lacking:
-        hint = f", as in {family.NAME}@10" if family.AT_PARAM in lacking else ""
-        raise MeasureError(f"{name!r}: {family.NAME} needs a {' and a '.join(lacking)}{hint}")
-    parsed = family(**settings)
-    if not ir_measures.DefaultPipeline.supports(parsed):
+    missing = [key for key, info in allowed.items() if info.required and key not in settings]
+    if missing:
+        hint = f", as in {family.NAME}@10" if family.AT_PARAM in missing else ""
+        raise MeasureError(f"{name!r}: {family.NAME} needs a {' and a '.join(missing)}{hint}")
+    measure = family(**settings)
+    if not ir_measures.DefaultPipeline.supports(measure):
         raise MeasureError(f"{name!r}: no installed program computes this measure")
-    return parsed
+    return measure
 
 
 def _batches(rankings: Iterable[Ranking]) -> Iterator[list[Ranking]]:
@@ -190,17 +191,17 @@ def _batches(rankings: Iterable[Ranking]) -> Iterator[list[Ranking]]:
         yield batch
 
 
-def _ranks(
+def _number_by_rank(
     batch: list[Ranking], answered: set[str], judged: Mapping[str, int], unjudged: list[str]
 ) -> dict[str, dict[str, float]]:
-    """``run[qid][docno]``: a number that falls with the rank; queries without documents are left out."""
+    """``run[qid][docno]``: a number that falls with the rank; queries without documents are omitted."""
     deepest = max(map(len, batch), default=0)
     falling = np.arange(deepest, 0, -1, dtype=np.float64).tolist()
     run: dict[str, dict[str, float]] = {}
     for ranking in batch:
         qid = ranking.query.qid
         if qid in run or qid in answered:
-            raise ValueError(f"query {qid} comes twice in the run")
+            raise ValueError(f"query {qid} occurs twice in the run")
         if qid not in judged:
             unjudged.append(qid)
         elif ranking.docnos:
@@ -212,20 +213,20 @@ def _ranks(
 def _fill(
     table: Values,
     names: tuple[str, ...],
-    place: Mapping[str, int],
+    column: Mapping[str, int],
     qrels: Mapping[str, Mapping[str, int]],
     run: dict[str, dict[str, float]],
 ) -> None:
-    """Enter the values of these queries in their columns."""
+    """Write the values of these queries to their columns of ``table`` (measures, queries)."""
     import ir_measures
 
     if not qrels:
         return
-    measures = [_parsed(name) for name in names]
-    row = {one: i for i, one in enumerate(measures)}
+    measures = [_parse(name) for name in names]
+    row = {measure: i for i, measure in enumerate(measures)}
     plain = {qid: dict(grades) for qid, grades in qrels.items()}
     try:
         for metric in ir_measures.evaluator(measures, plain).iter_calc(run):
-            table[row[metric.measure], place[metric.query_id]] = metric.value
-    except ArithmeticError as error:  # Accuracy where no document is irrelevant
+            table[row[metric.measure], column[metric.query_id]] = metric.value
+    except ArithmeticError as error:  # Accuracy if every document is relevant
         raise MeasureError(f"one of {', '.join(names)} has no value on these qrels ({error})") from error

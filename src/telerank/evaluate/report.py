@@ -1,4 +1,4 @@
-"""Evaluations and comparisons as tables to read."""
+"""Tables of evaluations and comparisons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from telerank.show.tables import Cell, Table
 
 
 def means_table(evaluations: Mapping[str, Evaluation], *, caption: str = "") -> Table:
-    """A row for each system, a column for each measure, the best of each column strong."""
+    """The means: a row per system, a column per measure, the best of each column strong."""
     measures = next(iter(evaluations.values())).measures
     best = _best(evaluations, measures)
     rows: list[list[str | Cell]] = []
@@ -21,7 +21,7 @@ def means_table(evaluations: Mapping[str, Evaluation], *, caption: str = "") -> 
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """The means of all systems with the signs of significant differences."""
+    """The means of all systems, with marks of significant differences."""
     best = _best(comparison.evaluations, comparison.measures)
     rows: list[list[str | Cell]] = []
     for system, evaluation in comparison.evaluations.items():
@@ -30,18 +30,18 @@ def comparison_table(comparison: Comparison) -> Table:
         ]
         rows.append([system, *cells])
     queries = len(next(iter(comparison.evaluations.values())).qids)
-    signs = [
-        f"{comparison.mark(one)} differs from {one} (p < {comparison.level:g})"
-        for one in comparison.baselines
+    marks = [
+        f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
+        for baseline in comparison.baselines
     ]
     test = f"Paired t-test over {queries} queries"
     family = "Holm's correction over all systems and measures of a baseline"
-    notes = [f"{', '.join(signs)}. {test}, {family}."] if signs else []
+    notes = [f"{', '.join(marks)}. {test}, {family}."] if marks else []
     return Table.of(("system", *comparison.measures), rows, caption="Means", notes=notes)
 
 
 def difference_table(comparison: Comparison, baseline: str) -> Table:
-    """Every difference from one baseline, with all that is known of it."""
+    """The differences from one baseline with their statistics."""
     share = f"{100 * comparison.confidence:g}%"
     columns = (
         "system",
@@ -54,7 +54,7 @@ def difference_table(comparison: Comparison, baseline: str) -> Table:
         f"{share} interval",
         "+/=/-",
     )
-    rows = [_difference(comparison, one) for one in comparison.differences if one.baseline == baseline]
+    rows = [_difference(comparison, row) for row in comparison.differences if row.baseline == baseline]
     note = (
         "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of paired "
         "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
@@ -64,15 +64,17 @@ def difference_table(comparison: Comparison, baseline: str) -> Table:
 
 
 def changes_table(comparison: Comparison, baseline: str, *, queries: int = 10) -> Table:
-    """The queries that changed most against one baseline, at most ten for each system and measure."""
+    """The queries that changed most from one baseline, at most ten for each system and measure."""
     rows = []
-    for one in comparison.differences:
-        if one.baseline != baseline:
+    for difference in comparison.differences:
+        if difference.baseline != baseline:
             continue
-        new = comparison.evaluations[one.system].of(one.measure)
-        old = comparison.evaluations[baseline].of(one.measure)
-        for qid, delta in one.changed[:queries]:
-            rows.append([one.system, one.measure, qid, f"{old[qid]:.4f}", f"{new[qid]:.4f}", f"{delta:+.4f}"])
+        system, name = difference.system, difference.measure
+        new, old = (comparison.evaluations[run].of(name) for run in (system, baseline))
+        rows += [
+            [system, name, qid, f"{old[qid]:.4f}", f"{new[qid]:.4f}", f"{delta:+.4f}"]
+            for qid, delta in difference.changed[:queries]
+        ]
     columns = ("system", "measure", "query", baseline, "system's", "delta")
     return Table.of(columns, rows, caption=f"Queries that changed most from {baseline}", left=3)
 
@@ -80,9 +82,9 @@ def changes_table(comparison: Comparison, baseline: str, *, queries: int = 10) -
 def depth_table(
     curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], *, caption: str = ""
 ) -> Table:
-    """``curves[system][measure]``, one mean a depth: a row for each system and measure.
+    """``curves[system][measure]`` holds a mean per depth: a row per system and measure.
 
-    Three digits: eight depths fit into 80 columns.
+    Three digits, so that eight depths fit into 80 columns.
     """
     rows = [
         [system, name, *(f"{value:.3f}" for value in values)]
@@ -99,9 +101,9 @@ def columns_table(
     caption: str = "",
     changes: bool = False,
 ) -> Table:
-    """A row for each depth, a column for each system, the best of each row strong.
+    """A row per depth, a column per system, the best of each row strong.
 
-    With ``changes`` the change from the first system stands beside the others, as in table 2 of RepBERT.
+    With ``changes``, the other systems' cells show the change from the first, as in table 2 of RepBERT.
     """
     first = next(iter(curves.values()))
     rows: list[list[str | Cell]] = []
@@ -109,21 +111,21 @@ def columns_table(
         values = [values[i] for values in curves.values()]
         best = max(round(value, 3) for value in values) if len(values) > 1 else None
         row: list[str | Cell] = [str(depth)]
-        for place, value in enumerate(values):
-            beside = f" {changed(value, first[i]):>6}" if changes and place else ""
-            row.append(Cell(f"{value:.3f}{beside}", strong=round(value, 3) == best))
+        for system, value in enumerate(values):
+            change = f" {format_change(value, first[i]):>6}" if changes and system else ""
+            row.append(Cell(f"{value:.3f}{change}", strong=round(value, 3) == best))
         rows.append(row)
     notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
     return Table.of(("depth", *curves), rows, caption=caption, notes=notes)
 
 
-def changed(value: float, base: float) -> str:
-    """The change in per cent: ``(+8%)``."""
+def format_change(value: float, base: float) -> str:
+    """The change in percent: ``(+8%)``."""
     return f"({100.0 * (value - base) / base:+.0f}%)" if base else "(–)"
 
 
 def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
-    """A row for each query and system, a column for each measure."""
+    """A row per query and system, a column per measure."""
     first = next(iter(evaluations.values()))
     values = {system: {name: one.of(name) for name in one.measures} for system, one in evaluations.items()}
     rows = [
@@ -146,26 +148,26 @@ def _mean(evaluation: Evaluation, measure: str, best: Mapping[str, float], marks
 
 
 def _shown(evaluation: Evaluation, measure: str) -> float:
-    """The mean as it is printed: what looks equal is equally best."""
+    """The mean as printed, so that means that look equal are equally best."""
     return round(float(evaluation.values[measure].mean()), 4)
 
 
-def _difference(comparison: Comparison, one: Difference) -> list[str | Cell]:
+def _difference(comparison: Comparison, row: Difference) -> list[str | Cell]:
     return [
-        one.system,
-        one.measure,
-        f"{one.mean:.4f}",
-        Cell(f"{one.delta:+.4f}", strong=one.p_holm < comparison.level),
-        _number(one.percent, "+.1f"),
-        p_value(one.p_holm),
-        _number(one.effect, "+.2f"),
-        f"[{one.low:+.4f}, {one.high:+.4f}]",
-        f"{one.wins}/{one.ties}/{one.losses}",
+        row.system,
+        row.measure,
+        f"{row.mean:.4f}",
+        Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
+        _number(row.percent, "+.1f"),
+        format_p(row.p_holm),
+        _number(row.effect, "+.2f"),
+        f"[{row.low:+.4f}, {row.high:+.4f}]",
+        f"{row.wins}/{row.ties}/{row.losses}",
     ]
 
 
-def p_value(p: float) -> str:
-    """Three digits, or that it is less than they can say."""
+def format_p(p: float) -> str:
+    """Three digits, or ``<0.001``."""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 

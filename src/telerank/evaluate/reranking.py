@@ -1,6 +1,6 @@
-"""Re-ranking accuracy by depth: what a re-ranker makes of the first n of a first stage.
+"""Re-ranking accuracy by depth: measure the first n of a first stage after re-ranking.
 
-That is figure 1b and table 2 of Zhan et al. 2020 (RepBERT).
+This is figure 1b and table 2 of Zhan et al. 2020 (RepBERT).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from telerank.evaluate.measures import Evaluation, measure
 from telerank.types import Progress, Qrels, Ranking, silent
 
 Reranker: TypeAlias = Callable[[Iterable[Ranking]], Iterable[Ranking]]
-"""A re-ranker stage, or anything else that scores the documents of rankings anew."""
+"""A re-ranker stage, or any other function that re-scores the documents of rankings."""
 
 
 @dataclass(frozen=True, eq=False)
-class ByDepth:
+class RerankingByDepth:
     """Evaluations of the re-ranked lists, one for each of ``depths``.
 
-    ``unscored`` of ``candidates`` (pairs of a query and a document) got no score from the re-ranker: they
-    stay below those that did, in the order of the first stage.
+    ``candidates`` is the number of pairs of a query and a document; ``unscored`` of them got no score from
+    the re-ranker and stay below the others, in the order of the first stage.
     """
 
     depths: tuple[int, ...]
@@ -32,11 +32,11 @@ class ByDepth:
     unscored: int
 
     def of(self, name: str) -> tuple[float, ...]:
-        """The means of a measure, depth by depth."""
-        return tuple(one.mean[name] for one in self.evaluations)
+        """The mean of a measure at each depth."""
+        return tuple(evaluation.mean[name] for evaluation in self.evaluations)
 
 
-def reranked_by_depth(
+def measure_reranking(
     rankings: Iterable[Ranking],
     reranker: Reranker,
     qrels: Qrels,
@@ -44,41 +44,41 @@ def reranked_by_depth(
     depths: Sequence[int],
     *,
     progress: Progress = silent,
-) -> ByDepth:
-    """Re-rank the first n of each list, for each n of ``depths``, and measure.
+) -> RerankingByDepth:
+    """Re-rank and measure the first n documents of each list, for each n of ``depths``.
 
-    Each candidate is scored once, among those of the greatest depth: the re-ranker must score a document
-    by itself, whatever stands beside it. What stands below n in the first stage is not in the list of n.
+    Each candidate of the greatest depth is scored once, so the re-ranker must score each document
+    independently of the others. Documents below rank n are not in the list of depth n.
 
     Raises
     ------
     MeasureError
-        where a name is not a measure's.
+        If a name is not the name of a measure.
     ValueError
-        where there is no depth, one is below 1, or the re-ranker answers other queries than it was asked.
+        If there is no depth, a depth is below 1, or the re-ranker returns other queries than its input.
     """
     if not depths or min(depths) < 1:
         raise ValueError(f"depths must be 1 or more, got {list(depths)}")
     first = [ranking.cut(max(depths)) for ranking in rankings if ranking.query.qid in qrels]
     scores = []
-    for done, (asked, found) in enumerate(zip(first, reranker(first), strict=True), 1):
-        if asked.query.qid != found.query.qid:
-            raise ValueError(f"asked for query {asked.query.qid}, the re-ranker answered {found.query.qid}")
-        scores.append(dict(found))
+    for done, (before, after) in enumerate(zip(first, reranker(first), strict=True), 1):
+        if before.query.qid != after.query.qid:
+            raise ValueError(f"the re-ranker returned query {after.query.qid} instead of {before.query.qid}")
+        scores.append(dict(after))
         progress("re-ranking", done, len(first))
     evaluations = tuple(
-        measure(map(reordered, (one.cut(depth) for one in first), scores), qrels, measures)
+        measure(map(reorder, (ranking.cut(depth) for ranking in first), scores), qrels, measures)
         for depth in depths
     )
     pairs = list(zip(first, scores, strict=True))
-    unscored = sum(docno not in known for one, known in pairs for docno in one.docnos)
-    return ByDepth(tuple(depths), evaluations, sum(map(len, first)), unscored)
+    unscored = sum(docno not in known for ranking, known in pairs for docno in ranking.docnos)
+    return RerankingByDepth(tuple(depths), evaluations, sum(map(len, first)), unscored)
 
 
-def reordered(ranking: Ranking, scores: Mapping[str, float]) -> Ranking:
-    """The documents of a ranking by these scores; those without one below, in the order they had.
+def reorder(ranking: Ranking, scores: Mapping[str, float]) -> Ranking:
+    """Order the documents of a ranking by these scores; those without a score follow in their old order.
 
-    The new scores are 1 / rank: what has no score cannot have one between others.
+    The new scores are 1 / rank.
     """
     known = [docno for docno in ranking.docnos if docno in scores]
     best_first = Ranking.ranked(ranking.query, known, [scores[docno] for docno in known]).docnos
@@ -86,10 +86,10 @@ def reordered(ranking: Ranking, scores: Mapping[str, float]) -> Ranking:
     return Ranking(ranking.query, docnos, (1.0 / np.arange(1, len(docnos) + 1)).astype(np.float32))
 
 
-def scored_by(run: Iterable[Ranking]) -> Reranker:
-    """The re-ranker whose scores a run holds: for each query, documents and their scores.
+def rerank_by_run(run: Iterable[Ranking]) -> Reranker:
+    """Make a re-ranker that takes its scores from a run.
 
-    It is read into memory. A candidate that the run lacks gets no score.
+    The run is read into memory. A document that is not in the run gets no score.
     """
     known = {ranking.query.qid: dict(ranking) for ranking in run}
 

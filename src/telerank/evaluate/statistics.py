@@ -1,4 +1,4 @@
-"""What the differences of two systems, query by query, say about the systems."""
+"""Statistics of the differences of two systems per query: tests, effect sizes, intervals."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Differences = npt.NDArray[np.float64]  # one value a query
+Differences = npt.NDArray[np.float64]  # (queries,)
 
-_NOISE = 1e-12  # what rounding leaves of values between 0 and 1 that are the same
+_NOISE = 1e-12  # differences up to this are rounding errors of values in [0, 1]
 _RESAMPLES = 10_000
-_AT_ONCE = 4_000_000  # drawn queries held at once by the bootstrap
+_AT_ONCE = 4_000_000  # drawn queries in memory at once
 
 
-def settled(differences: Differences) -> Differences:
-    """The differences, with those that are rounding alone made 0."""
+def zero_noise(differences: Differences) -> Differences:
+    """Set differences that are rounding errors to 0."""
     return np.where(np.abs(differences) <= _NOISE, 0.0, differences)
 
 
 def paired_t(differences: Differences) -> float:
-    """The two-sided p of Student's t-test that the mean difference is 0.
+    """The two-sided p of Student's paired t-test.
 
-    1 where every difference is 0, and where a single query can show nothing; 0 where all differences
-    are one value other than 0.
+    1 if every difference is 0 or there is only one query; 0 if all differences are the same value
+    other than 0.
     """
     from scipy import stats
 
-    differences = settled(differences)
+    differences = zero_noise(differences)
     if len(differences) < 2 or not differences.any():
         return 1.0
     if _is_constant(differences):
@@ -39,9 +39,9 @@ def paired_t(differences: Differences) -> float:
 def effect_size(differences: Differences) -> float:
     """Cohen's d of paired values: mean / standard deviation of the differences.
 
-    0 where every difference is 0, infinite where all are one other value, NaN for a single query.
+    0 if every difference is 0, infinite if all are the same other value, NaN for a single query.
     """
-    differences = settled(differences)
+    differences = zero_noise(differences)
     if not differences.any():
         return 0.0
     if len(differences) < 2:
@@ -53,7 +53,7 @@ def effect_size(differences: Differences) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of one family of tests, corrected by Holm's step-down method."""
+    """Correct the p-values of one family of tests by Holm's step-down method."""
     from statsmodels.stats.multitest import multipletests
 
     return [float(p) for p in multipletests(p_values, method="holm")[1]] if p_values else []
@@ -62,9 +62,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def bootstrap_intervals(
     rows: Sequence[Differences], *, confidence: float = 0.95, seed: int = 0
 ) -> list[tuple[float, float]]:
-    """Percentile intervals of the mean of each row, from 10,000 samples of the queries with replacement.
+    """Percentile intervals of the mean of each row, from 10,000 bootstrap samples of the queries.
 
-    All rows have the same queries and see the same samples.
+    All rows are over the same queries and use the same samples.
     """
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""The best of several settings, and how good it is on queries that did not choose it."""
+"""Choose the best of several settings, and measure it on queries held out from the choice."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What a setting is to be good at: the mean of ``measure`` over the judged ones of ``queries``.
+    """What is maximised: the mean of ``measure`` over those of ``queries`` that are judged.
 
-    ``qrels`` may judge other queries, too, such as those of a test part.
+    ``qrels`` may judge other queries too, such as those of a test part.
     """
 
     queries: Sequence[Query]
@@ -30,7 +30,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Folds:
-    """Cross-validation: each part of the queries is held out once, and the others choose for it."""
+    """Cross-validation: each fold of the queries is held out once; the other folds choose its setting."""
 
     k: int = 5
     seed: int = 0
@@ -40,12 +40,12 @@ class Folds:
             raise ValueError(f"folds must be 2 or more, got {self.k}")
 
     def deal(self, qids: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-        """The parts: sizes differ by one at most, and the order of ``qids`` does not count.
+        """Split the queries into folds whose sizes differ by at most one; the order of ``qids`` is ignored.
 
         Raises
         ------
         ValueError
-            where there are fewer queries than folds.
+            If there are fewer queries than folds.
         """
         deck = sorted(qids)
         if len(deck) < self.k:
@@ -56,17 +56,18 @@ class Folds:
 
 @dataclass(frozen=True, eq=False)
 class TuneResult(Generic[S]):
-    """Which setting was chosen, how good it looked, and how good it is.
+    """The chosen setting, its mean on the queries that chose it, and its mean on queries held out.
 
-    ``dev`` has each setting's mean over the queries that choose. ``evaluation`` has the values of the
-    queries held out: with folds, of all queries, each answered by the setting that the other folds
-    chose; with a test part, of that part, answered by ``best``. ``table`` has each judged query's
-    value under each setting. ``unjudged`` are queries left out because the qrels lack them.
+    ``dev`` holds each setting's mean over the queries that choose. ``evaluation`` holds the values of
+    the held-out queries: with folds, of all queries, each under the setting that the other folds chose;
+    with a test part, of that part under ``best``. ``chosen`` is the index of the setting of each fold.
+    ``table[qid]`` holds the query's value under each setting, shape (settings,). ``unjudged`` are
+    queries that are not in the qrels and were left out.
     """
 
     settings: tuple[S, ...]
     dev: tuple[float, ...]
-    places: tuple[int, ...]
+    chosen: tuple[int, ...]
     folds: tuple[tuple[str, ...], ...]
     evaluation: Evaluation
     table: Mapping[str, Values]
@@ -74,30 +75,30 @@ class TuneResult(Generic[S]):
 
     @property
     def best(self) -> S:
-        """The tuned setting: the first of those that are best on all queries that choose."""
+        """The setting with the highest mean over all queries that choose; the first of several."""
         return self.settings[_best(np.array(self.dev))]
 
     @property
     def best_dev(self) -> float:
-        """The mean of ``best`` over the queries that chose it, which flatters it."""
+        """The mean of ``best`` over the queries that chose it: too optimistic."""
         return self.dev[_best(np.array(self.dev))]
 
     @property
     def held_out(self) -> float:
-        """The honest figure: the mean over queries that had no part in the choice."""
+        """The mean over the held-out queries: the unbiased value."""
         (value,) = self.evaluation.mean.values()
         return value
 
     @property
     def choices(self) -> tuple[S, ...]:
-        """The setting that answered each of ``folds``."""
-        return tuple(self.settings[place] for place in self.places)
+        """The setting of each fold."""
+        return tuple(self.settings[i] for i in self.chosen)
 
     def evaluation_of(self, setting: S) -> Evaluation:
-        """What one setting scores on the queries of ``evaluation``, to compare it with the tuned one."""
+        """The evaluation of one setting on the queries of ``evaluation``, to compare with the tuned one."""
         (name,) = self.evaluation.measures
-        place = self.settings.index(setting)
-        values = np.array([self.table[qid][place] for qid in self.evaluation.qids])
+        column = self.settings.index(setting)
+        values = np.array([self.table[qid][column] for qid in self.evaluation.qids])
         return Evaluation(self.evaluation.qids, {name: values})
 
 
@@ -109,50 +110,52 @@ def tune(
     held_out: Folds | Sequence[Query] = Folds(),
     progress: Progress = silent,
 ) -> TuneResult[S]:
-    """Choose among settings, and measure the choice on queries held out from it.
+    """Choose among settings, and measure the choice on held-out queries.
 
-    ``run`` answers queries under a setting; it is called once for each, with all judged queries.
-    ``held_out`` is a test part, or says how to cross-validate. Of equally good settings the first
-    counts.
+    ``run`` retrieves queries under a setting; it is called once for each setting, with all judged queries.
+    ``held_out`` is a test part, or the folds of a cross-validation. Of equally good settings the first
+    is chosen.
 
     Raises
     ------
     MeasureError
-        where the measure's name is none, or there are several.
+        If the measure's name is invalid, or there are several measures.
     ValueError
-        where there is no setting, no judged query, a query in both parts, or too few for the folds.
+        If there is no setting, no judged query, a query in both parts, or fewer queries than folds.
     """
     if not settings:
         raise ValueError("there is no setting to choose from")
     if len(parse_measures(objective.measure)) > 1:
-        raise MeasureError(f"one measure decides which setting is best, got {objective.measure!r}")
+        raise MeasureError(f"tuning takes one measure, got {objective.measure!r}")
     test = () if isinstance(held_out, Folds) else tuple(held_out)
-    dev = _judged(objective.queries, objective.qrels, "to tune on")
-    folds = held_out.deal(dev) if isinstance(held_out, Folds) else (_test_part(test, dev, objective.qrels),)
+    dev = _judged_qids(objective.queries, objective.qrels, "to tune on")
+    folds = (
+        held_out.deal(dev) if isinstance(held_out, Folds) else (_check_test_part(test, dev, objective.qrels),)
+    )
     queries = (*objective.queries, *test)
     table = _table(settings, run, Objective(queries, objective.qrels, objective.measure), progress)
     choosing = [[qid for qid in dev if qid not in set(fold)] for fold in folds]
-    places = tuple(_best(_means(table, qids)) for qids in choosing)
+    chosen = tuple(_best(_means(table, qids)) for qids in choosing)
     return TuneResult(
         settings=tuple(settings),
         dev=tuple(_means(table, dev).tolist()),
-        places=places,
+        chosen=chosen,
         folds=folds,
-        evaluation=_held_out(objective.measure, table, folds, places),
+        evaluation=_held_out(objective.measure, table, folds, chosen),
         table=table,
         unjudged=tuple(query.qid for query in queries if query.qid not in table),
     )
 
 
-def _judged(queries: Sequence[Query], qrels: Qrels, what: str) -> tuple[str, ...]:
+def _judged_qids(queries: Sequence[Query], qrels: Qrels, what: str) -> tuple[str, ...]:
     qids = tuple(query.qid for query in queries if query.qid in qrels)
     if not qids:
         raise ValueError(f"none of the {len(queries)} queries {what} is judged")
     return qids
 
 
-def _test_part(test: Sequence[Query], dev: Sequence[str], qrels: Qrels) -> tuple[str, ...]:
-    qids = _judged(test, qrels, "of the test part")
+def _check_test_part(test: Sequence[Query], dev: Sequence[str], qrels: Qrels) -> tuple[str, ...]:
+    qids = _judged_qids(test, qrels, "of the test part")
     shared = sorted(set(dev) & set(qids))
     if shared:
         raise ValueError(f"query {shared[0]} is both to tune on and in the test part")
@@ -165,7 +168,7 @@ def _table(
     objective: Objective,
     progress: Progress,
 ) -> dict[str, Values]:
-    """Each judged query's value under each setting."""
+    """``table[qid]``: the values of each judged query under each setting."""
     queries = [query for query in objective.queries if query.qid in objective.qrels]
     qrels = {query.qid: objective.qrels[query.qid] for query in queries}
     columns = []
@@ -184,13 +187,13 @@ def _means(table: Mapping[str, Values], qids: Sequence[str]) -> Values:
 
 
 def _best(means: Values) -> int:
-    """The first of the highest, where what rounding alone tells apart is equal."""
+    """The first index of the highest mean; means that differ by rounding alone are equal."""
     return int(np.argmax(means >= means.max() - 1e-12))
 
 
 def _held_out(
-    name: str, table: Mapping[str, Values], folds: tuple[tuple[str, ...], ...], places: tuple[int, ...]
+    name: str, table: Mapping[str, Values], folds: tuple[tuple[str, ...], ...], chosen: tuple[int, ...]
 ) -> Evaluation:
-    values = {qid: table[qid][place] for fold, place in zip(folds, places, strict=True) for qid in fold}
+    values = {qid: table[qid][i] for fold, i in zip(folds, chosen, strict=True) for qid in fold}
     qids = tuple(qid for qid in table if qid in values)
     return Evaluation(qids, {parse_measures(name)[0]: np.array([values[qid] for qid in qids])})

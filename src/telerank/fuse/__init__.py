@@ -1,35 +1,35 @@
-"""One list of several: in turns, by scaled and weighted scores, or by ranks.
+"""Fuse several rankings into one: in turns, by scaled and weighted scores, or by ranks.
 
-==========================  =======================  =================================================
-of rankings                 of stages                what it is
-==========================  =======================  =================================================
-:func:`interleaved`         :func:`interleave`       in turns (RepBERT, equation 6)
-:func:`scaled`              :func:`minmax`           scores brought to [0, 1] (Piaf report, equation 20)
-:func:`weighted`            :func:`linear`           a weighted sum of these (equation 19)
-:func:`reciprocal`          :func:`rrf`              sum of 1 / (k + rank) (Cormack et al., 2009)
-==========================  =======================  =================================================
+=============================  ====================  =================================================
+rankings                       stages                method
+=============================  ====================  =================================================
+:func:`interleave_rankings`    :func:`interleave`    in turns (RepBERT, equation 6)
+:func:`scale_scores`           :func:`minmax`        scores scaled to [0, 1] (Piaf report, equation 20)
+:func:`sum_rankings`           :func:`linear`        a weighted sum of scaled scores (equation 19)
+:func:`sum_reciprocal_ranks`   :func:`rrf`           sum of 1 / (k + rank) (Cormack et al., 2009)
+=============================  ====================  =================================================
 
-A document that a list lacks gets nothing from it. :func:`joined` puts the lists of several runs side by side.
+A document that is not in a list gets 0 from it. :func:`join_runs` pairs the rankings of several runs.
 """
 
-from telerank.fuse.interleave import Interleave, interleave, interleaved
-from telerank.fuse.joined import joined
-from telerank.fuse.linear import Aligned, linear, weighted
-from telerank.fuse.minmax import MinMax, minmax, scaled
-from telerank.fuse.rrf import ReciprocalRank, reciprocal, rrf
+from telerank.fuse.interleave import Interleave, interleave, interleave_rankings
+from telerank.fuse.join import join_runs
+from telerank.fuse.linear import AlignedLists, linear, sum_rankings
+from telerank.fuse.minmax import MinMax, minmax, scale_scores
+from telerank.fuse.rrf import ReciprocalRank, rrf, sum_reciprocal_ranks
 
 __all__ = [
-    "Aligned",
+    "AlignedLists",
     "Interleave",
     "MinMax",
     "ReciprocalRank",
     "interleave",
-    "interleaved",
-    "joined",
+    "interleave_rankings",
+    "join_runs",
     "linear",
     "minmax",
-    "reciprocal",
     "rrf",
-    "scaled",
-    "weighted",
+    "scale_scores",
+    "sum_rankings",
+    "sum_reciprocal_ranks",
 ]

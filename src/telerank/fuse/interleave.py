@@ -1,4 +1,4 @@
-"""In turns: the first of each list, the second of each, … (Zhan et al. 2020, RepBERT, equation 6)."""
+"""Interleave: the first of each list, the second of each, … (Zhan et al. 2020, RepBERT, equation 6)."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from telerank.fuse.lists import check_stages, placed, rank_in, shared_query, side_by_side
+from telerank.fuse.lists import check_query, check_stages, explain_rank, find_rank, run_stages
 from telerank.stage import Stage, check_depth
 from telerank.types import Explanation, Query, Ranking, Scores
 
-DEPTH = 1000  # the paper's: of each list, and of the fused one
+DEPTH = 1000  # the paper's depth, of each list and of the fused one
 
 
-def interleaved(rankings: Sequence[Ranking], depth: int | None = DEPTH) -> Ranking:
-    """The lists in turns, each document where it first comes, cut to ``depth`` (None: uncut).
+def interleave_rankings(rankings: Sequence[Ranking], depth: int | None = DEPTH) -> Ranking:
+    """Take documents from the lists in turns, each at its first occurrence, cut to ``depth`` (None: uncut).
 
-    A list that has ended is passed over. Scores are 1 / rank: they say the order, do not depend on the
-    depth, and are above 0, which a document that is lacking counts in a sum.
+    A list that has ended is skipped. Scores are 1 / rank: they do not depend on the depth, and are above
+    0, which is what a document that is not in a list counts in a sum.
 
     Raises
     ------
     ValueError
-        where there is no list, or they answer different queries.
+        If there is no list, or the lists are of different queries.
     """
     turns = zip_longest(*(ranking.docnos[:depth] for ranking in rankings))
     firsts = dict.fromkeys(docno for turn in turns for docno in turn if docno is not None)
     docnos = tuple(islice(firsts, depth))
-    return Ranking.presorted(shared_query(rankings), docnos, _by_rank(len(docnos)))
+    return Ranking.presorted(check_query(rankings), docnos, _by_rank(len(docnos)))
 
 
 @dataclass(frozen=True)
 class Interleave(Stage):
-    """What the stages find, in turns; ``depth`` None keeps all of it."""
+    """The lists of the stages in turns, cut to ``depth`` (None: uncut)."""
 
     stages: tuple[Stage, ...]
     depth: int | None = DEPTH
@@ -45,10 +45,10 @@ class Interleave(Stage):
             check_depth(self.depth)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return (interleaved(rankings, self.depth) for rankings in side_by_side(self.stages, stream))
+        return (interleave_rankings(rankings, self.depth) for rankings in run_stages(self.stages, stream))
 
     def limit(self, k: int) -> Stage:
-        # the first k come from the first k of each list: any one of them has k documents by then
+        # the first k documents are among the first k of each list
         depth = k if self.depth is None else min(k, self.depth)
         return Interleave(tuple(stage.limit(depth) for stage in self.stages), depth)
 
@@ -57,21 +57,22 @@ class Interleave(Stage):
 
     def explain(self, query: Query, docno: str) -> Explanation:
         lists = [stage.search(query) for stage in self.stages]
-        rank = rank_in(interleaved(lists, self.depth), docno)
+        rank = find_rank(interleave_rankings(lists, self.depth), docno)
         if rank is None:
             raise KeyError(docno)
+        ranks = [find_rank(ranking, docno) for ranking in lists]
         parts = tuple(
-            placed(stage, query, docno, place, float(place or 0))
-            for stage, place in zip(self.stages, (rank_in(one, docno) for one in lists), strict=True)
+            explain_rank(stage, query, docno, own, float(own or 0))
+            for stage, own in zip(self.stages, ranks, strict=True)
         )
         return Explanation(float(np.float32(1.0 / rank)), f"1 / rank {rank} of the lists in turns", parts)
 
 
 def interleave(*stages: Stage, depth: int | None = DEPTH) -> Interleave:
-    """The stages’ lists in turns; ``interleave(a, b)`` begins with ``a``, ``interleave(b, a)`` with ``b``."""
+    """Interleave the lists of the stages: ``interleave(a, b)`` begins with ``a``."""
     return Interleave(stages, depth)
 
 
 def _by_rank(count: int) -> Scores:
-    """1 / rank: float32 tells them apart up to rank 5 million."""
+    """1 / rank: distinct in float32 up to rank 5 million."""
     return (1.0 / np.arange(1, count + 1)).astype(np.float32)

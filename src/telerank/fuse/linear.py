@@ -1,4 +1,4 @@
-"""Weighted sums of scaled scores (Piaf report, equation 19)."""
+"""Weighted sums of min-max scaled scores (Piaf report, equation 19)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from telerank.fuse.lists import shared_query
-from telerank.fuse.minmax import minmax, scaled
+from telerank.fuse.lists import check_query
+from telerank.fuse.minmax import minmax, scale_scores
 from telerank.stage import Stage, Sum, Weighted
 from telerank.types import Query, Ranking
 
 
-def weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
-    """The sum of the lists' scaled scores, each times its weight; what a list lacks counts 0 there.
+def sum_rankings(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
+    """Sum the scaled scores of the lists, each times its weight; a document not in a list has 0 there.
 
-    To the bit what the stage :func:`linear` gives.
+    The result equals that of the stage :func:`linear` to the bit.
 
     Raises
     ------
     ValueError
-        where there is no list, they answer different queries, or there are not as many weights.
+        If there is no list, the lists are of different queries, or the number of weights differs.
     """
-    return Aligned.of(rankings).summed(weights)
+    return AlignedLists.of(rankings).sum(weights)
 
 
 def linear(*stages: Stage, weights: Sequence[float]) -> Sum:
@@ -33,17 +33,18 @@ def linear(*stages: Stage, weights: Sequence[float]) -> Sum:
     Raises
     ------
     ValueError
-        where there is no stage, or there are not as many weights.
+        If there is no stage, or the number of weights differs.
     """
     _check(len(stages), weights)
-    return Sum(tuple(Weighted(minmax(one), float(w)) for one, w in zip(stages, weights, strict=True)))
+    return Sum(tuple(Weighted(minmax(stage), float(w)) for stage, w in zip(stages, weights, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
-class Aligned:
-    """Lists of one query over all their documents, so that many weights are tried quickly.
+class AlignedLists:
+    """The scaled lists of a query as a table, to try many weights quickly.
 
-    ``docnos`` are descending, as ties are broken; ``table`` is (lists, documents), 0 where a list lacks one.
+    ``docnos`` are in descending order, in which ties are broken; ``table`` has shape (lists, documents),
+    with 0 for a document that is not in a list.
     """
 
     query: Query
@@ -51,20 +52,20 @@ class Aligned:
     table: npt.NDArray[np.float32]
 
     @classmethod
-    def of(cls, rankings: Sequence[Ranking]) -> Aligned:
-        query = shared_query(rankings)
+    def of(cls, rankings: Sequence[Ranking]) -> AlignedLists:
+        query = check_query(rankings)
         docnos = sorted({docno for ranking in rankings for docno in ranking.docnos}, reverse=True)
-        place = {docno: i for i, docno in enumerate(docnos)}
+        column = {docno: i for i, docno in enumerate(docnos)}
         table = np.zeros((len(rankings), len(docnos)), np.float32)
-        for row, ranking in zip(table, map(scaled, rankings), strict=True):
-            row[[place[docno] for docno in ranking.docnos]] = ranking.scores
+        for row, ranking in zip(table, map(scale_scores, rankings), strict=True):
+            row[[column[docno] for docno in ranking.docnos]] = ranking.scores
         return cls(query, tuple(docnos), table)
 
-    def summed(self, weights: Sequence[float], depth: int | None = None) -> Ranking:
-        """The ranking under these weights, cut to ``depth``."""
+    def sum(self, weights: Sequence[float], depth: int | None = None) -> Ranking:
+        """The ranking by the weighted sum, cut to ``depth``."""
         _check(len(self.table), weights)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
-            products = np.array(weights, np.float32)[:, None] * self.table  # float32, as Weighted makes them
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked below
+            products = np.array(weights, np.float32)[:, None] * self.table  # float32, like Weighted
             totals = products.astype(np.float64).sum(axis=0).astype(np.float32) + np.float32(0.0)
         if not np.isfinite(totals).all():
             raise ValueError(f"query {self.query.qid}: weights of {tuple(weights)} make scores too large")

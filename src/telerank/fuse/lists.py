@@ -1,4 +1,4 @@
-"""What the fusions share: lists of one query, stages side by side, a document's place in a list."""
+"""Helpers of the fusions: check queries, run stages in parallel, find and explain a rank."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
 
-def shared_query(rankings: Sequence[Ranking]) -> Query:
-    """The query that all of these answer.
+def check_query(rankings: Sequence[Ranking]) -> Query:
+    """Return the query of the rankings, which must be the same.
 
     Raises
     ------
     ValueError
-        where there is no ranking, or they answer different queries.
+        If there is no ranking, or the queries differ.
     """
     if not rankings:
         raise ValueError("there is no list to fuse")
     query = rankings[0].query
     for ranking in rankings[1:]:
         if ranking.query != query:
-            raise ValueError(f"lists to fuse disagree: query {ranking.query.qid!r} beside {query.qid!r}")
+            raise ValueError(
+                f"lists to fuse are of different queries: {ranking.query.qid!r} and {query.qid!r}"
+            )
     return query
 
 
@@ -31,19 +33,19 @@ def check_stages(stages: Sequence[Stage]) -> None:
         raise ValueError("there is no stage to fuse")
 
 
-def side_by_side(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[tuple[Ranking, ...]]:
-    """What each stage answers, query by query; they read the same stream."""
+def run_stages(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[tuple[Ranking, ...]]:
+    """Run each stage on the same stream: the rankings of all stages, query by query."""
     copies = itertools.tee(stream, len(stages))
     return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)
 
 
-def rank_in(ranking: Ranking, docno: str) -> int | None:
-    """The document's rank, from 1; none where the list lacks it."""
+def find_rank(ranking: Ranking, docno: str) -> int | None:
+    """The document's rank, from 1; None if it is not in the list."""
     return ranking.docnos.index(docno) + 1 if docno in ranking.docnos else None
 
 
-def placed(stage: Stage, query: Query, docno: str, rank: int | None, value: float) -> Explanation:
-    """What a document gets from a list for its rank there."""
+def explain_rank(stage: Stage, query: Query, docno: str, rank: int | None, value: float) -> Explanation:
+    """Explain what a document gets for its rank in the list of a stage."""
     if rank is None:
         return Explanation(value, "not in this list")
     return Explanation(value, f"rank {rank}", (stage.explain(query, docno),))

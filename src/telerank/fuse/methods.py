@@ -1,13 +1,13 @@
-"""The fusions by name, as the command line and recipes call them."""
+"""The fusions by name, for the command line and experiments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from telerank.fuse.interleave import interleave, interleaved
-from telerank.fuse.linear import linear, weighted
-from telerank.fuse.rrf import K, reciprocal, rrf
+from telerank.fuse.interleave import interleave, interleave_rankings
+from telerank.fuse.linear import linear, sum_rankings
+from telerank.fuse.rrf import K, rrf, sum_reciprocal_ranks
 from telerank.stage import Stage
 from telerank.types import Ranking
 
@@ -16,29 +16,31 @@ Fusion: TypeAlias = Callable[[Sequence[Ranking]], Ranking]
 METHODS = ("interleave", "linear", "rrf")
 
 
-def fusion_of(method: str, weights: Sequence[float] = (), *, k: float = K) -> Fusion:
-    """What makes one ranking of several, uncut; only ``linear`` asks for weights.
+def make_fusion(method: str, weights: Sequence[float] = (), *, k: float = K) -> Fusion:
+    """The function that fuses several rankings into one, uncut; only ``linear`` takes weights.
 
     Raises
     ------
     KeyError
-        where there is no such method.
+        If there is no such method.
     """
     fusions: dict[str, Fusion] = {
-        "interleave": lambda lists: interleaved(lists, None),
-        "linear": lambda lists: weighted(lists, weights),
-        "rrf": lambda lists: reciprocal(lists, k),
+        "interleave": lambda lists: interleave_rankings(lists, None),
+        "linear": lambda lists: sum_rankings(lists, weights),
+        "rrf": lambda lists: sum_reciprocal_ranks(lists, k),
     }
     return fusions[method]
 
 
-def stage_of(method: str, stages: Sequence[Stage], weights: Sequence[float] = (), *, k: float = K) -> Stage:
-    """The stage that fuses what these find, uncut.
+def make_fusion_stage(
+    method: str, stages: Sequence[Stage], weights: Sequence[float] = (), *, k: float = K
+) -> Stage:
+    """The stage that fuses the lists of these stages, uncut.
 
     Raises
     ------
     KeyError
-        where there is no such method.
+        If there is no such method.
     """
     makers: dict[str, Callable[[], Stage]] = {
         "interleave": lambda: interleave(*stages, depth=None),

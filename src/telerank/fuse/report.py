@@ -1,11 +1,11 @@
-"""Combinations and tunings as tables to read."""
+"""Tables of combinations and of tuned weights."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from telerank.evaluate.compare import Comparison, compare
-from telerank.evaluate.report import changed, p_value
+from telerank.evaluate.report import format_change, format_p
 from telerank.fuse.matrix import Matrix
 from telerank.fuse.tuning import FusionTuning, Weights
 from telerank.show.tables import Cell, Table
@@ -15,9 +15,9 @@ FUSED = "fused, held out"
 
 
 def matrix_table(matrix: Matrix, measure: str, *, level: float = 0.05) -> Table:
-    """A row for the run that begins, a column for the one that is added, as tables 3 and 4 of RepBERT.
+    """A row per first run, a column per second run, like tables 3 and 4 of RepBERT.
 
-    The best of each row is strong; the run itself stands on the diagonal.
+    The best of each row is strong; the diagonal shows the run alone.
     """
     rows: list[list[str | Cell]] = []
     for first in matrix.runs:
@@ -38,7 +38,9 @@ def matrix_table(matrix: Matrix, measure: str, *, level: float = 0.05) -> Table:
             marks = _MARK if cell.p_holm < level else ""
             row.append(
                 Cell(
-                    f"{mean:.3f} {changed(mean, matrix.alone[first][measure]):>6}", strong=strong, marks=marks
+                    f"{mean:.3f} {format_change(mean, matrix.alone[first][measure]):>6}",
+                    strong=strong,
+                    marks=marks,
                 )
             )
         rows.append(row)
@@ -51,7 +53,7 @@ def matrix_table(matrix: Matrix, measure: str, *, level: float = 0.05) -> Table:
     return Table.of(columns, rows, caption=measure, notes=[note])
 
 
-def mixed(weights: Weights) -> str:
+def format_weights(weights: Weights) -> str:
     """``0.4 + 0.6``."""
     return " + ".join(f"{weight:.4g}" for weight in weights)
 
@@ -60,36 +62,36 @@ def weights_table(tuning: FusionTuning, runs: Sequence[str], *, most: int = 10) 
     """The best weights on all queries, the best first."""
     result = tuning.result
     best_first = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:most]
-    rows = [[mixed(weights), f"{value:.4f}"] for weights, value in best_first]
+    rows = [[format_weights(weights), f"{value:.4f}"] for weights, value in best_first]
     caption = f"The best {len(rows)} of {len(result.settings)} mixtures, in sample"
     return Table.of((" + ".join(runs), tuning.measure), rows, caption=caption)
 
 
 def worth_table(tuning: FusionTuning, runs: Sequence[str]) -> Table:
-    """What fusion is worth: each run alone, the tuned weights in sample and held out, the oracle."""
-    compared = _compared(tuning, runs)
+    """The gain from fusion: each run alone, the tuned weights in sample and held out, the oracle."""
+    comparison = _compare(tuning, runs)
     rows: list[list[str | Cell]] = [
-        [name, "", f"{one.mean[tuning.measure]:.4f}", "", ""]
-        for name, one in zip(runs, tuning.alone, strict=True)
+        [name, "", f"{evaluation.mean[tuning.measure]:.4f}", "", ""]
+        for name, evaluation in zip(runs, tuning.alone, strict=True)
     ]
     rows.append(["fused, in sample", "", f"{tuning.in_sample:.4f}", "", ""])
     for i, name in enumerate(runs):
-        one = compared.difference(FUSED, name, tuning.measure)
+        row = comparison.difference(FUSED, name, tuning.measure)
         value = Cell(f"{tuning.held_out:.4f}" if i == 0 else "", strong=True)
-        interval = f"{one.delta:+.4f} [{one.low:+.4f}, {one.high:+.4f}]"
-        rows.append([FUSED if i == 0 else "", name, value, interval, p_value(one.p_holm)])
+        interval = f"{row.delta:+.4f} [{row.low:+.4f}, {row.high:+.4f}]"
+        rows.append([FUSED if i == 0 else "", name, value, interval, format_p(row.p_holm)])
     rows.append(["fused, oracle", "", f"{tuning.oracle:.4f}", "", ""])
     notes = (
         "In sample: the best weights on all queries, measured on the same queries.",
         "Held out: each query under weights that the other folds chose.",
-        "Oracle: each query under the weights best for itself, which no choice can exceed.",
-        "Difference: its 95% interval by bootstrap, p of a paired t-test with Holm's correction.",
+        "Oracle: each query under the weights best for itself, an upper bound of any choice.",
+        "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
     )
     columns = ("", "against", tuning.measure, "difference", "p")
     return Table.of(columns, rows, caption="What fusion is worth", notes=notes, left=2)
 
 
-def _compared(tuning: FusionTuning, runs: Sequence[str]) -> Comparison:
+def _compare(tuning: FusionTuning, runs: Sequence[str]) -> Comparison:
     qids = tuning.result.evaluation.qids
-    systems = {name: one.only(qids) for name, one in zip(runs, tuning.alone, strict=True)}
+    systems = {name: alone.select(qids) for name, alone in zip(runs, tuning.alone, strict=True)}
     return compare({**systems, FUSED: tuning.result.evaluation}, tuple(runs), measures=[tuning.measure])

@@ -1,4 +1,4 @@
-"""Fusion by ranks alone: scales of scores need not agree (Cormack, Clarke, Büttcher, SIGIR 2009)."""
+"""Reciprocal rank fusion: only ranks count (Cormack, Clarke, Büttcher, SIGIR 2009)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from telerank.fuse.lists import check_stages, placed, rank_in, shared_query, side_by_side
+from telerank.fuse.lists import check_query, check_stages, explain_rank, find_rank, run_stages
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
 K = 60.0  # the paper's
 
 
-def reciprocal(rankings: Sequence[Ranking], k: float = K) -> Ranking:
-    """The sum of 1 / (k + rank) over the lists; a list that lacks a document adds nothing.
+def sum_reciprocal_ranks(rankings: Sequence[Ranking], k: float = K) -> Ranking:
+    """Sum 1 / (k + rank) over the lists that hold a document.
 
     Raises
     ------
     ValueError
-        where there is no list, they answer different queries, or ``k`` is negative.
+        If there is no list, the lists are of different queries, or ``k`` is negative.
     """
     _check(k)
-    query = shared_query(rankings)
+    query = check_query(rankings)
     totals: dict[str, float] = {}
     for ranking in rankings:
         for rank, docno in enumerate(ranking.docnos, 1):
@@ -32,7 +32,7 @@ def reciprocal(rankings: Sequence[Ranking], k: float = K) -> Ranking:
 
 @dataclass(frozen=True)
 class ReciprocalRank(Stage):
-    """What the stages find, by the sum of 1 / (k + rank)."""
+    """The documents of the stages, ordered by the sum of 1 / (k + rank)."""
 
     stages: tuple[Stage, ...]
     k: float = K
@@ -42,7 +42,7 @@ class ReciprocalRank(Stage):
         _check(self.k)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return (reciprocal(rankings, self.k) for rankings in side_by_side(self.stages, stream))
+        return (sum_reciprocal_ranks(rankings, self.k) for rankings in run_stages(self.stages, stream))
 
     def after(self, first: Stage) -> Stage:
         return ReciprocalRank(tuple(stage.after(first) for stage in self.stages), self.k)
@@ -51,14 +51,14 @@ class ReciprocalRank(Stage):
         lists = [stage.search(query) for stage in self.stages]
         parts = []
         for stage, ranking in zip(self.stages, lists, strict=True):
-            rank = rank_in(ranking, docno)
-            parts.append(placed(stage, query, docno, rank, 1.0 / (self.k + rank) if rank else 0.0))
-        fused = dict(reciprocal(lists, self.k))
+            rank = find_rank(ranking, docno)
+            parts.append(explain_rank(stage, query, docno, rank, 1.0 / (self.k + rank) if rank else 0.0))
+        fused = dict(sum_reciprocal_ranks(lists, self.k))
         return Explanation(fused[docno], f"sum of 1 / ({self.k:g} + rank)", tuple(parts))
 
 
 def rrf(*stages: Stage, k: float = K) -> ReciprocalRank:
-    """The stages' lists, fused by rank: ``rrf(bm25 % 1000, dense % 1000)``."""
+    """Fuse the lists of the stages by rank: ``rrf(bm25 % 1000, dense % 1000)``."""
     return ReciprocalRank(stages, k)
 
 

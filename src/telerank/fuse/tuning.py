@@ -1,58 +1,92 @@
-"""Weights of a fusion: a grid over all mixtures, and what the best of them is worth."""
+"""Tune the weights of a fusion over a grid, by cross-validation."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import TypeAlias
 
 import numpy as np
 
 from telerank.evaluate.measures import Evaluation, measure, parse_measures
 from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
-from telerank.fuse.joined import joined
-from telerank.fuse.linear import Aligned
+from telerank.fuse.join import join_runs
+from telerank.fuse.linear import AlignedLists
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 Weights: TypeAlias = tuple[float, ...]
 
-_MOST = 100_000  # mixtures of a grid: more would take days
+_MOST = 100_000  # points of a grid: more would take days
 _CUTOFF = re.compile(r"@(\d+)$")
 
 
 def simplex(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, ...]:
-    """Every mixture of so many runs whose weights are multiples of ``step`` and sum to 1, once each.
+    """All weights of ``runs`` runs that are multiples of ``step`` and sum to 1.
 
-    In whole numbers of steps, n = 1 / step, so that no point is lost to rounding: C(n + runs - 1, runs - 1)
-    of them, the first weight rising. A step is 1 / n; it may be written ``1/3``. All other positive
-    weights rank as one of these or between them, since a common factor changes no order.
+    They are counted in whole steps, n = 1 / step, so that rounding loses no point: there are
+    C(n + runs - 1, runs - 1), the first weight rising. ``step`` may be written ``1/3``. Other positive
+    weights give the order of one of these or lie between them, because a common factor keeps the order.
 
     Raises
     ------
     ValueError
-        where there is no run, 1 is no multiple of the step, or there are more than 100,000 mixtures.
+        If there is no run, 1 is not a multiple of the step, or there are more than 100,000 points.
     """
-    if runs < 1:
-        raise ValueError(f"a mixture is of one run or more, got {runs}")
     n = _steps(step)
-    if (count := math.comb(n + runs - 1, runs - 1)) > _MOST:
-        raise ValueError(f"{count:,} mixtures of {runs} runs by steps of {step}: take a larger step")
+    _check_size(runs, math.comb(n + runs - 1, runs - 1) if runs > 0 else 0, step)
     bars = combinations(range(n + runs - 1), runs - 1)  # runs - 1 bars among n stars
-    walls = ((-1, *one, n + runs - 1) for one in bars)
-    return tuple(tuple((right - left - 1) / n for left, right in pairwise(one)) for one in walls)
+    walls = ((-1, *chosen, n + runs - 1) for chosen in bars)
+    return tuple(tuple((right - left - 1) / n for left, right in pairwise(ends)) for ends in walls)
+
+
+def square(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, ...]:
+    """All weights of ``runs`` runs of which each is 0, ``step``, 2 ``step``, … 1; not all of them 0.
+
+    There are (n + 1) ** runs - 1 with n = 1 / step, the first weight rising.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`simplex`.
+    """
+    n = _steps(step)
+    _check_size(runs, (n + 1) ** runs - 1, step)
+    return tuple(tuple(i / n for i in point) for point in product(range(n + 1), repeat=runs) if any(point))
+
+
+GRIDS: Mapping[str, Callable[[int, str | float | Fraction], tuple[Weights, ...]]] = {
+    "simplex": simplex,
+    "square": square,
+}
+
+
+@dataclass(frozen=True)
+class WeightGrid:
+    """A grid of weights by its name in :data:`GRIDS` and its step."""
+
+    name: str = "simplex"
+    step: str | float | Fraction = "0.1"
+
+    def __post_init__(self) -> None:
+        if self.name not in GRIDS:
+            raise ValueError(f"there is no grid {self.name!r}; known: {', '.join(GRIDS)}")
+
+    def points(self, runs: int) -> tuple[Weights, ...]:
+        """The weights of a fusion of ``runs`` runs."""
+        return GRIDS[self.name](runs, self.step)
 
 
 @dataclass(frozen=True, eq=False)
 class FusionTuning:
-    """Which weights were chosen for a weighted sum, and what they are worth by ``measure``.
+    """The weights chosen for a weighted sum, and its values by ``measure``.
 
-    ``result`` is the tuning itself; its settings are weights. ``alone`` has each run's own values on the
-    same queries. ``lacking`` counts, for each run, the queries that only others answer; ``answered`` of
-    the judged queries some run answers, and ``unjudged`` queries of the runs are not judged.
+    The settings of ``result`` are weights. ``alone`` holds the evaluation of each run on the same queries.
+    ``lacking`` counts, for each run, the queries that are only in other runs. ``answered`` is the number
+    of judged queries in any run, ``unjudged`` the number of queries of the runs that are not judged.
     """
 
     measure: str
@@ -64,20 +98,17 @@ class FusionTuning:
 
     @property
     def in_sample(self) -> float:
-        """The mean of the best weights on the queries that chose them, which flatters them."""
+        """The mean of the best weights on the queries that chose them: too optimistic."""
         return self.result.best_dev
 
     @property
     def held_out(self) -> float:
-        """The honest value: the mean of all queries, each under weights that the other folds chose."""
+        """The mean of all queries, each under the weights that the other folds chose: the unbiased value."""
         return self.result.held_out
 
     @property
     def oracle(self) -> float:
-        """The mean of all queries, each answered under the weights best for itself.
-
-        No way to choose weights from this grid, be it by query, can reach more.
-        """
+        """The mean of all queries, each under the weights best for itself: an upper bound of any choice."""
         return float(np.mean([values.max() for values in self.result.table.values()]))
 
 
@@ -86,61 +117,67 @@ def tune_fusion(
     qrels: Qrels,
     measure_name: str,
     *,
-    step: str | float | Fraction = "0.1",
+    grid: WeightGrid = WeightGrid(),
     folds: Folds = Folds(),  # noqa: B008 — frozen
     progress: Progress = silent,
 ) -> FusionTuning:
-    """Try every mixture of the runs' scaled scores, cross-validated over the queries of the qrels.
+    """Choose the weights of the sum of the runs' scaled scores, cross-validated over the judged queries.
 
-    Runs are taken as they come: cut them before. A query that a run lacks has nothing from it; one that no
-    run answers counts 0.
+    Cut the runs before if needed. A query that a run lacks gets nothing from it; a query in no run counts 0.
 
     Raises
     ------
     MeasureError
-        where the measure's name is none, or there are several.
+        If the measure's name is invalid, or there are several measures.
     ValueError
-        as :func:`simplex` does, or where there are too few queries for the folds.
+        As in :func:`simplex`, or if there are fewer queries than folds.
     """
-    grid = simplex(len(runs), step)
+    points = grid.points(len(runs))
     (name, *_) = parse_measures(measure_name)
-    lists: dict[str, Aligned] = {}
+    lists: dict[str, AlignedLists] = {}
     own: list[list[Ranking]] = [[] for _ in runs]
     lacking = [0] * len(runs)
     unjudged, depth = 0, _depth(name)
-    for done, rankings in enumerate(joined(runs), 1):
+    for done, rankings in enumerate(join_runs(runs), 1):
         progress("reading", done, None)
         for i, ranking in enumerate(rankings):
             lacking[i] += not len(ranking)
         unjudged += rankings[0].query.qid not in qrels
         if rankings[0].query.qid in qrels:
-            lists[rankings[0].query.qid] = Aligned.of(rankings)
-            for mine, ranking in zip(own, rankings, strict=True):
-                mine.append(ranking.cut(depth) if depth else ranking)
+            lists[rankings[0].query.qid] = AlignedLists.of(rankings)
+            for evaluated, ranking in zip(own, rankings, strict=True):
+                evaluated.append(ranking.cut(depth) if depth else ranking)
 
     def run(weights: Weights, queries: Sequence[Query]) -> Iterator[Ranking]:
-        return (lists[one.qid].summed(weights, depth) for one in queries if one.qid in lists)
+        return (lists[query.qid].sum(weights, depth) for query in queries if query.qid in lists)
 
     objective = Objective([Query(qid, "") for qid in qrels], qrels, measure_name)
-    result = tune(grid, run, objective, held_out=folds, progress=progress)
-    alone = tuple(measure(mine, qrels, name) for mine in own)
+    result = tune(points, run, objective, held_out=folds, progress=progress)
+    alone = tuple(measure(rankings, qrels, name) for rankings in own)
     return FusionTuning(name, result, alone, tuple(lacking), len(lists), unjudged)
 
 
+def _check_size(runs: int, points: int, step: str | float | Fraction) -> None:
+    if runs < 1:
+        raise ValueError(f"a fusion needs one run or more, got {runs}")
+    if points > _MOST:
+        raise ValueError(f"{points:,} weights of {runs} runs by steps of {step}: take a larger step")
+
+
 def _steps(step: str | float | Fraction) -> int:
-    """How many steps make 1."""
+    """The number of steps in 1."""
     try:
         size = Fraction(str(step))
         n = 1 / size
     except (ValueError, ZeroDivisionError) as error:
-        raise ValueError(f"a step is a number such as 0.1 or 1/3, got {step!r}") from error
+        raise ValueError(f"expected a step such as 0.1 or 1/3, got {step!r}") from error
     if n < 1 or n.denominator != 1:
-        below = max(1, math.ceil(n)) if n > 0 else 10
-        raise ValueError(f"1 must be a multiple of the step, got {step}; 1/{below} would do")
+        nearest = max(1, math.ceil(n)) if n > 0 else 10
+        raise ValueError(f"1 must be a multiple of the step, got {step}; use 1/{nearest}")
     return int(n)
 
 
 def _depth(name: str) -> int | None:
-    """As deep as the measure looks; all of a list where it has no cutoff."""
+    """The cutoff of the measure; None if it has none."""
     cutoff = _CUTOFF.search(name)
     return int(cutoff[1]) if cutoff else None

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError, MissingExtra
-from telerank.evaluate.consistency import Reference, consistency
-from telerank.evaluate.latency import Latency, latency
+from telerank.evaluate.consistency import Reference, measure_consistency
+from telerank.evaluate.latency import Latency, time_stage
 from telerank.evaluate.measures import Evaluation, measure
-from telerank.evaluate.reranking import Reranker, reranked_by_depth, scored_by
+from telerank.evaluate.reranking import Reranker, measure_reranking, rerank_by_run
 from telerank.fuse.matrix import combine
-from telerank.fuse.methods import fusion_of
+from telerank.fuse.methods import make_fusion
 from telerank.fuse.report import matrix_table
 from telerank.recipes import schema
 from telerank.recipes.beside import Measured, depths_tables, published_matrix, quality_table
@@ -101,7 +101,7 @@ def _quality(bench: Bench, spec: schema.Quality) -> Result:
             by_seed[name] = of_seeds
         if made.stage is not None:
             sample, seed = spec.latency_queries, bench.recipe.seed
-            times[name] = latency(
+            times[name] = time_stage(
                 made.stage, bench.queries, sample=sample, seed=seed, progress=bench.progress
             )
     measured = Measured(means, spread, times)
@@ -146,7 +146,7 @@ def _reranking(bench: Bench, spec: schema.Reranking) -> Result:
     by, reranker = _reranker(bench, spec)
     curves, unscored = {}, {}
     for name in bench.made:
-        found = reranked_by_depth(
+        found = measure_reranking(
             bench.lists(name), reranker, bench.qrels, measured, spec.depths, progress=bench.progress
         )
         curves[name], unscored[name] = found.of(measured), found.unscored
@@ -172,7 +172,7 @@ def _reranker(bench: Bench, spec: schema.Reranking) -> tuple[str, Reranker]:
         try:
             chosen = bench.workshop.chosen(name, system)
             if chosen.run is not None:
-                return name, scored_by(read_run(chosen.run))
+                return name, rerank_by_run(read_run(chosen.run))
             return name, scoring(bench.workshop.stage(chosen))
         except (Unavailable, MissingExtra) as reason:
             reasons.append(f"{name}: {reason}")
@@ -190,7 +190,9 @@ def _consistency(bench: Bench, spec: schema.Consistency) -> Result:
     reference = Reference.of(read_run(bench.made[chosen].run), spec.reference_depth)
     largest = max(map(len, reference.candidates.values()), default=0)
     found = {
-        name: consistency(bench.lists(name), reference, spec.depths) for name in bench.made if name != chosen
+        name: measure_consistency(bench.lists(name), reference, spec.depths)
+        for name in bench.made
+        if name != chosen
     }
     curves = {name: one.values for name, one in found.items()}
     tables = depths_tables(curves, spec.depths, spec.published, caption=f"Consistency factor with {chosen}")
@@ -204,12 +206,12 @@ def _consistency(bench: Bench, spec: schema.Consistency) -> Result:
     ]
     record = {"depths": spec.depths, "reference": chosen, "largest": largest, "consistency": curves}
     record |= {"published": spec.published}
-    plots = {"consistency": line_plot({"consistency factor": curves}, spec.depths)}
+    plots = {"consistency": line_plot({"measure_consistency factor": curves}, spec.depths)}
     return Result(tables, record, plots, tuple(notes))
 
 
 def _combination(bench: Bench, spec: schema.Combination) -> Result:
-    uncut = fusion_of(spec.method, (0.5, 0.5))
+    uncut = make_fusion(spec.method, (0.5, 0.5))
 
     def fusion(lists: Sequence[Ranking]) -> Ranking:
         return uncut(lists).cut(bench.recipe.depth)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from telerank.evaluate.latency import Latency
-from telerank.evaluate.report import changed
+from telerank.evaluate.report import format_change
 from telerank.recipes.schema import Published
 from telerank.show.tables import Cell, Table
 
@@ -137,7 +137,7 @@ def published_matrix(published: Published, measure: str) -> Table:
 def _with_change(value: float | None, base: float | None) -> str:
     if value is None or base is None:
         return _shown(value)
-    return f"{value:.3f} {changed(value, base):>6}"
+    return f"{value:.3f} {format_change(value, base):>6}"
 
 
 def _shown(value: float | None) -> str:

@@ -16,7 +16,7 @@ from telerank.dense.retriever import DenseRetriever, folder_name
 from telerank.evaluate.compare import Comparison, compare
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.tune import Folds
-from telerank.fuse.methods import fusion_of
+from telerank.fuse.methods import make_fusion
 from telerank.fuse.tuning import FusionTuning, tune_fusion
 from telerank.recipes.sparse import Parts, Task
 from telerank.show.tables import Cell, Table
@@ -98,9 +98,9 @@ def run_fused(
     alone = _lists(test, stages, "questions that measure", progress)
     rows = dict(zip((what.sparse, what.dense), alone, strict=True))
     for name, fusion in {
-        f"in turns, {what.sparse} first": fusion_of("interleave"),
-        "reciprocal ranks": fusion_of("rrf"),
-        _sum(what, tuning): fusion_of("linear", tuning.result.best),
+        f"in turns, {what.sparse} first": make_fusion("interleave"),
+        "reciprocal ranks": make_fusion("rrf"),
+        _sum(what, tuning): make_fusion("linear", tuning.result.best),
     }.items():
         rows[name] = [fusion(lists) for lists in zip(*alone, strict=True)]
     evaluations = {name: measure(lists, test.qrels, what.measures) for name, lists in rows.items()}

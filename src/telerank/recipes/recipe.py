@@ -19,7 +19,7 @@ from telerank.recipes.places import Places
 from telerank.recipes.provenance import machine, versions
 from telerank.recipes.schema import Data, Recipe
 from telerank.recipes.systems import Own, Workshop
-from telerank.show.tables import Table, html_page, markdown
+from telerank.show.tables import Table, render_html_page, render_markdown
 from telerank.types import Progress, silent
 
 _FIGURES = ("svg", "png")
@@ -119,16 +119,16 @@ def _check_names(recipe: Recipe, names: Sequence[str]) -> None:
 
 
 def _write(served: Served) -> None:
-    from telerank.show.plots import save
+    from telerank.show.plots import save_plot
 
     folder, title = served.folder, served.recipe.title
-    text = [f"# {title}\n", *map(markdown, served.result.tables), *(f"- {note}" for note in served.notes)]
+    text = [f"# {title}\n", *map(render_markdown, served.result.tables), *(f"- {note}" for note in served.notes)]
     (folder / "tables.md").write_text("\n".join(text) + "\n", encoding="utf-8")
     tables = [*served.result.tables, _notes_table(served.notes)]
-    (folder / "tables.html").write_text(html_page(title, tables), encoding="utf-8")
+    (folder / "tables.html").write_text(render_html_page(title, tables), encoding="utf-8")
     for name, figure in served.result.plots.items():
         for form in _FIGURES:
-            save(figure, folder / f"{name}.{form}")
+            save_plot(figure, folder / f"{name}.{form}")
     record = json.dumps(_finite(_record(served)), ensure_ascii=False, allow_nan=False, indent=1)
     (folder / "results.json").write_text(f"{record}\n", encoding="utf-8")
 

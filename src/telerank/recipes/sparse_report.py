@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from telerank.evaluate.compare import Comparison
-from telerank.evaluate.depth import names_at
+from telerank.evaluate.depth import expand_measures
 from telerank.evaluate.tune import Folds
 from telerank.recipes.dense import FusedOutcome, fused_findings, fused_table
 from telerank.recipes.head import HeadOutcome, head_findings, head_record, head_table
@@ -23,7 +23,7 @@ from telerank.recipes.sparse_tables import (
     label,
     tuning_table,
 )
-from telerank.show.tables import html
+from telerank.show.tables import render_html
 from telerank.text import Analyzer
 
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ def page(
             *(fused_findings(fused) if fused else ()),
             *(head_findings(head) if head else ()),
         ],
-        fused=Markup(html(fused_table(fused))) if fused else "",  # noqa: S704 — html() escapes
-        head=Markup(html(head_table(head))) if head else "",  # noqa: S704 — html() escapes
+        fused=Markup(render_html(fused_table(fused))) if fused else "",  # noqa: S704 — render_html escapes
+        head=Markup(render_html(head_table(head))) if head else "",  # noqa: S704 — render_html escapes
         curves=_embedded(curves_plot(outcome, view.depths)),
         bars=_embedded(effects_plot(outcome, view.panels)),
         facts=facts(outcome, view),
-        **{name: Markup(html(table)) for name, table in tables.items()},  # noqa: S704 — html() escapes
+        **{name: Markup(render_html(table)) for name, table in tables.items()},  # noqa: S704 — render_html escapes
     )
 
 
@@ -134,7 +134,7 @@ def record(
     compared = {
         **{
             name: outcome.compared(_tuned(outcome), names)
-            for name, names in names_at(("R", "AP"), view.depths).items()
+            for name, names in expand_measures(("R", "AP"), view.depths).items()
         },
         "all systems": outcome.compared(outcome.evaluations, view.measures),
     }
@@ -190,6 +190,6 @@ def versions() -> dict[str, str]:
 
 def _embedded(figure: Figure) -> str:
     """A plot as the address of an image; the names inside it cannot clash with another's."""
-    from telerank.show.plots import rendered
+    from telerank.show.plots import render_plot
 
-    return f"data:image/svg+xml;base64,{base64.b64encode(rendered(figure, 'svg')).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(render_plot(figure, 'svg')).decode()}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from telerank.evaluate.compare import Comparison
-from telerank.evaluate.depth import names_at
+from telerank.evaluate.depth import expand_measures
 from telerank.recipes.sparse import DEFAULT, FAMILIES, TUNED, Outcome, System
 from telerank.show.tables import Cell, Table
 
@@ -67,7 +67,7 @@ def curves_plot(outcome: Outcome, depths: Sequence[int]) -> Figure:
             _row(outcome, system): [outcome.evaluations[system].mean[name] for name in names]
             for system in _shown(outcome)
         }
-        for measure, names in names_at(_CURVES, depths).items()
+        for measure, names in expand_measures(_CURVES, depths).items()
     }
     return line_plot(panels, depths, x_label="k")
 
@@ -95,7 +95,7 @@ def label(model: str) -> str:
 
 
 def _depth_table(outcome: Outcome, measure: str, depths: Sequence[int]) -> Table:
-    names = names_at(measure, depths)[measure]
+    names = expand_measures(measure, depths)[measure]
     systems = _shown(outcome)
     comparison = outcome.compared(systems, names)
     rows: list[list[str | Cell]] = [

@@ -12,8 +12,8 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, MissingExtra
 from telerank.evaluate.tune import Folds
-from telerank.fuse.joined import joined
-from telerank.fuse.methods import fusion_of, stage_of
+from telerank.fuse.join import join_runs
+from telerank.fuse.methods import make_fusion, make_fusion_stage
 from telerank.recipes.made import Made, Unavailable, plain, runs_by_seed
 from telerank.recipes.places import Places
 from telerank.recipes.rerankers import reranked
@@ -182,15 +182,19 @@ class Workshop:
             which = f" (the first of {len(told)} seeds)" if len(told) > 1 else ""
             return Made(path, f"{' and '.join(parts)}, {told[0]}{which}", seeds=tuple(paths))
         weights = system.weights or (1.0 / len(parts),) * len(parts)
-        fusion = fusion_of(system.method, weights)
+        fusion = make_fusion(system.method, weights)
         for runs, to in zip(by_seed, paths, strict=True):
-            lists = joined([read_run(one) for one in runs])
+            lists = join_runs([read_run(one) for one in runs])
             write_run(
                 to, (fusion([one.cut(recipe.depth) for one in some]).cut(recipe.depth) for some in lists)
             )
         stages = [made[name].stage for name in parts]
         found = [one for one in stages if one is not None]
-        stage = stage_of(system.method, found, weights) % recipe.depth if len(found) == len(parts) else None
+        stage = (
+            make_fusion_stage(system.method, found, weights) % recipe.depth
+            if len(found) == len(parts)
+            else None
+        )
         shown = f", weights {', '.join(f'{one:g}' for one in weights)}" if system.method == "linear" else ""
         return Made(path, f"{system.method} of {' and '.join(parts)}{shown}", stage, tuple(paths))
 

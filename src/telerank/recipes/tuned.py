@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from telerank.evaluate.tune import Folds
-from telerank.fuse.joined import joined
-from telerank.fuse.methods import fusion_of
+from telerank.fuse.join import join_runs
+from telerank.fuse.methods import make_fusion
 from telerank.fuse.tuning import tune_fusion
 from telerank.trec import read_run
 from telerank.types import Qrels, Ranking
@@ -27,8 +27,8 @@ def held_out_sum(
         qid: weights for weights, fold in zip(result.choices, result.folds, strict=True) for qid in fold
     }
     fused = [
-        fusion_of("linear", chosen[rankings[0].query.qid])(rankings).cut(depth)
-        for rankings in joined([read_run(one) for one in runs])
+        make_fusion("linear", chosen[rankings[0].query.qid])(rankings).cut(depth)
+        for rankings in join_runs([read_run(one) for one in runs])
         if rankings[0].query.qid in chosen
     ]
     counts = Counter(result.choices).most_common()

@@ -1,4 +1,4 @@
-"""Plots for reports: colours that the colour-blind tell apart, and markers besides."""
+"""Line and bar plots whose colours colour-blind readers can tell apart, with distinct markers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Panels: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
-"""``panels[title][name of the line]``: one value for each x."""
+"""``panels[title][line]``: a value for each x."""
 
-# the palette of Okabe and Ito (2008), without its yellow, which is too light for lines
+# the palette of Okabe and Ito (2008) without yellow, which is too light for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^Dv*PX"
 _DASHES = ("-", "--", ":", "-.")
 _PANEL = (4.2, 3.2)  # inches
-_SPREAD = 30  # largest to smallest x, from where on the axis is logarithmic
-_TICKS = 10  # labels of x that have room beside each other
-_LETTERS = 3  # of a label, from which on it takes more room
+_SPREAD = 30  # ratio of the largest to the smallest x above which the axis is logarithmic
+_TICKS = 10  # labels that fit below the x axis
+_LETTERS = 3  # labels longer than this take more room
 STYLE: dict[str, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -35,17 +35,17 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.6,
     "lines.markersize": 4.5,
     "legend.frameon": False,
-    "svg.hashsalt": "telerank",  # the same plot gives the same bytes
+    "svg.hashsalt": "telerank",  # equal plots give equal bytes
 }
 
 
 def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", title: str = "") -> Figure:
-    """One panel beside the other, up to three in a row, with the same lines in each and one legend.
+    """Draw panels in rows of three, with a shared legend.
 
     Raises
     ------
     ValueError
-        where there is no panel, or a line has not as many values as there are x.
+        If there is no panel, or the number of values of a line is not that of ``x``.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
@@ -80,12 +80,12 @@ def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", tit
 def bar_plot(
     panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = COLOURS, title: str = ""
 ) -> Figure:
-    """One panel below the other: a group of bars for each of ``groups``, one bar for each name.
+    """Draw panels below each other: a group of bars for each of ``groups``, a bar for each name.
 
     Raises
     ------
     ValueError
-        where there is no panel, or a name has not as many values as there are groups.
+        If there is no panel, or the number of values of a name is not that of the groups.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
@@ -107,33 +107,33 @@ def bar_plot(
     return figure
 
 
-def save(figure: Figure, path: str | Path) -> None:
-    """Write a plot as its name says: ``.png``, ``.svg`` or ``.pdf``.
+def save_plot(figure: Figure, path: str | Path) -> None:
+    """Write a plot in the format of its suffix: ``.png``, ``.svg`` or ``.pdf``.
 
     Raises
     ------
     FormatError
-        where the name ends otherwise.
+        If the suffix is another.
     """
-    check_name(path)
-    content = rendered(figure, Path(path).suffix.lower()[1:])
+    check_plot_name(path)
+    content = render_plot(figure, Path(path).suffix.lower()[1:])
     Path(path).write_bytes(content)
 
 
-def check_name(path: str | Path) -> None:
-    """See whether :func:`save` can write a file of this name.
+def check_plot_name(path: str | Path) -> None:
+    """Check that :func:`save_plot` can write a file of this name.
 
     Raises
     ------
     FormatError
-        where it cannot.
+        If it cannot.
     """
     if Path(path).suffix.lower() not in _METADATA:
-        raise FormatError(path, None, f"a name for a plot that ends in {', '.join(_METADATA)}")
+        raise FormatError(path, None, f"the name of a plot, ending in {', '.join(_METADATA)}")
 
 
-def rendered(figure: Figure, form: str = "svg") -> bytes:
-    """The bytes of a plot as ``svg``, ``png`` or ``pdf``, the same each time."""
+def render_plot(figure: Figure, form: str = "svg") -> bytes:
+    """The bytes of a plot as ``svg``, ``png`` or ``pdf``; equal plots give equal bytes."""
     from matplotlib import rc_context
 
     content = io.BytesIO()
@@ -146,13 +146,13 @@ _METADATA: Mapping[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Producer": None, "Creator": None},
-}  # what would tell the day and the program
+}  # without date and program
 
 
 def _draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str], x: Sequence[float]) -> None:
     for name, values in lines.items():
         if len(values) != len(x):
-            raise ValueError(f"the line {name!r} has {len(values)} values for {len(x)} of x")
+            raise ValueError(f"the line {name!r} has {len(values)} values for {len(x)} x")
         i = names.index(name)
         panel.plot(
             x,
@@ -186,21 +186,21 @@ def _draw_bars(
     panel.margins(x=0.01, y=0.1)
 
 
-def _ticks(x: Sequence[float], place: Callable[[float], float]) -> list[float]:
-    """Those of ``x`` whose labels have room: both ends, and between them from the left."""
+def _ticks(x: Sequence[float], project: Callable[[float], float]) -> list[float]:
+    """The values of ``x`` whose labels fit: both ends, and those between from the left."""
     if not x:
         return []
     first, *between = sorted(x)
     last = between.pop() if between else first
-    room = (place(last) - place(first)) / _TICKS * (1 - 1e-9)  # 0.3 - 0.2 is below 0.1
+    room = (project(last) - project(first)) / _TICKS * (1 - 1e-9)  # 0.3 - 0.2 is below 0.1
 
-    def apart(one: float, other: float) -> bool:
-        letters = len(f"{one:g}{other:g}") / 2
-        return place(other) - place(one) >= room * max(1.0, letters / _LETTERS)
+    def are_apart(left: float, right: float) -> bool:
+        letters = len(f"{left:g}{right:g}") / 2
+        return project(right) - project(left) >= room * max(1.0, letters / _LETTERS)
 
     kept = [first]
     for value in between:
-        if apart(kept[-1], value) and apart(value, last):
+        if are_apart(kept[-1], value) and are_apart(value, last):
             kept.append(value)
     return kept if last == first else [*kept, last]
 

@@ -1,10 +1,10 @@
-"""A table as a value, and what it looks like on a terminal, in Markdown, LaTeX and HTML."""
+"""A table as a value, rendered on a terminal, in Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
 import html as markup
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
@@ -19,7 +19,7 @@ _GAP = 2  # between columns on a terminal
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, perhaps set strong, and marks that are raised behind it."""
+    """A text, in bold if ``strong``, followed by superscript ``marks``."""
 
     text: str
     strong: bool = False
@@ -28,12 +28,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of as many cells as there are columns; the first ``left`` columns hold words, the rest numbers.
+    """Rows of cells; the first ``left`` columns hold text, the others numbers.
 
     Raises
     ------
     ValueError
-        where a row has another number of cells.
+        If a row has not as many cells as there are columns.
     """
 
     columns: tuple[str, ...]
@@ -57,28 +57,28 @@ class Table:
         notes: Sequence[str] = (),
         left: int = 1,
     ) -> Table:
-        """The table of these rows, whose cells may be bare texts."""
-        cells = tuple(tuple(_cell(one) for one in row) for row in rows)
+        """Make a table of rows whose cells may be plain strings."""
+        cells = tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows)
         return cls(tuple(columns), cells, caption, tuple(notes), left)
 
 
-def terminal(table: Table) -> RenderableType:
-    """What a rich console prints.
+def render_terminal(table: Table) -> RenderableType:
+    """A renderable for a rich console.
 
-    Where a table is too wide, heads of numbers are broken at blanks, then the cells of one column; where that
-    does not do, its columns of numbers stand below each other, in parts that fit.
+    If a table is too wide, the heads of number columns are wrapped, then the cells of one column; if that
+    is not enough, the number columns are printed in several parts below each other.
     """
     from rich.console import Group
     from rich.text import Text
 
-    # above the table, which would break its title at its own width
+    # above the table: rich wraps a table's own title at the width of the table
     caption = [Text(table.caption, "italic")] if table.caption else []
-    return Group(*caption, _Fitting(table), *(Text(note, "dim") for note in table.notes))
+    return Group(*caption, _FittedTable(table), *(Text(note, "dim") for note in table.notes))
 
 
 @dataclass(frozen=True)
-class _Fitting:
-    """The grid, as wide as the console lets it be."""
+class _FittedTable:
+    """The table, fitted to the width of the console."""
 
     table: Table
 
@@ -120,19 +120,20 @@ def _grid(table: Table, *, broken: bool, narrow: Mapping[int, int] | None = None
 
 
 def _parts(table: Table, room: int) -> Iterator[Table]:
-    """Tables with the words of this one and as many of its numbers as fit, one at least."""
+    """Split the number columns into tables that fit, each with the text columns and one number or more."""
     left, rest = list(range(table.left)), list(range(table.left, len(table.columns)))
     while rest:
         count = 1
         while (
-            count < len(rest) and sum(_widths(_of(table, [*left, *rest[: count + 1]]), broken=True)) <= room
+            count < len(rest)
+            and sum(_widths(_select(table, [*left, *rest[: count + 1]]), broken=True)) <= room
         ):
             count += 1
-        yield _of(table, [*left, *rest[:count]])
+        yield _select(table, [*left, *rest[:count]])
         rest = rest[count:]
 
 
-def _of(table: Table, columns: Sequence[int]) -> Table:
+def _select(table: Table, columns: Sequence[int]) -> Table:
     rows = tuple(tuple(row[i] for i in columns) for row in table.rows)
     return Table(tuple(table.columns[i] for i in columns), rows, left=table.left)
 
@@ -143,13 +144,15 @@ def _widths(table: Table, *, broken: bool) -> list[int]:
 
 
 def _least(table: Table) -> list[int]:
-    """What a column takes whose every blank is a break."""
+    """The width of each column if it is wrapped at every space."""
     columns = [_aligned(table, i, broken=True) for i in range(len(table.columns))]
-    return [max((len(word) for text in one for word in text.split()), default=0) + _GAP for one in columns]
+    return [
+        max((len(word) for text in column for word in text.split()), default=0) + _GAP for column in columns
+    ]
 
 
 def _aligned(table: Table, i: int, *, broken: bool) -> list[str]:
-    """The head and the cells of a column; marks take their place in all rows, so that digits meet."""
+    """The head and cells of a column, padded as if every cell had marks, so that digits align."""
     head, cells = table.columns[i], [row[i] for row in table.rows]
     if i < table.left:
         return [head, *(cell.text + cell.marks for cell in cells)]
@@ -161,8 +164,8 @@ def _aligned(table: Table, i: int, *, broken: bool) -> list[str]:
     return ["\n".join(line.rjust(width) for line in lines), *(text.rjust(width) for text in texts)]
 
 
-def markdown(table: Table) -> str:
-    """A GitHub-flavoured table; marks are ``<sup>``."""
+def render_markdown(table: Table) -> str:
+    """A GitHub-flavoured Markdown table; marks are ``<sup>`` elements."""
     rule = [":--" if i < table.left else "--:" for i in range(len(table.columns))]
     lines = [
         [_md(name) for name in table.columns],
@@ -175,8 +178,8 @@ def markdown(table: Table) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def latex(table: Table) -> str:
-    r"""A ``table`` environment with the rules of the package ``booktabs``."""
+def render_latex(table: Table) -> str:
+    r"""A LaTeX ``table`` environment that uses the package ``booktabs``."""
     form = "l" * min(table.left, len(table.columns)) + "r" * (len(table.columns) - table.left)
     rows = [" & ".join(_tex_cell(cell) for cell in row) + r" \\" for row in table.rows]
     caption = [rf"\caption{{{_tex(table.caption)}}}"] if table.caption else []
@@ -198,8 +201,8 @@ def latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html(table: Table) -> str:
-    """A ``<figure>`` with the table, its caption and its notes; columns of numbers have the class ``n``."""
+def render_html(table: Table) -> str:
+    """A ``<figure>`` with the table, its caption and its notes; number columns have the class ``n``."""
     head = "".join(_html_cell("th", name, number=i >= table.left) for i, name in enumerate(table.columns))
     rows = (
         "".join(_html_cell("td", _html(cell), number=i >= table.left, raw=True) for i, cell in enumerate(row))
@@ -213,16 +216,12 @@ def html(table: Table) -> str:
     return f"<figure>\n{content}{tail}\n</figure>\n"
 
 
-RENDERERS: Mapping[str, Callable[[Table], str]] = {"markdown": markdown, "latex": latex, "html": html}
-"""What turns a table into text, by the name of the format."""
-
-
-def html_page(title: str, tables: Sequence[Table]) -> str:
-    """A page of its own, of tables alone."""
+def render_html_page(title: str, tables: Sequence[Table]) -> str:
+    """A complete HTML page of these tables."""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{markup.escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{markup.escape(title)}</h1>\n{''.join(map(html, tables))}</body>\n</html>\n"
+        f"<h1>{markup.escape(title)}</h1>\n{''.join(map(render_html, tables))}</body>\n</html>\n"
     )
 
 
@@ -237,10 +236,6 @@ thead { border-top: 2px solid; border-bottom: 1px solid; }
 tbody { border-bottom: 2px solid; }
 figcaption p { margin: .3rem 0; font-size: .9rem; }
 """
-
-
-def _cell(one: str | Cell) -> Cell:
-    return one if isinstance(one, Cell) else Cell(one)
 
 
 def _md(text: str) -> str:

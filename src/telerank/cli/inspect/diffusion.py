@@ -58,9 +58,9 @@ def diffusion(
     found = _measured(named, drawn, batch_tokens, device)
     if plot is not None:
         from telerank.inspect.reranker_plots import diffusion_plot
-        from telerank.show.plots import save
+        from telerank.show.plots import save_plot
 
-        save(diffusion_plot(found), plot)
+        save_plot(diffusion_plot(found), plot)
         console.say(f"plot in {plot}")
     if as_json:
         settings = {"collection": source.collection.name, "split": source.split, "candidates": candidates}

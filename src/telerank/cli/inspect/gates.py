@@ -52,9 +52,9 @@ def gates(
     found = gates_of(load_reranker(model), query, passage)
     if plot is not None:
         from telerank.inspect.reranker_plots import gates_plot
-        from telerank.show.plots import save
+        from telerank.show.plots import save_plot
 
-        save(gates_plot(found), plot)
+        save_plot(gates_plot(found), plot)
         console.say(f"plot in {plot}")
     if as_json:
         runs.write_json(asdict(found), "-")

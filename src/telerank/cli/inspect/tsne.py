@@ -128,13 +128,13 @@ def _draw(found: Mapping[str, _Seen], relevant: list[bool], path: str) -> None:
     import numpy as np
 
     from telerank.inspect.reranker_plots import map_plot
-    from telerank.show.plots import save
+    from telerank.show.plots import save_plot
 
     notes = {
         name: f"silhouette {one.separation.silhouette:+.2f}, agreement {one.separation.agreement:.2f}"
         for name, one in found.items()
     }
-    save(map_plot({name: one.maps for name, one in found.items()}, np.array(relevant), notes), path)
+    save_plot(map_plot({name: one.maps for name, one in found.items()}, np.array(relevant), notes), path)
     console.say(f"plot in {path}")
 
 

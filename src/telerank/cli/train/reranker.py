@@ -88,7 +88,7 @@ def _several(
     as_json: bool,
 ) -> None:
     """Trainings that are compared, and of a grid the choice before."""
-    from telerank.show.tables import terminal
+    from telerank.show.tables import render_terminal
     from telerank.training.parallel import leads
 
     with console.progress() as progress:
@@ -105,7 +105,7 @@ def _several(
         print(json.dumps(told_of[0].record(), indent=2))  # noqa: T201
         return
     for some in told_of:
-        console.out.print(terminal(some.table()))
+        console.out.print(render_terminal(some.table()))
 
 
 def _compared(
@@ -138,11 +138,11 @@ def _draw(study: Study, path: Path) -> None:
     """Each measure by the number of training queries, the mean over seeds."""
     from statistics import fmean
 
-    from telerank.show.plots import line_plot, save
+    from telerank.show.plots import line_plot, save_plot
 
     panels = {
         name: {"re-ranked": [fmean(study.values(size, name)) for size in study.sizes]}
         for name in study.measures
     }
-    save(line_plot(panels, study.sizes, x_label="training queries"), path)
+    save_plot(line_plot(panels, study.sizes, x_label="training queries"), path)
     console.say(f"plot in {path}")

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from telerank.errors import ModelError
-from telerank.show.tables import Table, markdown
+from telerank.show.tables import Table, render_markdown
 from telerank.training import checkpoint
 from telerank.training.log import Report, unheard
 from telerank.training.parallel import joined
@@ -175,5 +175,5 @@ def _end(output: Path) -> float:
 
 
 def _write(grid: Grid, folder: Path) -> None:
-    (folder / TABLE).write_text(markdown(grid.table()), encoding="utf-8")
+    (folder / TABLE).write_text(render_markdown(grid.table()), encoding="utf-8")
     (folder / RESULT).write_text(json.dumps(grid.record(), indent=2) + "\n", encoding="utf-8")

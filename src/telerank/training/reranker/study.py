@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from telerank.errors import ModelError
-from telerank.show.tables import Table, markdown
+from telerank.show.tables import Table, render_markdown
 from telerank.training import checkpoint
 from telerank.training.log import Report, unheard
 from telerank.training.parallel import joined
@@ -254,5 +254,5 @@ def _write(study: Study, folder: Path) -> None:
         runs = [folder / one.folder / RUN for one in study.folds if replace(one, fold=None) == whole]
         if runs:
             write_run(folder / whole.folder / RUN, chain.from_iterable(map(read_run, runs)))
-    (folder / TABLE).write_text(markdown(study.table()), encoding="utf-8")
+    (folder / TABLE).write_text(render_markdown(study.table()), encoding="utf-8")
     (folder / RESULT).write_text(json.dumps(study.record(), indent=2) + "\n", encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.fuse import joined
+from telerank.fuse import join_runs
 from telerank.types import Query, Ranking
 
 qids = st.lists(st.sampled_from("123456"), unique=True)
@@ -18,7 +18,7 @@ def run(name: str, qids, text: str = "") -> list[Ranking]:
 
 @given(st.lists(qids, min_size=1, max_size=4))
 def test_every_query_comes_once_with_its_list_of_each_run(asked):
-    found = list(joined([run(f"r{i}-", one) for i, one in enumerate(asked)]))
+    found = list(join_runs([run(f"r{i}-", one) for i, one in enumerate(asked)]))
     assert sorted(lists[0].query.qid for lists in found) == sorted({qid for one in asked for qid in one})
     for lists in found:
         qid = lists[0].query.qid
@@ -35,16 +35,16 @@ def test_runs_in_the_same_order_are_read_in_step():
             read.append(name)
             yield ranking
 
-    lists = joined([told("a"), told("b")])
+    lists = join_runs([told("a"), told("b")])
     next(lists)
     assert read == ["a", "b"]
 
 
 def test_the_first_text_of_a_query_stands():
-    (lists,) = joined([run("a", "1"), run("b", "1", "why?")])
+    (lists,) = join_runs([run("a", "1"), run("b", "1", "why?")])
     assert [one.query for one in lists] == [Query("1", "why?")] * 2
 
 
 def test_a_query_that_comes_twice_is_refused():
-    with pytest.raises(ValueError, match="query 1 comes twice in run 2"):
-        list(joined([run("a", "12"), run("b", "11")]))
+    with pytest.raises(ValueError, match="query 1 occurs twice in run 2"):
+        list(join_runs([run("a", "12"), run("b", "11")]))
