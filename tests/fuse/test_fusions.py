@@ -12,13 +12,13 @@ from telerank.fuse import (
     Interleave,
     ReciprocalRank,
     interleave,
-    interleaved,
+    interleave_rankings,
     linear,
     minmax,
-    reciprocal,
     rrf,
     scale_scores,
     sum_rankings,
+    sum_reciprocal_ranks,
 )
 from telerank.stage import Sum
 from telerank.testing import LAWS, Trial
@@ -94,21 +94,26 @@ def test_a_fusion_of_rerankers_alone_lists_nothing_that_it_could_explain():
 
 
 def test_the_example_of_the_paper_is_interleaved_as_there():
-    assert interleaved([listed("a", "c", "d"), listed("b", "a", "c")], 1000).docnos == ("a", "b", "c", "d")
+    assert interleave_rankings([listed("a", "c", "d"), listed("b", "a", "c")], 1000).docnos == (
+        "a",
+        "b",
+        "c",
+        "d",
+    )
 
 
 def test_interleaving_is_truncated():
-    assert interleaved([listed("a", "c", "d"), listed("b", "a", "c")], 3).docnos == ("a", "b", "c")
+    assert interleave_rankings([listed("a", "c", "d"), listed("b", "a", "c")], 3).docnos == ("a", "b", "c")
 
 
 def test_which_list_begins_matters():
     a, b = listed("a", "c"), listed("b", "d")
-    assert interleaved([a, b]).docnos == ("a", "b", "c", "d")
-    assert interleaved([b, a]).docnos == ("b", "a", "d", "c")
+    assert interleave_rankings([a, b]).docnos == ("a", "b", "c", "d")
+    assert interleave_rankings([b, a]).docnos == ("b", "a", "d", "c")
 
 
 def test_a_list_that_has_ended_is_passed_over():
-    assert interleaved([listed("a"), listed(), listed("b", "c", "d")]).docnos == ("a", "b", "c", "d")
+    assert interleave_rankings([listed("a"), listed(), listed("b", "c", "d")]).docnos == ("a", "b", "c", "d")
 
 
 def equation_6(lists: list[Ranking], depth: int) -> list[str]:
@@ -122,19 +127,19 @@ def equation_6(lists: list[Ranking], depth: int) -> list[str]:
 
 @given(some, st.integers(1, 12))
 def test_interleaving_is_equation_6(lists, depth):
-    fused = interleaved(lists, depth)
+    fused = interleave_rankings(lists, depth)
     assert list(fused.docnos) == equation_6(lists, depth)
     assert Ranking(fused.query, fused.docnos, fused.scores) == fused  # in order, each once
 
 
 @given(some, st.integers(1, 12))
 def test_what_is_interleaved_deeper_begins_alike(lists, depth):
-    assert interleaved(lists, None).cut(depth) == interleaved(lists, depth)
+    assert interleave_rankings(lists, None).cut(depth) == interleave_rankings(lists, depth)
 
 
 @given(rankings())
 def test_a_list_interleaved_with_itself_is_itself(one):
-    assert interleaved([one, one]).docnos == one.docnos == interleaved([one]).docnos
+    assert interleave_rankings([one, one]).docnos == one.docnos == interleave_rankings([one]).docnos
 
 
 @given(rankings())
@@ -198,7 +203,7 @@ def test_linear_is_the_sum_that_one_would_write():
 
 @given(some, st.sampled_from([0, 1, 60, 1000.5]))
 def test_reciprocal_rank_fusion_is_its_formula(lists, k):
-    fused = dict(reciprocal(lists, k))
+    fused = dict(sum_reciprocal_ranks(lists, k))
     assert set(fused) == {docno for one in lists for docno in one.docnos}
     for docno, score in fused.items():
         exact = sum(1 / (k + one.docnos.index(docno) + 1) for one in lists if docno in one.docnos)
@@ -207,11 +212,13 @@ def test_reciprocal_rank_fusion_is_its_formula(lists, k):
 
 @given(some)
 def test_reciprocal_rank_fusion_does_not_ask_for_the_order_of_lists(lists):
-    assert reciprocal(lists[::-1]).scores == pytest.approx(reciprocal(lists).scores, rel=1e-6)
+    assert sum_reciprocal_ranks(lists[::-1]).scores == pytest.approx(
+        sum_reciprocal_ranks(lists).scores, rel=1e-6
+    )
 
 
 def test_reciprocal_rank_fusion_by_hand():
-    fused = reciprocal([listed("a", "b"), listed("b", "c")])
+    fused = sum_reciprocal_ranks([listed("a", "b"), listed("b", "c")])
     assert fused.docnos == ("b", "a", "c")
     assert list(fused.scores) == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
 
@@ -225,7 +232,9 @@ def test_stages_are_values_that_read_back():
     assert repr(interleave(letters)) == f"Interleave(stages=({letters!r},), depth=1000)"
 
 
-@pytest.mark.parametrize("fuse", [interleaved, reciprocal, lambda lists: sum_rankings(lists, [1.0] * len(lists))])
+@pytest.mark.parametrize(
+    "fuse", [interleave_rankings, sum_reciprocal_ranks, lambda lists: sum_rankings(lists, [1.0] * len(lists))]
+)
 def test_lists_of_different_queries_are_refused(fuse):
     other = Ranking(Query("other", ""))
     with pytest.raises(ValueError, match="different queries: 'other' and 'q'"):

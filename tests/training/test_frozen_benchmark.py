@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from small_models import small_encoder  # noqa: E402
 from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
-from telerank.show.tables import markdown  # noqa: E402
+from telerank.show.tables import render_markdown  # noqa: E402
 
 PAIRS = [(f"q{n}", f"d{n} d{n % 7}. d5 d{n} d7.") for n in range(24)]
 LABELS = [float(n % 2) for n in range(24)]
@@ -53,6 +53,6 @@ def test_a_pace_is_the_median_of_the_rounds(rounds):
     timings = rounds.Timings(seconds, {"reading": np.array([[0.02, 0.03]])})
     assert (timings.pace(rounds.FIRST), timings.ratio(rounds.FIRST)) == (1.0, 2.0)
     assert timings.ratio(rounds.LATER, elapsed=True) == 40.0
-    shown = markdown(rounds.timings_table(timings))
+    shown = render_markdown(rounds.timings_table(timings))
     assert "| frozen, later epochs | 10.00 | **20.00** | 5.67 | 3.36 |" in shown
     assert "reading 20.0 ms" in shown

@@ -122,7 +122,11 @@ def _write(served: Served) -> None:
     from telerank.show.plots import save_plot
 
     folder, title = served.folder, served.recipe.title
-    text = [f"# {title}\n", *map(render_markdown, served.result.tables), *(f"- {note}" for note in served.notes)]
+    text = [
+        f"# {title}\n",
+        *map(render_markdown, served.result.tables),
+        *(f"- {note}" for note in served.notes),
+    ]
     (folder / "tables.md").write_text("\n".join(text) + "\n", encoding="utf-8")
     tables = [*served.result.tables, _notes_table(served.notes)]
     (folder / "tables.html").write_text(render_html_page(title, tables), encoding="utf-8")
