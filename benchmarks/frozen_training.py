@@ -43,7 +43,7 @@ from telerank.show.tables import Table, render_markdown
 from telerank.training.features.frozen_encoder import FrozenEncoder
 from telerank.training.features.store import FeatureStore
 from telerank.training.reranker.config import RerankerOptimisation
-from telerank.training.reranker.pair_logits import parts
+from telerank.training.reranker.pair_logits import cut_batches
 
 TARGETS = {FIRST: 1.5, LATER: 15.0}  # times the batches per second of fine-tuning
 WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072
@@ -78,7 +78,7 @@ def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[f
     padded = 0
     for first in range(0, len(counts), size):
         batch = counts[first : first + size]
-        for rows in parts(batch, RerankerOptimisation().tokens, torch.device("cpu")):
+        for rows in cut_batches(batch, RerankerOptimisation().tokens, torch.device("cpu")):
             padded += len(rows) * max(batch[row] for row in rows)
     return sum(counts) / len(counts), padded / len(counts)
 

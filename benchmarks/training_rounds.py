@@ -32,7 +32,7 @@ from telerank.training.features.frozen_encoder import FrozenEncoder
 from telerank.training.features.store import FeatureStore
 from telerank.training.optimiser import optimiser
 from telerank.training.reranker.config import RerankerOptimisation
-from telerank.training.reranker.pair_logits import logits
+from telerank.training.reranker.pair_logits import compute_logits
 from telerank.types import Progress, silent
 
 TUNED, FIRST, LATER = "fine-tuned", "frozen, first epoch", "frozen, later epochs"
@@ -228,7 +228,7 @@ class Track:
             queries, passages = zip(*(pairs[row] for row in batch.tolist()), strict=True)
             tokens = pair_texts(self.tuned, queries, passages)
             with self.watch(TUNED):
-                self.tuner.gradients(logits(self.tuned, tokens, DEFAULTS.tokens), labels[batch])
+                self.tuner.gradients(compute_logits(self.tuned, tokens, DEFAULTS.tokens), labels[batch])
                 self.tuner.update()
         with self.watch(FIRST):
             self.store.fill(pairs, self.encoder)

@@ -18,7 +18,7 @@ from telerank.cli.main import main  # noqa: E402
 from telerank.evaluate.measures import measure  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
 from telerank.training.reranker.grid import GridTraining  # noqa: E402
-from telerank.training.reranker.outcome import RerankerOutcome, together  # noqa: E402
+from telerank.training.reranker.outcome import RerankerOutcome, join_outcomes  # noqa: E402
 from telerank.training.reranker.study import Study, Variant, variants  # noqa: E402
 from telerank.training.settings import read_settings  # noqa: E402
 from telerank.trec import load_qrels, read_qrels, read_run  # noqa: E402
@@ -306,7 +306,7 @@ def outcome(queries, value, **more):
 
 
 def test_folds_are_put_together_by_their_queries():
-    whole = together([outcome(1, 0.2, before={"AP": 1.0}), outcome(3, 0.6, without=1)])
+    whole = join_outcomes([outcome(1, 0.2, before={"AP": 1.0}), outcome(3, 0.6, without=1)])
     assert whole == RerankerOutcome(4, 40, 1, {"AP": pytest.approx(0.5)}, {"AP": pytest.approx(0.625)})
 
 

@@ -15,11 +15,11 @@ from telerank.corpus.formats import open_collection
 from telerank.corpus.readers import msmarco
 from telerank.errors import CollectionError, ModelError
 from telerank.training.parallel import Processes
-from telerank.training.reranker import triple_examples, triples
+from telerank.training.reranker import triples
+from telerank.training.reranker.candidates import assign_queries, make_folds
 from telerank.training.reranker.examples import read_groups
-from telerank.training.reranker.folds import folds, parted
-from telerank.training.reranker.groups import Anything, Listed
-from telerank.training.reranker.reading import Reading, chosen
+from telerank.training.reranker.groups import ListedNegatives, RandomNegatives
+from telerank.training.reranker.reading import Reading, choose_queries
 from telerank.training.reranker.stored_logits import FromStore
 from telerank.training.reranker.triples import TripleGroups
 from telerank.types import silent
@@ -58,7 +58,7 @@ def test_seeds_of_a_training_learn_from_the_same_pairs_where_the_data_has_a_seed
 
 def test_each_epoch_has_every_relevant_pair_once_with_the_negatives_of_the_first(place):
     groups, counts = read(place)
-    assert counts["queries"] == counts["relevant pairs"] == len(groups) == groups.stretch == QUERIES
+    assert counts["queries"] == counts["relevant pairs"] == len(groups) == groups.window == QUERIES
     epochs = [[groups[number] for number in range(n * QUERIES, (n + 1) * QUERIES)] for n in (0, 1)]
     assert epochs[0] != epochs[1]
     assert set(epochs[0]) == set(epochs[1])
@@ -80,12 +80,12 @@ def test_negatives_may_be_drawn_anew(place):
 
 def test_a_query_with_fewer_negatives_has_some_more_than_once():
     lists = {"few": np.array([0, 2], np.int32), "many": np.arange(5, dtype=np.int32)}
-    source = Listed("abcde", lists)
+    source = ListedNegatives("abcde", lists)
     random = np.random.default_rng(0)
-    drawn = source.drawn("few", 5, random)
+    drawn = source.draw("few", 5, random)
     assert sorted(drawn[:2]) == sorted(drawn[2:4]) == ["a", "c"]
     assert drawn[4] in "ac"
-    assert sorted(source.drawn("many", 5, random)) == list("abcde")
+    assert sorted(source.draw("many", 5, random)) == list("abcde")
 
 
 def test_what_is_left_out_or_repeated_is_counted(place, tmp_path):
@@ -115,8 +115,8 @@ def test_random_negatives_are_any_others(place):
 
 
 def test_anything_draws_nothing_relevant():
-    source = Anything("abc", {"q": frozenset("a")})
-    assert sorted(source.drawn("q", 2, np.random.default_rng(3))) == ["b", "c"]
+    source = RandomNegatives("abc", {"q": frozenset("a")})
+    assert sorted(source.draw("q", 2, np.random.default_rng(3))) == ["b", "c"]
 
 
 def test_fewer_queries_are_a_part_of_more(place):
@@ -124,7 +124,7 @@ def test_fewer_queries_are_a_part_of_more(place):
     asked = {n: {group.query for group in some(groups, n)} for n, groups in sizes.items()}
     assert [len(one) for one in asked.values()] == [4, 12]
     assert asked[4] < asked[12]
-    assert chosen("abcdef", 3, 0) != chosen("abcdef", 3, 1)
+    assert choose_queries("abcdef", 3, 0) != choose_queries("abcdef", 3, 1)
     with pytest.raises(CollectionError, match="has 24 queries to learn from, not 25"):
         read(place, data={"queries": 25})
 
@@ -148,20 +148,20 @@ def test_a_pool_that_is_not_there_is_named(place):
 
 
 def test_folds_are_disjoint_and_everything(place):
-    parts = folds([f"q{i}" for i in range(23)], 5, seed=0)
+    parts = make_folds([f"q{i}" for i in range(23)], 5, seed=0)
     assert sorted(qid for part in parts for qid in part) == sorted(f"q{i}" for i in range(23))
     assert sorted(map(len, parts)) == [4, 4, 5, 5, 5]
-    assert folds([f"q{i}" for i in reversed(range(23))], 5, seed=0) == parts
-    assert folds([f"q{i}" for i in range(23)], 5, seed=1) != parts
+    assert make_folds([f"q{i}" for i in reversed(range(23))], 5, seed=0) == parts
+    assert make_folds([f"q{i}" for i in range(23)], 5, seed=1) != parts
     with pytest.raises(CollectionError, match="2 queries cannot be cut into 3 folds"):
-        folds(["a", "b"], 3, seed=0)
+        make_folds(["a", "b"], 3, seed=0)
 
 
 def test_folds_are_the_same_for_every_seed(place):
     lists = {"split": "train", "run": str(place / "train.run")}
     collection = open_collection(place / "collection")
     found = [
-        parted(collection, ranking_training(place, seed=seed, folds=4, held_out=1, test=lists)).test
+        assign_queries(collection, ranking_training(place, seed=seed, folds=4, held_out=1, test=lists)).test
         for seed in range(3)
     ]
     assert found[0] == found[1] == found[2]
@@ -174,7 +174,7 @@ def test_no_query_of_dev_or_test_is_learned_from(place):
     tested = []
     for fold in range(4):
         config = ranking_training(place, folds=4, held_out=fold, test=lists, dev={**lists, "queries": 5})
-        parts = parted(collection, config)
+        parts = assign_queries(collection, config)
         reading = Reading(config, collection, parts.kept_back)
         groups = read_groups(reading, place / "texts")
         learned = {f"1{group.query[1:]}" for group in some(groups, QUERIES)}
@@ -188,12 +188,12 @@ def test_no_query_of_dev_or_test_is_learned_from(place):
 def test_dev_and_test_of_one_split_share_no_query_and_do_not_depend_on_the_seed(place):
     collection = open_collection(place / "collection")
     wanted = {"dev": dev_lists(place), "test": dev_lists(place, queries=10)}
-    one, other = (parted(collection, ranking_training(place, seed=seed, **wanted)) for seed in (0, 1))
+    one, other = (assign_queries(collection, ranking_training(place, seed=seed, **wanted)) for seed in (0, 1))
     assert one == other
     assert (len(one.dev), len(one.test), one.kept_back) == (14, 10, frozenset())
     assert not one.dev & one.test
     with pytest.raises(CollectionError, match="has no judged query left"):
-        parted(collection, ranking_training(place, dev=dev_lists(place), test=dev_lists(place)))
+        assign_queries(collection, ranking_training(place, dev=dev_lists(place), test=dev_lists(place)))
 
 
 def numbered(path, count):
@@ -201,8 +201,8 @@ def numbered(path, count):
     return path
 
 
-def streamed(path, window=4, seed=0, wanted=lambda _: True):
-    return TripleGroups(path, triple_examples._of_texts, wanted, window=window, seed=seed)
+def streamed(path, window=4, seed=0, accepts=lambda _: True):
+    return TripleGroups(path, triples.group_of_texts, accepts, window=window, seed=seed)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 8, 10])
@@ -253,13 +253,13 @@ def test_a_file_is_read_once_an_epoch_however_batches_lie_across_windows(
     """All that is at hand is encoded before a batch of it is learned from."""
     groups, filled = streamed(numbered(tmp_path / "triples.tsv", total), window=window), []
     stored = SimpleNamespace(
-        place=SimpleNamespace(processes=Processes()),
+        hardware=SimpleNamespace(processes=Processes()),
         store=SimpleNamespace(missing=lambda _: []),
         fill=lambda pairs, _: filled.extend(pairs),
     )
-    passes = FromStore(stored, groups, 2 * total // batch * batch)
+    scorer = FromStore(stored, groups, 2 * total // batch * batch)
     for first in range(0, 2 * total // batch * batch, batch):
-        passes.prepare(range(first, first + batch), silent)
+        scorer.prepare(range(first, first + batch), silent)
         for number in range(first, first + batch):
             assert set(groups[number].pairs) <= set(filled)
     assert len(lines_read) <= 2 * total

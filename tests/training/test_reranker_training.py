@@ -28,13 +28,12 @@ from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
 from telerank.training.log import Record  # noqa: E402
 from telerank.training.parallel import Processes  # noqa: E402
-from telerank.training.reranker.candidates import judged_queries, read_candidates  # noqa: E402
+from telerank.training.reranker.candidates import choose_judged, read_candidates  # noqa: E402
 from telerank.training.reranker.config import RerankerLoss, RerankerTest, RerankerTraining  # noqa: E402
 from telerank.training.reranker.groups import Group  # noqa: E402
-from telerank.training.reranker.objective import RankingObjective  # noqa: E402
 from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
 from telerank.training.reranker.stored_logits import FromStore, Stored  # noqa: E402
-from telerank.training.reranker.task import RerankerTask  # noqa: E402
+from telerank.training.reranker.task import RankingObjective, RerankerTask  # noqa: E402
 from telerank.training.reranker.train import start_reranker, train_reranker  # noqa: E402
 from telerank.training.reranker.triples import TripleGroups  # noqa: E402
 from telerank.training.settings import read_settings, write_settings  # noqa: E402
@@ -189,17 +188,17 @@ def task_of(place, folder, name, dropout=0.1, **changes):
     reranker = start_reranker(config.model, 0)
     groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
     where = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
-    passes = EndToEnd(reranker, config.optimisation.tokens, where.precision)
+    scorer = EndToEnd(reranker, config.optimisation.tokens, where.precision)
     if config.model.frozen:
-        passes = FromStore(Stored.of(reranker, folder, where, 512), groups, 10_000)
+        scorer = FromStore(Stored.of(reranker, folder, where, 512), groups, 10_000)
     reranker.model.train()
-    return RerankerTask(config, reranker, groups, passes, None, where)
+    return RerankerTask(config, reranker, groups, scorer, None, where)
 
 
 class Fixed(list):
     """Groups that come again and again."""
 
-    stretch = 8
+    window = repeats_from = most_pairs = 8
 
     def __getitem__(self, number):
         return super().__getitem__(number % len(self))
@@ -211,10 +210,10 @@ def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(place, tmp_path):
     assert model.training
     assert not any(module.training for module in model.encoder.modules())
     task.prepare(0, silent)
-    stored = task.passes.stored.store
+    stored = task.scorer.stored.store
     features = stored.batch(stored.rows(pairs))
     model.eval()
-    found = EndToEnd(task.reranker, 512, task.place.precision).scores(pairs)
+    found = EndToEnd(task.reranker, 512, task.hardware.precision).score(pairs)
     assert model.head(features).tolist() == pytest.approx(found, abs=2e-3)  # stored in half precision
     model.train()
     assert model.head(features).tolist() != model.head(features).tolist()
@@ -233,7 +232,7 @@ def test_the_encoder_runs_in_the_first_epoch_alone(place, tmp_path):
         if number == 0:
             first = len(runs)
     assert len(runs) == first > 0
-    assert len(task.passes.stored.store) == len({pair for group in task.groups for pair in group.pairs})
+    assert len(task.scorer.stored.store) == len({pair for group in task.groups for pair in group.pairs})
     again = task_of(place, tmp_path, "bert-dmn-lite", seed=5)
     again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     again.prepare(0, silent)
@@ -301,8 +300,8 @@ def test_a_trained_monobert_opens_in_sentence_transformers_with_the_same_scores(
     wanted = ranking_training(place, model=KINDS["monobert"], optimisation={"steps": 4})
     model = train_reranker(wanted, tmp_path / "out")
     collection, lists = open_collection(place / "collection"), RerankerTest(**dev_lists(place))
-    pairs = read_candidates(collection, lists, judged_queries(collection, lists)).pairs
-    ours = EndToEnd(load_reranker(model), 512, torch.no_grad).scores(pairs)
+    pairs = read_candidates(collection, lists, choose_judged(collection, lists)).pairs
+    ours = EndToEnd(load_reranker(model), 512, torch.no_grad).score(pairs)
     elsewhere = sentence_transformers.CrossEncoder(str(model), device="cpu")
     theirs = elsewhere.predict(pairs)
     assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
@@ -485,4 +484,4 @@ def test_models_on_word_vectors_are_trained(place, tmp_path, kind):
     query, (docno, score) = lists[0].query.qid, next(iter(lists[0]))
     number = int(docno[1:])
     text = f"d{number} x{number % 5}. x{number % 7} d{number} x{number % 3}"
-    assert EndToEnd(trained, 512, torch.no_grad).scores([(f"q{query[1:]}", text)]) == pytest.approx([score])
+    assert EndToEnd(trained, 512, torch.no_grad).score([(f"q{query[1:]}", text)]) == pytest.approx([score])

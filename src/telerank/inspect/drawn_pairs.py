@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.training.bi_encoder.examples import texts_of
+from telerank.training.reading import read_texts
 from telerank.types import Progress, Ranking, silent
 
 _Names = tuple[str, str]  # qid, docno
@@ -121,7 +121,7 @@ def _texts(
         raise CollectionError(f"{collection.name}: no candidates")
     qids, docnos = {qid for qid, _ in drawn}, {docno for _, docno in drawn}
     queries = {one.qid: one.text for one in collection.split_queries(source.split) if one.qid in qids}
-    passages = texts_of(collection, docnos, progress)
+    passages = read_texts(collection, docnos, progress)
     for what, wanted, there in (("query", qids, queries), ("document", docnos, passages)):
         if lacking := wanted - there.keys():
             where = f"{collection.name}, split {source.split!r}," if what == "query" else collection.name

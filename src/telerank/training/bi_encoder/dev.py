@@ -18,7 +18,7 @@ from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.precision import Precision
 from telerank.training.bi_encoder.config import BiEncoderDev
-from telerank.training.bi_encoder.examples import texts_of
+from telerank.training.reading import read_texts
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 _TOKENS = 8192  # of a batch, padding counted
@@ -88,7 +88,7 @@ def read_dev(collection: Collection, wanted: BiEncoderDev, seed: int) -> DevSet:
         others = [doc.docno for doc in collection.docs() if doc.docno not in needed]
         more = min(max(0, wanted.documents - len(needed)), len(others))
         drawn = {others[place] for place in random.choice(len(others), more, replace=False).tolist()}
-        documents = texts_of(collection, needed | drawn)
+        documents = read_texts(collection, needed | drawn)
     return DevSet(tuple(queries), documents, judged, name)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.training.reranker.reading import all_there
+from telerank.training.reading import check_complete, read_texts
 from telerank.types import Progress, Ranking, silent
 
 
@@ -55,11 +55,11 @@ def read_examples(
         relevant.setdefault(qid, set()).add(docno)
     known = {qid: frozenset(docnos) for qid, docnos in relevant.items()}
     queries = {one.qid: one.text for one in collection.split_queries(split) if one.qid in known}
-    all_there(known, queries, f"{collection.name}: split {split!r} has no query", "that its qrels name")
+    check_complete(known, queries, f"{collection.name}: split {split!r} has no query", "that its qrels name")
     negatives = hard_negatives(run, known, depth)
     wanted = {docno for _, docno in pairs}.union(*negatives.values())
-    documents = texts_of(collection, wanted, progress)
-    all_there(wanted, documents, f"{collection.name} has no document", "that qrels or negatives name")
+    documents = read_texts(collection, wanted, progress)
+    check_complete(wanted, documents, f"{collection.name} has no document", "that qrels or negatives name")
     return Examples(pairs, queries, documents, known, negatives)
 
 
@@ -83,14 +83,3 @@ def hard_negatives(
     if rankings and not found:
         raise CollectionError("no query of the training split has a negative in the run")
     return found
-
-
-def texts_of(collection: Collection, docnos: set[str], progress: Progress = silent) -> dict[str, str]:
-    """The texts of these documents, read in one pass; those that the collection lacks are left out."""
-    texts = {}
-    for number, doc in enumerate(collection.docs(), 1):
-        if doc.docno in docnos:
-            texts[doc.docno] = doc.full_text
-        if number % 10_000 == 0:
-            progress("reading documents", number, collection.size)
-    return texts

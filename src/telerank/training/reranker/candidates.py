@@ -1,26 +1,94 @@
-"""Lists that a re-ranker orders anew, for dev and for test, with all that measuring needs."""
+"""The queries of dev and test with their candidates: which queries these are, and what measuring needs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection as Several
+from collections.abc import Collection as Container
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
 from telerank.evaluate.measures import Evaluation, measure
-from telerank.training.bi_encoder.examples import texts_of
-from telerank.training.reranker.config import CandidateSettings
-from telerank.training.reranker.reading import all_there, candidate_lists, chosen
+from telerank.training.reading import check_complete, read_texts
+from telerank.training.reranker.config import CandidateSettings, RerankerTraining
+from telerank.training.reranker.reading import candidate_lists, choose_queries
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
-SAME = 0
-"""The seed of choices that are the same in every training."""
+_SEED = 0  # queries of dev and test, and folds, are the same in every training
+
+
+@dataclass(frozen=True)
+class QueryParts:
+    """The queries of dev and of test; ``kept_back`` are those that belong to the training split."""
+
+    dev: frozenset[str] = frozenset()
+    test: frozenset[str] = frozenset()
+    kept_back: frozenset[str] = frozenset()
+
+
+def assign_queries(collection: Collection, config: RerankerTraining) -> QueryParts:
+    """Choose the queries of dev and test; if both are of one split, those of the test are chosen first.
+
+    Raises
+    ------
+    CollectionError
+        If dev or test is left without a judged query.
+    """
+    training_split, dev, test = config.data.split, config.dev, config.test
+    test_qids: frozenset[str] = frozenset()
+    if test is not None:
+        test_qids = frozenset(_held_out_fold(collection, config) or choose_judged(collection, test))
+    dev_qids: frozenset[str] = frozenset()
+    if dev is not None:
+        excluded = test_qids if test is not None and test.split == dev.split else frozenset[str]()
+        dev_qids = frozenset(choose_judged(collection, dev, excluded))
+    parts = ((dev, dev_qids), (test, test_qids))
+    kept_back = (qids for part, qids in parts if part is not None and part.split == training_split)
+    return QueryParts(dev_qids, test_qids, frozenset().union(*kept_back))
+
+
+def choose_judged(
+    collection: Collection, settings: CandidateSettings, excluded: Container[str] = ()
+) -> list[str]:
+    """The queries of a split that have judgments, or as many of them as the settings allow.
+
+    Raises
+    ------
+    CollectionError
+        If there is none.
+    """
+    judged = collection.judged(settings.split)
+    qids = choose_queries([qid for qid in judged if qid not in excluded], settings.queries, _SEED)
+    if not qids:
+        raise CollectionError(f"{collection.name}: split {settings.split!r} has no judged query left")
+    return qids
+
+
+def make_folds(qids: Container[str], count: int, seed: int) -> list[list[str]]:
+    """The queries in ``count`` folds whose sizes differ by at most one; their input order does not matter.
+
+    Raises
+    ------
+    CollectionError
+        If there are fewer queries than folds.
+    """
+    if len(qids) < count:
+        raise CollectionError(f"{len(qids)} queries cannot be cut into {count} folds")
+    order = shuffle(qids, str, seed=seed)
+    return [order[first::count] for first in range(count)]
+
+
+def _held_out_fold(collection: Collection, config: RerankerTraining) -> list[str]:
+    """The queries of the fold that is held out; none if there are no folds."""
+    if config.folds is None or config.held_out is None or config.test is None:
+        return []
+    return make_folds(choose_judged(collection, config.test), config.folds, _SEED)[config.held_out]
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateSet:
-    """First stage's rankings, the texts of their documents, and the qrels of all queries that count."""
+    """A first stage's rankings, the texts of their documents, and the qrels of all queries that count."""
 
     rankings: tuple[Ranking, ...]
     documents: Mapping[str, str]
@@ -28,61 +96,54 @@ class CandidateSet:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The texts of all pairs, in their order."""
-        return [(one.query.text, self.documents[docno]) for one in self.rankings for docno in one.docnos]
+        """The texts of all pairs of query and candidate, ranking by ranking."""
+        return [
+            (ranking.query.text, self.documents[docno])
+            for ranking in self.rankings
+            for docno in ranking.docnos
+        ]
 
-    def ranked(self, scores: Iterable[float]) -> list[Ranking]:
+    def rerank(self, scores: Iterable[float]) -> list[Ranking]:
         """The rankings by new scores, one for each of :attr:`pairs`."""
         stream = iter(scores)
         return [
-            Ranking.ranked(one.query, one.docnos, [next(stream) for _ in one.docnos]) for one in self.rankings
+            Ranking.ranked(ranking.query, ranking.docnos, [next(stream) for _ in ranking.docnos])
+            for ranking in self.rankings
         ]
 
-    def measured(self, rankings: Iterable[Ranking], measures: str | Several[str]) -> Evaluation:
-        """A query without candidates counts as one without results."""
+    def evaluate(self, rankings: Iterable[Ranking], measures: str | Container[str]) -> Evaluation:
+        """Measure rankings; a query without candidates counts as a query without results."""
         names = measures if isinstance(measures, str) else list(measures)
         return measure(rankings, self.qrels, names)
 
 
-def judged_queries(
-    collection: Collection, wanted: CandidateSettings, without: Several[str] = ()
-) -> list[str]:
-    """The queries of a split that have judgments, or as many of them as are asked for.
-
-    Raises
-    ------
-    CollectionError
-        where there is none.
-    """
-    judged = collection.judged(wanted.split)
-    found = chosen([qid for qid in judged if qid not in without], wanted.queries, SAME)
-    if not found:
-        raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query left")
-    return found
-
-
 def read_candidates(
-    collection: Collection, wanted: CandidateSettings, qids: Several[str], progress: Progress = silent
+    collection: Collection,
+    settings: CandidateSettings,
+    qids: Container[str],
+    progress: Progress = silent,
 ) -> CandidateSet:
     """The first documents of these queries' lists.
 
     Raises
     ------
     CollectionError
-        where none of them has a list, or the collection lacks what a list names.
+        If none of them has a list, or the collection lacks a query or document of a list.
     """
-    grades = collection.judged(wanted.split)
-    queries = {one.qid: one.text for one in collection.split_queries(wanted.split)}
-    asked = frozenset(qids)
-    all_there(asked, queries, f"{collection.name}: split {wanted.split!r} has no query")
+    grades = collection.judged(settings.split)
+    queries = {query.qid: query.text for query in collection.split_queries(settings.split)}
+    kept = frozenset(qids)
+    check_complete(kept, queries, f"{collection.name}: split {settings.split!r} has no query")
     rankings = []
-    for ranking in candidate_lists(collection, wanted.split, run=wanted.run, pool=wanted.pool):
+    for ranking in candidate_lists(collection, settings.split, run=settings.run, pool=settings.pool):
         qid = ranking.query.qid
-        if qid in asked and len(ranking):
-            rankings.append(replace(ranking.cut(wanted.depth), query=Query(qid, queries[qid])))
+        if qid in kept and len(ranking):
+            rankings.append(replace(ranking.cut(settings.depth), query=Query(qid, queries[qid])))
     if not rankings:
-        raise CollectionError(f"{collection.name}: no judged query of split {wanted.split!r} has candidates")
-    needed = {docno for one in rankings for docno in one.docnos}
-    documents = texts_of(collection, needed, progress)
-    all_there(needed, documents, f"{collection.name} has no document")
-    return CandidateSet(tuple(rankings), documents, {qid: grades[qid] for qid in grades if qid in asked})
+        raise CollectionError(
+            f"{collection.name}: no judged query of split {settings.split!r} has candidates"
+        )
+    needed = {docno for ranking in rankings for docno in ranking.docnos}
+    documents = read_texts(collection, needed, progress)
+    check_complete(needed, documents, f"{collection.name} has no document")
+    return CandidateSet(tuple(rankings), documents, {qid: grades[qid] for qid in grades if qid in kept})

@@ -1,4 +1,4 @@
-"""What a re-ranker learns from: the relevant pairs of a split, each with negatives; or triples."""
+"""Read what a re-ranker learns from: the relevant pairs of a split, each with negatives; or triples."""
 
 from __future__ import annotations
 
@@ -9,59 +9,75 @@ from pathlib import Path
 import numpy as np
 
 from telerank.errors import CollectionError
-from telerank.training.bi_encoder.examples import texts_of
+from telerank.training.reading import check_complete, read_texts
 from telerank.training.reranker.config import RerankerNegatives
-from telerank.training.reranker.groups import Anything, Groups, GroupSource, Listed, QrelGroups, Scores
-from telerank.training.reranker.reading import Reading, all_there, candidate_lists, relevant_pairs
-from telerank.training.reranker.triple_examples import triple_groups
+from telerank.training.reranker.groups import (
+    Groups,
+    ListedNegatives,
+    NegativeSource,
+    QrelGroups,
+    RandomNegatives,
+    Scores,
+)
+from telerank.training.reranker.reading import Reading, candidate_lists, relevant_pairs
+from telerank.training.reranker.triples import triple_groups
 
 _Relevant = Mapping[str, tuple[str, ...]]
 
 
 def read_groups(reading: Reading, folder: Path) -> Groups:
-    """The groups that a configuration asks for; ``reading.counts`` tells of what there are how many.
+    """The groups that a configuration describes; ``reading.counts`` reports how many of what there are.
 
-    Triples of ids need any text at any time: ``folder`` gets a docstore of the collection then, unless it is
-    there.
+    Triples of ids need the text of any document at any time: ``folder`` then gets a docstore of the
+    collection, unless it is there.
 
     Raises
     ------
     CollectionError
-        where nothing is left to learn from, or the collection lacks a text that is named.
+        If nothing is left to learn from, or the collection lacks a text that is named.
     ModelError
-        where a teacher or a choice of queries is asked for that triples of texts cannot have.
+        If the triples are texts, and a setting needs ids.
     """
-    wanted = reading.config.data
-    if wanted.triples:
-        return triple_groups(reading, wanted.triples, folder)
-    return _qrel_groups(reading, wanted.negatives or RerankerNegatives(random=True))
+    data = reading.config.data
+    if data.triples:
+        return triple_groups(reading, data.triples, folder)
+    return _qrel_groups(reading, data.negatives or RerankerNegatives(random=True))
 
 
-def _qrel_groups(reading: Reading, wanted: RerankerNegatives) -> QrelGroups:
+def _qrel_groups(reading: Reading, negatives: RerankerNegatives) -> QrelGroups:
     collection, split = reading.collection, reading.config.data.split
-    judged = relevant_pairs(collection, split)
-    relevant: _Relevant = {qid: judged[qid] for qid in reading.chosen(judged.keys())}
+    every = relevant_pairs(collection, split)
+    relevant: _Relevant = {qid: every[qid] for qid in reading.choose(every.keys())}
     teacher = reading.teacher(relevant)
     if teacher is not None:
-        relevant = _taught(relevant, teacher, reading.counts)
-    if wanted.random:
-        source: GroupSource = _anything(reading, wanted, relevant)
+        relevant = _scored(relevant, teacher, reading.counts)
+    if negatives.random:
+        source: NegativeSource = _random_negatives(reading, negatives, relevant)
     else:
-        source, relevant = _listed(reading, wanted, relevant, teacher)
+        source, relevant = _listed_negatives(reading, negatives, relevant, teacher)
     pairs = [(qid, docno) for qid, docnos in relevant.items() for docno in docnos]
     reading.counts.update({"queries": len(relevant), "relevant pairs": len(pairs)})
     if not pairs:
         raise CollectionError(f"{collection.name}: no query of split {split!r} is left to learn from")
-    queries = {one.qid: one.text for one in collection.split_queries(split) if one.qid in relevant}
-    all_there(relevant, queries, f"{collection.name}: split {split!r} has no query")
-    drawn = wanted.per_positive, reading.config.data_seed, wanted.resample
-    return _with_texts(QrelGroups(pairs, queries, {}, source, *drawn, teacher), reading)
+    queries = {query.qid: query.text for query in collection.split_queries(split) if query.qid in relevant}
+    check_complete(relevant, queries, f"{collection.name}: split {split!r} has no query")
+    groups = QrelGroups(
+        pairs,
+        queries,
+        documents={},
+        source=source,
+        negatives=negatives.per_positive,
+        seed=reading.config.data_seed,
+        resample=negatives.resample,
+        teacher=teacher,
+    )
+    return _with_texts(groups, reading)
 
 
-def _taught(relevant: _Relevant, teacher: Scores, counts: dict[str, int]) -> _Relevant:
+def _scored(relevant: _Relevant, teacher: Scores, counts: dict[str, int]) -> _Relevant:
     """The relevant documents that the teacher has scored."""
     kept = {
-        qid: tuple(one for one in docnos if one in teacher[qid])
+        qid: tuple(docno for docno in docnos if docno in teacher[qid])
         for qid, docnos in relevant.items()
         if qid in teacher
     }
@@ -70,43 +86,41 @@ def _taught(relevant: _Relevant, teacher: Scores, counts: dict[str, int]) -> _Re
     return {qid: docnos for qid, docnos in kept.items() if docnos}
 
 
-def _anything(reading: Reading, wanted: RerankerNegatives, relevant: _Relevant) -> Anything:
+def _random_negatives(reading: Reading, negatives: RerankerNegatives, relevant: _Relevant) -> RandomNegatives:
     docnos = [doc.docno for doc in reading.collection.docs()]
-    if len(docnos) < wanted.per_positive + max(map(len, relevant.values()), default=0):
-        few = f"{len(docnos)} documents are too few for {wanted.per_positive} random negatives"
+    if len(docnos) < negatives.per_positive + max(map(len, relevant.values()), default=0):
+        few = f"{len(docnos)} documents are too few for {negatives.per_positive} random negatives"
         raise CollectionError(f"{reading.collection.name}: {few}")
-    return Anything(docnos, {qid: frozenset(own) for qid, own in relevant.items()})
+    return RandomNegatives(docnos, {qid: frozenset(own) for qid, own in relevant.items()})
 
 
-def _listed(
-    reading: Reading, wanted: RerankerNegatives, relevant: _Relevant, teacher: Scores | None
-) -> tuple[Listed, _Relevant]:
+def _listed_negatives(
+    reading: Reading, negatives: RerankerNegatives, relevant: _Relevant, teacher: Scores | None
+) -> tuple[ListedNegatives, _Relevant]:
     """The lists of negatives, and the queries that have one."""
     split = reading.config.data.split
-    places: dict[str, int] = {}
-    found = {}
-    for ranking in candidate_lists(reading.collection, split, run=wanted.run, pool=wanted.pool):
+    rows: dict[str, int] = {}
+    lists = {}
+    for ranking in candidate_lists(reading.collection, split, run=negatives.run, pool=negatives.pool):
         qid = ranking.query.qid
         if qid in relevant:
-            named = [one for one in ranking.docnos[: wanted.depth] if one not in relevant[qid]]
-            kept = [one for one in named if teacher is None or one in teacher[qid]]
+            others = [docno for docno in ranking.docnos[: negatives.depth] if docno not in relevant[qid]]
+            kept = [docno for docno in others if teacher is None or docno in teacher[qid]]
             if kept:
-                found[qid] = np.array([places.setdefault(one, len(places)) for one in kept], np.int32)
-    few = sum(len(one) < wanted.per_positive for one in found.values())
-    reading.counts["queries without a negative, left out"] = len(relevant) - len(found)
+                lists[qid] = np.array([rows.setdefault(docno, len(rows)) for docno in kept], np.int32)
+    few = sum(len(own) < negatives.per_positive for own in lists.values())
+    reading.counts["queries without a negative, left out"] = len(relevant) - len(lists)
     reading.counts["queries with fewer negatives than are drawn: some come again"] = few
-    return Listed(list(places), found), {qid: own for qid, own in relevant.items() if qid in found}
+    return ListedNegatives(list(rows), lists), {qid: own for qid, own in relevant.items() if qid in lists}
 
 
 def _with_texts(groups: QrelGroups, reading: Reading) -> QrelGroups:
-    """With the texts of what is drawn: in the first epoch, or wherever ``resample`` may draw."""
-    source, needed = groups.source, {docno for _, docno in groups.pairs}
-    if not groups.resample:
+    """The groups with the texts of all that is drawn: in the first epoch, or, with ``resample``, in any."""
+    needed = {docno for _, docno in groups.pairs}
+    if groups.resample:
+        needed.update(groups.source.docnos)
+    else:
         needed.update(docno for pair in range(len(groups.pairs)) for docno in groups.docnos(pair))
-    elif isinstance(source, Listed):
-        needed.update(source.docnos[place] for one in source.lists.values() for place in one.tolist())
-    elif isinstance(source, Anything):
-        needed.update(source.docnos)
-    texts = texts_of(reading.collection, needed, reading.progress)
-    all_there(needed, texts, f"{reading.collection.name} has no document")
+    texts = read_texts(reading.collection, needed, reading.progress)
+    check_complete(needed, texts, f"{reading.collection.name} has no document")
     return replace(groups, documents=texts)

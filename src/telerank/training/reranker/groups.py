@@ -1,12 +1,14 @@
-"""Groups to batches: the group of each number is a function of the seed, so that training resumes anywhere.
+"""The groups that a re-ranker learns from; the group of each number is a function of the seed.
 
-A group is one document that is relevant to a query, and ``N`` - 1 that are not. All groups of a training
-have as many: a query with fewer negatives has some of them more than once. So every loss is a mean over
-groups, and a batch may be cut between groups, for memory or among processes, without another gradient.
+A group is a document that is relevant to a query, and ``N`` - 1 that are not. All groups of a training have
+the same size: a query with fewer negatives has some of them more than once. So every loss is a mean over
+groups, and a batch may be cut between groups, for memory or among processes, without changing the gradient.
+Because a number decides its group, training resumes anywhere.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +23,7 @@ Scores: TypeAlias = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Group:
-    """Texts; ``documents[0]`` is the relevant one. ``teacher`` has one score for each, or none."""
+    """Texts; ``documents[0]`` is the relevant document. ``teacher`` has a score for each, or none."""
 
     query: str
     documents: tuple[str, ...]
@@ -38,66 +40,87 @@ class Groups(Protocol):
     def __getitem__(self, number: int) -> Group: ...
 
     def __len__(self) -> int:
-        """Groups of an epoch; it may have to be counted."""
+        """Number of groups in an epoch; it may have to be counted."""
 
     @property
-    def stretch(self) -> int:
-        """So many groups, from a multiple of it on, are at hand together."""
+    def window(self) -> int:
+        """Number of groups that are in memory together; a window begins at each multiple of it."""
+
+    @property
+    def repeats_from(self) -> float:
+        """Groups from this number on repeat the pairs of earlier ones; infinite if that is not known."""
+
+    @property
+    def most_pairs(self) -> float:
+        """The most different pairs that all groups together can have; infinite if that is not known."""
 
 
-class GroupSource(Protocol):
-    """What is not relevant to a query."""
+class NegativeSource(Protocol):
+    """Documents that are not relevant to a query."""
 
-    def drawn(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
-        """So many docnos."""
+    @property
+    def docnos(self) -> Sequence[str]:
+        """Every document that may be drawn."""
+
+    @property
+    def most_pairs(self) -> float:
+        """The most different pairs of query and negative that can be drawn; infinite if that is many."""
+
+    def draw(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
+        """Draw ``count`` docnos."""
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
-    """For each query the places, in ``docnos``, of documents that are not relevant to it."""
+class ListedNegatives:
+    """For each query, the rows in ``docnos`` of documents that are not relevant to it."""
 
     docnos: Sequence[str]
     lists: Mapping[str, npt.NDArray[np.int32]]
 
-    def drawn(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
-        """Each once before any comes again."""
-        found = self.lists[qid]
-        if count <= len(found):
-            places = random.choice(len(found), count, replace=False)
+    @property
+    def most_pairs(self) -> float:
+        return sum(map(len, self.lists.values()))
+
+    def draw(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
+        """Draw ``count`` docnos of the query's list, each once before any is repeated."""
+        own = self.lists[qid]
+        if count <= len(own):
+            chosen = random.choice(len(own), count, replace=False)
         else:
-            rounds = [random.permutation(len(found)) for _ in range(-(-count // len(found)))]
-            places = np.concatenate(rounds)[:count]
-        return [self.docnos[place] for place in found[places].tolist()]
+            rounds = [random.permutation(len(own)) for _ in range(-(-count // len(own)))]
+            chosen = np.concatenate(rounds)[:count]
+        return [self.docnos[row] for row in own[chosen].tolist()]
 
 
 @dataclass(frozen=True, eq=False)
-class Anything:
-    """Every document but those in ``relevant``, of which there must be enough."""
+class RandomNegatives:
+    """Every document except the ``relevant`` ones; there must be enough others."""
 
     docnos: Sequence[str]
     relevant: Mapping[str, frozenset[str]]
+    most_pairs: float = math.inf
 
-    def drawn(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
-        """Each at most once."""
-        own, drawn = self.relevant[qid], dict[str, None]()
+    def draw(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
+        """Draw ``count`` different docnos."""
+        relevant, drawn = self.relevant[qid], dict[str, None]()
         while len(drawn) < count:
             docno = self.docnos[int(random.integers(len(self.docnos)))]
-            if docno not in own:
+            if docno not in relevant:
                 drawn[docno] = None
         return list(drawn)
 
 
 @dataclass(frozen=True, eq=False)
 class QrelGroups:
-    """A group for each relevant pair (``qid``, ``docno``), with ``negatives`` of what the source draws.
+    """A group for each relevant pair (``qid``, ``docno``), with ``negatives`` documents of the source.
 
-    They are those of the first epoch in every later one, unless ``resample``.
+    Every epoch has the negatives of the first, unless ``resample`` is set.
     """
 
     pairs: Sequence[tuple[str, str]]
     queries: Mapping[str, str]
     documents: Mapping[str, str]
-    source: GroupSource
+    source: NegativeSource
     negatives: int
     seed: int
     resample: bool = False
@@ -107,30 +130,38 @@ class QrelGroups:
         return len(self.pairs)
 
     @property
-    def stretch(self) -> int:
+    def window(self) -> int:
         return len(self.pairs)
+
+    @property
+    def repeats_from(self) -> float:
+        return math.inf if self.resample else len(self.pairs)
+
+    @property
+    def most_pairs(self) -> float:
+        return len(self.pairs) + self.source.most_pairs
 
     def __getitem__(self, number: int) -> Group:
         if number < 0:
             raise IndexError(number)
         epoch, within = divmod(number, len(self.pairs))
-        pair = int(shuffled(len(self.pairs), self.seed, epoch)[within])
+        pair = int(shuffle_numbers(len(self.pairs), self.seed, epoch)[within])
         qid, docnos = self.pairs[pair][0], self.docnos(pair, epoch)
-        told = self.teacher[qid] if self.teacher else {}
+        scores = self.teacher[qid] if self.teacher else {}
         return Group(
             self.queries[qid],
-            tuple(self.documents[one] for one in docnos),
-            tuple(told[one] for one in docnos) if self.teacher else (),
+            tuple(self.documents[docno] for docno in docnos),
+            tuple(scores[docno] for docno in docnos) if self.teacher else (),
         )
 
     def docnos(self, pair: int, epoch: int = 0) -> tuple[str, ...]:
         """The documents of a pair's group, the relevant one first."""
         qid, docno = self.pairs[pair]
         random = np.random.default_rng([self.seed, epoch * self.resample, pair + 1])
-        return docno, *self.source.drawn(qid, self.negatives, random)
+        return docno, *self.source.draw(qid, self.negatives, random)
 
 
-@lru_cache(maxsize=2)  # a batch may lie across the border of two epochs
-def shuffled(total: int, seed: int, *part: int) -> npt.NDArray[np.int64]:
-    """The numbers below ``total`` in an order that seed and part decide."""
+@lru_cache(maxsize=2)  # a batch may span two epochs
+def shuffle_numbers(total: int, seed: int, *part: int) -> npt.NDArray[np.int64]:
+    """The numbers below ``total``, (total,), in an order that the seed and the part decide."""
     return np.random.default_rng([seed, *part]).permutation(total)

@@ -1,4 +1,4 @@
-"""What a trained re-ranker makes of its test: a run, and measures beside those of the order it was given."""
+"""Measure a trained re-ranker on its test: a run, and measures beside those of the order it was given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUN, RESULT = "test.run.gz", "test.json"
 class RerankerOutcome:
     """Means over ``queries`` by measure, after and before re-ranking ``candidates`` pairs.
 
-    ``without`` queries have no candidates and count as not answered.
+    ``without`` of the queries have no candidates and count as not answered.
     """
 
     queries: int
@@ -30,33 +30,41 @@ class RerankerOutcome:
 
 
 def measure_test(
-    candidates: CandidateSet, scores: Sequence[float], wanted: RerankerTest, output: Path
+    candidates: CandidateSet, scores: Sequence[float], settings: RerankerTest, output: Path
 ) -> RerankerOutcome:
     """Write the run and its measures into ``output``."""
-    if wanted.listed:
-        asked = {one.query.qid for one in candidates.rankings}
-        qrels = {qid: grades for qid, grades in candidates.qrels.items() if qid in asked}
+    if settings.listed:
+        listed = {ranking.query.qid for ranking in candidates.rankings}
+        qrels = {qid: grades for qid, grades in candidates.qrels.items() if qid in listed}
         candidates = replace(candidates, qrels=qrels)
-    rankings = candidates.ranked(scores)
-    after = candidates.measured(rankings, wanted.measures)
-    before = candidates.measured(candidates.rankings, wanted.measures)
+    rankings = candidates.rerank(scores)
+    after = candidates.evaluate(rankings, settings.measures)
+    before = candidates.evaluate(candidates.rankings, settings.measures)
     write_run(output / RUN, rankings)
-    tested = RerankerOutcome(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
-    replace_file(output / RESULT, f"{json.dumps(asdict(tested), indent=2)}\n".encode())
-    return tested
+    outcome = RerankerOutcome(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
+    replace_file(output / RESULT, f"{json.dumps(asdict(outcome), indent=2)}\n".encode())
+    return outcome
 
 
 def read_outcome(output: Path) -> RerankerOutcome:
-    """What :func:`measure_test` wrote."""
+    """Read what :func:`measure_test` has written."""
     return RerankerOutcome(**json.loads((output / RESULT).read_text(encoding="utf-8")))
 
 
-def together(parts: Sequence[RerankerOutcome]) -> RerankerOutcome:
-    """The means over the queries of all parts, which have none in common."""
-    queries = sum(one.queries for one in parts)
+def join_outcomes(outcomes: Sequence[RerankerOutcome]) -> RerankerOutcome:
+    """The means over all queries of outcomes that have no query in common."""
+    queries = sum(outcome.queries for outcome in outcomes)
 
-    def mean(of: Callable[[RerankerOutcome], Mapping[str, float]]) -> dict[str, float]:
-        return {name: sum(of(one)[name] * one.queries for one in parts) / queries for name in of(parts[0])}
+    def mean(measures: Callable[[RerankerOutcome], Mapping[str, float]]) -> dict[str, float]:
+        return {
+            name: sum(measures(outcome)[name] * outcome.queries for outcome in outcomes) / queries
+            for name in measures(outcomes[0])
+        }
 
-    counts = (sum(one.candidates for one in parts), sum(one.without for one in parts))
-    return RerankerOutcome(queries, *counts, mean(lambda one: one.measures), mean(lambda one: one.before))
+    return RerankerOutcome(
+        queries,
+        candidates=sum(outcome.candidates for outcome in outcomes),
+        without=sum(outcome.without for outcome in outcomes),
+        measures=mean(lambda outcome: outcome.measures),
+        before=mean(lambda outcome: outcome.before),
+    )

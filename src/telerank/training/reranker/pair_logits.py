@@ -1,4 +1,4 @@
-"""Pairs of texts to logits: those of like length together, so many tokens at a time.
+"""Compute the logits of pairs of texts end to end: pairs of like length together.
 
 ======  ==============================================================================================
 ``B``   pairs
@@ -25,79 +25,79 @@ from telerank.reranking.texts import TextPair, pair_texts
 from telerank.training.reranker.groups import Group
 from telerank.types import Progress, silent
 
-_AT_ONCE = 4096  # pairs whose tokens are in memory
-_CACHED = 2048  # tokens; larger batches fall out of a processor's cache
+_CHUNK = 4096  # pairs whose tokens are in memory
+_CACHED = 2048  # tokens; larger batches do not fit a processor's cache
 _SHORTEST = 2 / 3  # of the longest pair of a batch: at most a third of it is padding
 
 
-def logits(
+def compute_logits(
     reranker: Reranker, pairs: Sequence[Pair], tokens: int, precision: Precision = nullcontext
 ) -> Tensor:
-    """The logits of pairs, (B,), in float32, in the order of the pairs."""
+    """The logits of pairs, (B,), in float32, in the order of the pairs; ``tokens`` bounds a batch."""
     device = next(reranker.model.parameters()).device
     order: list[int] = []
-    made: list[Tensor] = []
-    for places in parts([len(one) for one in pairs], tokens, device):
-        batch = batch_of([pairs[place] for place in places], reranker.texts.pad_id).to(device)
+    logits: list[Tensor] = []
+    for rows in cut_batches([len(pair) for pair in pairs], tokens, device):
+        batch = batch_of([pairs[row] for row in rows], reranker.texts.pad_id).to(device)
         with precision():
-            made.append(reranker.model(batch).float())
-        order += places
-    return torch.cat(made)[torch.from_numpy(np.argsort(order)).to(device)]
+            logits.append(reranker.model(batch).float())
+        order += rows
+    return torch.cat(logits)[torch.from_numpy(np.argsort(order)).to(device)]
 
 
-def parts(lengths: Sequence[int], tokens: int, device: torch.device) -> Iterator[list[int]]:
-    """The places of pairs of so many tokens that go through a model together."""
+def cut_batches(lengths: Sequence[int], tokens: int, device: torch.device) -> Iterator[list[int]]:
+    """The rows of the pairs, given by their lengths, that go through a model together."""
     if device.type == "cpu":
         tokens = min(tokens, _CACHED)
     return batch_by_length(lengths, tokens, shortest=_SHORTEST)
 
 
-def scores(
-    model: nn.Module, some: Callable[[int], Tensor], count: int, at_once: int, progress: Progress
+def score_chunks(
+    model: nn.Module, logits: Callable[[int], Tensor], count: int, chunk: int, progress: Progress
 ) -> list[float]:
-    """What ``some`` gives of each stretch of ``at_once``, with the model in evaluation mode."""
+    """Concatenate ``logits(first)`` of each chunk of ``count`` pairs, with the model in evaluation mode."""
     mode = model.training
     model.eval()
-    found: list[float] = []
+    scores: list[float] = []
     try:
         with torch.no_grad():
-            for first in range(0, count, at_once):
-                found += some(first).tolist()
-                progress("scoring pairs", len(found), count)
+            for first in range(0, count, chunk):
+                scores += logits(first).tolist()
+                progress("scoring pairs", len(scores), count)
     finally:
         model.train(mode)
-    return found
+    return scores
 
 
 @dataclass(frozen=True, eq=False)
 class EndToEnd:
-    """Pairs go through the whole model, so many ``tokens`` at a time, padding counted."""
+    """Pairs go through the whole model in batches of at most ``tokens`` tokens, padding included."""
 
     reranker: Reranker
     tokens: int
     precision: Precision
 
-    def prepare(self, wanted: range, progress: Progress) -> None:
+    def prepare(self, numbers: range, progress: Progress) -> None:
         pass
 
-    def parts(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """Some of the groups with their logits, (B, N): a part's graph may go before the next is made."""
-        pairs = iter(self._read([pair for group in groups for pair in group.pairs]))
-        read = [list(islice(pairs, len(group.documents))) for group in groups]
-        sizes = [len(group) * max(len(pair) for pair in group) for group in read]
-        for places in batch_by_length(sizes, self.tokens):
-            some = [pair for place in places for pair in read[place]]
-            found = logits(self.reranker, some, self.tokens, self.precision)
-            yield [groups[place] for place in places], found.view(len(places), -1)
+    def group_logits(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
+        """Some of the groups with their logits, (B, N); a graph can be freed before the next is built."""
+        pairs = iter(self._tokenise([pair for group in groups for pair in group.pairs]))
+        tokenised = [list(islice(pairs, len(group.documents))) for group in groups]
+        sizes = [len(group) * max(len(pair) for pair in group) for group in tokenised]
+        for rows in batch_by_length(sizes, self.tokens):
+            batch = [pair for row in rows for pair in tokenised[row]]
+            logits = compute_logits(self.reranker, batch, self.tokens, self.precision)
+            yield [groups[row] for row in rows], logits.view(len(rows), -1)
 
-    def scores(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
+    def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The logits of any number of pairs, without dropout."""
 
-        def some(first: int) -> Tensor:
-            read = self._read(pairs[first : first + _AT_ONCE])
-            return logits(self.reranker, read, self.tokens, self.precision)
+        def logits(first: int) -> Tensor:
+            chunk = self._tokenise(pairs[first : first + _CHUNK])
+            return compute_logits(self.reranker, chunk, self.tokens, self.precision)
 
-        return scores(self.reranker.model, some, len(pairs), _AT_ONCE, progress)
+        return score_chunks(self.reranker.model, logits, len(pairs), _CHUNK, progress)
 
-    def _read(self, pairs: Sequence[TextPair]) -> list[Pair]:
+    def _tokenise(self, pairs: Sequence[TextPair]) -> list[Pair]:
         return pair_texts(self.reranker, [query for query, _ in pairs], [passage for _, passage in pairs])

@@ -20,7 +20,7 @@ from telerank.training.log import Report, unheard
 from telerank.training.parallel import joined
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.outcome import RESULT as TESTED
-from telerank.training.reranker.outcome import RUN, RerankerOutcome, read_outcome, together
+from telerank.training.reranker.outcome import RUN, RerankerOutcome, join_outcomes, read_outcome
 from telerank.training.reranker.train import check_queries, measure_reranker, train_reranker
 from telerank.training.settings import write_settings
 from telerank.training.training import device
@@ -243,7 +243,7 @@ def _put_together(found: Mapping[Variant, RerankerOutcome]) -> Study:
         if one.fold is not None:
             folds.setdefault(replace(one, fold=None), {})[one] = told
     tested = {one: told for one, told in found.items() if one.fold is None}
-    tested |= {whole: together(list(parts.values())) for whole, parts in folds.items()}
+    tested |= {whole: join_outcomes(list(parts.values())) for whole, parts in folds.items()}
     held_out = {one: told for one, told in found.items() if one.fold is not None}
     return Study(tuple(next(iter(found.values())).measures), tested, held_out)
 

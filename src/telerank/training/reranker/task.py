@@ -10,39 +10,49 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from telerank.errors import ModelError
+from telerank.models.losses.ranking import (
+    class_weights,
+    cross_entropy,
+    listwise_softmax,
+    margin_mse,
+    max_margin,
+    ranknet,
+)
 from telerank.models.rerankers.reranker import Reranker, save_reranker
 from telerank.reranking.texts import TextPair
 from telerank.training.reranker.candidates import CandidateSet
-from telerank.training.reranker.config import RerankerTraining
+from telerank.training.reranker.config import RerankerLoss, RerankerTraining
 from telerank.training.reranker.groups import Group, Groups
-from telerank.training.reranker.objective import RankingObjective
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
+_UNITS = {"probability": "prob", "logit": "logit"}
 
-class Passes(Protocol):
-    """How pairs of texts become logits: :class:`.EndToEnd` or :class:`.FromStore`."""
 
-    def prepare(self, wanted: range, progress: Progress) -> None:
-        """Be ready for the groups of these numbers."""
+class PairScorer(Protocol):
+    """Turns pairs of texts into logits: :class:`.EndToEnd` or :class:`.FromStore`."""
 
-    def parts(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """Some of the groups with their logits, (groups, documents of a group), until all have come."""
+    def prepare(self, numbers: range, progress: Progress) -> None:
+        """Prepare for the groups of these numbers."""
 
-    def scores(self, pairs: Sequence[TextPair], progress: Progress) -> list[float]:
+    def group_logits(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
+        """Yield some of the groups with their logits, (groups, documents of a group), until all are done."""
+
+    def score(self, pairs: Sequence[TextPair], progress: Progress) -> list[float]:
         """The logits of pairs, without dropout."""
 
 
 @dataclass(frozen=True, eq=False)
 class RerankerTask:
-    """Several processes take a share of each batch's groups; losses are means over groups."""
+    """Processes take a share of each batch's groups; losses are means over groups."""
 
     config: RerankerTraining
     reranker: Reranker
     groups: Groups
-    passes: Passes
+    scorer: PairScorer
     dev_set: CandidateSet | None
-    place: TrainingDevice
+    hardware: TrainingDevice
 
     @property
     def modules(self) -> Sequence[nn.Module]:
@@ -54,26 +64,26 @@ class RerankerTask:
 
     def prepare(self, number: int, progress: Progress) -> None:
         size = self.config.optimisation.batch
-        self.passes.prepare(range(number * size, (number + 1) * size), progress)
+        self.scorer.prepare(range(number * size, (number + 1) * size), progress)
 
     def backward(self, number: int) -> float:
         size, objective = self.config.optimisation.batch, RankingObjective(self.config.loss)
-        own = [self.groups[number * size + place] for place in self.place.processes.share(size)]
+        share = [self.groups[number * size + offset] for offset in self.hardware.processes.share(size)]
         total = 0.0
-        for groups, logits in self.passes.parts(own):
-            told = [group.teacher for group in groups]
-            teacher = torch.tensor(told, device=logits.device) if all(told) else None
+        for groups, logits in self.scorer.group_logits(share):
+            scores = [group.teacher for group in groups]
+            teacher = torch.tensor(scores, device=logits.device) if all(scores) else None
             loss = objective(logits, teacher) * (len(groups) / size)
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         return total
 
     def dev(self, progress: Progress) -> float | None:
-        wanted, dev = self.config.dev, self.dev_set
-        if wanted is None or dev is None:
+        settings, dev = self.config.dev, self.dev_set
+        if settings is None or dev is None:
             return None
-        rankings = dev.ranked(self.passes.scores(dev.pairs, progress))
-        (value,) = dev.measured(rankings, wanted.measure).mean.values()
+        rankings = dev.rerank(self.scorer.score(dev.pairs, progress))
+        (value,) = dev.evaluate(rankings, settings.measure).mean.values()
         return value
 
     def save(self, folder: Path) -> None:
@@ -84,3 +94,29 @@ class RerankerTask:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         pass
+
+
+@dataclass(frozen=True)
+class RankingObjective:
+    """The loss of groups: each is a mean over groups, whose first document is the relevant one."""
+
+    settings: RerankerLoss
+
+    def __call__(self, logits: Tensor, teacher: Tensor | None) -> Tensor:
+        """Logits, and a teacher's if the loss needs them, both (groups, documents of a group) -> a number."""
+        labels = torch.zeros_like(logits)
+        labels[:, 0] = 1
+        match self.settings.objective:
+            case "pointwise":  # all groups have as many of each class, so a group's counts are the whole's
+                weights = class_weights(logits.shape[1] - 1, 1) if self.settings.class_weights else None
+                return cross_entropy(logits, labels, weights)
+            case "margin":
+                return max_margin(logits, labels, self.settings.margin, of=_UNITS[self.settings.of])
+            case "ranknet":
+                return ranknet(logits, labels)
+            case "softmax":
+                return listwise_softmax(logits, labels)
+            case "margin-mse":
+                if teacher is None:
+                    raise ModelError("margin-mse: no teacher has scored these pairs")
+                return margin_mse(logits, labels, teacher)

@@ -1,4 +1,4 @@
-"""The training of a re-ranker, from a configuration to a folder, and what it then measures."""
+"""Train a re-ranker, from a configuration to a folder, and measure it on its test."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from telerank.models.rerankers.word_rankers import WORD_KINDS
 from telerank.training import checkpoint
 from telerank.training.log import Report, unheard
 from telerank.training.parallel import Processes, joined
-from telerank.training.reranker.candidates import read_candidates
+from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates
 from telerank.training.reranker.config import RerankerStart, RerankerTraining
 from telerank.training.reranker.examples import read_groups
-from telerank.training.reranker.folds import QueryParts, parted
 from telerank.training.reranker.groups import Groups
 from telerank.training.reranker.outcome import RESULT, measure_test
 from telerank.training.reranker.pair_logits import EndToEnd
 from telerank.training.reranker.reading import Reading, relevant_pairs
 from telerank.training.reranker.stored_logits import FromStore, Stored
-from telerank.training.reranker.task import Passes, RerankerTask
+from telerank.training.reranker.task import PairScorer, RerankerTask
 from telerank.training.settings import is_written, write_settings
 from telerank.training.task import TrainingDevice
 from telerank.training.training import chosen_precision, device, train, updates
@@ -43,56 +42,56 @@ def train_reranker(
     report: Report = unheard,
     progress: Progress = silent,
 ) -> Path:
-    """Train as the configuration says, and measure where it has a test; the folder of the model.
+    """Train as the configuration says, and measure the test if it has one; return the model's folder.
 
-    ``output/data.json`` counts what was learned from. Features of a frozen encoder lie in
-    ``shared/features``, the texts for triples of ids in ``shared/texts``; without ``shared``, in ``output``.
+    ``output/data.json`` counts what was learned from. Features of a frozen encoder are stored in
+    ``shared/features``, the texts for triples of ids in ``shared/texts``; ``shared`` defaults to ``output``.
 
     Raises
     ------
     ModelError
-        as :func:`telerank.training.training.train` does; where there are folds and none of them is held out.
+        As :func:`telerank.training.training.train`; if there are folds and none of them is held out.
     CollectionError
-        where the collection lacks what is to be learned from or measured on.
+        If the collection lacks what is to be learned from or measured on.
     """
     if config.folds and config.held_out is None:
         raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
-    asked = _Asked.of(config, Path(output), shared or Path(output))
+    job = _Job.open(config, Path(output), shared or Path(output))
     with joined(device(config.device)) as processes:
-        model = train(config, output, asked.task, resume=resume, report=report, progress=progress)
-        processes.first(lambda: asked.measure(model, progress))
+        model = train(config, output, job.make_task, resume=resume, report=report, progress=progress)
+        processes.first(lambda: job.measure(model, progress))
     return model
 
 
 def measure_reranker(
     config: RerankerTraining, output: Path, *, shared: Path, progress: Progress = silent
 ) -> None:
-    """What :func:`train_reranker` does last, for a training that is over; its checkpoints may be gone."""
-    _Asked.of(config, output, shared).measure(output / checkpoint.MODEL, progress)
+    """Measure the test of a training that is over; its checkpoints may be gone."""
+    _Job.open(config, output, shared).measure(output / checkpoint.MODEL, progress)
 
 
 def check_queries(config: RerankerTraining) -> None:
-    """See that the collection has as many queries to learn from as the configuration asks for.
+    """Check that the collection has as many queries to learn from as ``data.queries``.
 
     Raises
     ------
     CollectionError
-        where it has fewer. Triples are not looked at, which name their queries as they come.
+        If it has fewer. Triples are not checked, because they name their queries as they are read.
     """
     if config.data.triples or config.data.queries is None:
         return
-    asked = _Asked.of(config, Path(), Path())
-    reading = Reading(config, asked.collection, asked.parts.kept_back)
-    reading.chosen(relevant_pairs(asked.collection, config.data.split))
+    job = _Job.open(config, Path(), Path())
+    reading = Reading(config, job.collection, job.queries.kept_back)
+    reading.choose(relevant_pairs(job.collection, config.data.split))
 
 
 def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None) -> Reranker:
-    """The model before its first update.
+    """The model before its first update; of a table of word vectors, only the words in ``keep``.
 
     Raises
     ------
     ModelError
-        where there is no such model, or it cannot be given these settings.
+        If there is no such model, or it does not take these settings.
     """
     shape = Shape(
         start.kind,
@@ -106,70 +105,74 @@ def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Job:
+    """A training with its collection, its folders, and the queries of dev and test."""
+
     config: RerankerTraining
     output: Path
     shared: Path
     collection: Collection
-    parts: QueryParts
+    queries: QueryParts
 
     @classmethod
-    def of(cls, config: RerankerTraining, output: Path, shared: Path) -> _Asked:
+    def open(cls, config: RerankerTraining, output: Path, shared: Path) -> _Job:
         data = config.data
         collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
-        return cls(config, output, shared, collection, parted(collection, config))
+        return cls(config, output, shared, collection, assign_queries(collection, config))
 
-    def task(self, begun: Path | None, place: TrainingDevice, progress: Progress) -> RerankerTask:
+    def make_task(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
+        """The task, with a fresh model or that of the checkpoint ``begun``."""
         config, start = self.config, self.config.model
-        reading = Reading(config, self.collection, self.parts.kept_back, progress)
+        reading = Reading(config, self.collection, self.queries.kept_back, progress)
         groups = read_groups(reading, self.shared / TEXTS)
         dev = None
-        if config.dev is not None and place.processes.leads:
-            dev = read_candidates(self.collection, config.dev, self.parts.dev, progress)
+        if config.dev is not None and hardware.processes.leads:
+            dev = read_candidates(self.collection, config.dev, self.queries.dev, progress)
         reranker = (
             start_reranker(start, config.seed, self._words())
             if begun is None
             else load_reranker(begun, dropout=start.dropout)
         )
         for weight in (*reranker.model.parameters(), *reranker.model.buffers()):
-            weight.data = weight.data.clone()  # as aligned as if never read from a file: sums depend on it
-        if place.processes.leads:
+            weight.data = weight.data.clone()  # aligned as if never read from a file: sums depend on it
+        if hardware.processes.leads:
             counts = json.dumps(reading.counts, indent=2)
             (self.output / DATA).write_text(f"{counts}\n", encoding="utf-8")
-        return RerankerTask(config, reranker, groups, self._passes(reranker, groups, place), dev, place)
-
-    def _words(self) -> set[str] | None:
-        """The words to keep of a table of vectors: those of the collection."""
-        if self.config.model.kind not in WORD_KINDS:
-            return None
-        queries = (
-            one.text for split in self.collection.queries for one in self.collection.split_queries(split)
-        )
-        return words_in(chain(queries, (doc.full_text for doc in self.collection.docs())))
+        scorer = self._scorer(reranker, groups, hardware)
+        return RerankerTask(config, reranker, groups, scorer, dev, hardware)
 
     def measure(self, model: Path, progress: Progress) -> None:
-        """Re-rank the test's candidates with the model that was kept; once, unless the test is another."""
-        test, told = self.config.test, self.output / TEST
-        if test is None or not test.measures or ((self.output / RESULT).exists() and is_written(test, told)):
+        """Re-rank the test's candidates with the model, unless that was done with the same settings."""
+        test, record = self.config.test, self.output / TEST
+        if test is None or not test.measures:
             return
-        told.unlink(missing_ok=True)  # until the other test is measured
+        if (self.output / RESULT).exists() and is_written(test, record):
+            return
+        record.unlink(missing_ok=True)  # until the new test is measured
         where = device(self.config.device)
-        place = TrainingDevice(where, chosen_precision(self.config.precision, where), Processes())
+        hardware = TrainingDevice(where, chosen_precision(self.config.precision, where), Processes())
         reranker = load_reranker(model)
         reranker.model.to(where)
         tokens = self.config.optimisation.tokens
-        passes: EndToEnd | Stored = EndToEnd(reranker, tokens, place.precision)
+        scorer: EndToEnd | Stored = EndToEnd(reranker, tokens, hardware.precision)
         if test.store:
-            passes = Stored.of(reranker, self.shared / FEATURES, place, tokens)
-        candidates = read_candidates(self.collection, test, self.parts.test, progress)
-        measure_test(candidates, passes.scores(candidates.pairs, progress), test, self.output)
-        write_settings(test, told)
+            scorer = Stored.of(reranker, self.shared / FEATURES, hardware, tokens)
+        candidates = read_candidates(self.collection, test, self.queries.test, progress)
+        measure_test(candidates, scorer.score(candidates.pairs, progress), test, self.output)
+        write_settings(test, record)
 
-    def _passes(self, reranker: Reranker, groups: Groups, place: TrainingDevice) -> Passes:
-        wanted = self.config.optimisation
+    def _words(self) -> set[str] | None:
+        """The collection's words, of which a table of word vectors keeps the vectors."""
+        if self.config.model.kind not in WORD_KINDS:
+            return None
+        collection = self.collection
+        queries = (query.text for split in collection.queries for query in collection.split_queries(split))
+        return words_in(chain(queries, (doc.full_text for doc in collection.docs())))
+
+    def _scorer(self, reranker: Reranker, groups: Groups, hardware: TrainingDevice) -> PairScorer:
+        optimisation = self.config.optimisation
         if not self.config.model.frozen:
-            return EndToEnd(reranker, wanted.tokens, place.precision)
-        stored = Stored.of(reranker, self.shared / FEATURES, place, wanted.tokens)
-        return FromStore(
-            stored, groups, updates(self.config, groups.__len__) * wanted.accumulation * wanted.batch
-        )
+            return EndToEnd(reranker, optimisation.tokens, hardware.precision)
+        stored = Stored.of(reranker, self.shared / FEATURES, hardware, optimisation.tokens)
+        batches = updates(self.config, groups.__len__) * optimisation.accumulation
+        return FromStore(stored, groups, batches * optimisation.batch)

@@ -1,38 +1,50 @@
-"""Training triples as MS MARCO ships them, streamed: a group of two for each line."""
+"""Training triples as MS MARCO ships them: a group of two for each line of a file that is streamed.
+
+The lines are either texts, or ids of a collection whose texts are then read from a docstore.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from filelock import FileLock
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.readers.msmarco import Triple, read_triples
-from telerank.errors import CollectionError
-from telerank.training.reranker.groups import Group, shuffled
+from telerank.errors import CollectionError, ModelError
+from telerank.stored import DRAFT, remove, replace_folder
+from telerank.training.reranker.config import Triples
+from telerank.training.reranker.groups import Group, Scores, shuffle_numbers
+from telerank.training.reranker.reading import Reading
 from telerank.types import Progress, silent
 
-_LINES = 4096  # as many are in memory, or two windows: a batch may lie across many small ones
+_LINES = 4096  # lines in memory, or two windows of lines if that is more: a batch may span small windows
+_LONGEST_ID = 64  # characters; a text is longer, or contains a space
 
 
 @dataclass(eq=False)
 class TripleGroups:
-    """The lines of ``path`` that ``wanted`` lets pass, each made a group by ``group``.
+    """The lines of ``path`` that ``accepts`` allows, each turned into a group by ``group``.
 
-    A window of lines is in memory with the one before it, and its order is the seed's. Groups are best asked
-    for in rising order, or a batch ahead: the file is read on from where it is, and from its beginning where
-    an earlier window is asked for.
+    A window of lines is in memory with the one before it, and shuffled by the seed. Groups are best requested
+    in rising order: the file is read on from the current position, and from its beginning when an earlier
+    window is requested.
     """
 
     path: Path
     group: Callable[[Triple], Group]
-    wanted: Callable[[Triple], bool]
+    accepts: Callable[[Triple], bool]
     window: int
     seed: int
     encoding: str = "utf-8"
     progress: Progress = silent
     _total: int | None = field(default=None, init=False)
-    _at: int = field(default=-1, init=False)  # the number of the window that was read last
+    _window: int = field(default=-1, init=False)  # the number of the window that was read last
     _held: dict[int, list[Triple]] = field(default_factory=dict, init=False)  # the last windows, by number
     _stream: Iterator[Triple] = field(default_factory=lambda: iter(()), init=False)
 
@@ -42,17 +54,16 @@ class TripleGroups:
             for count, _ in enumerate(self._lines(), 1):
                 if count % 1_000_000 == 0:
                     self.progress("counting triples", count, None)
-            self._total = self._some(count)
+            self._total = self._positive(count)
         return self._total
 
     @property
-    def stretch(self) -> int:
-        return self.window
+    def repeats_from(self) -> float:
+        return math.inf if self._total is None else self._total
 
     @property
-    def counted(self) -> bool:
-        """Whether the length is known, so that asking for it reads nothing."""
-        return self._total is not None
+    def most_pairs(self) -> float:
+        return math.inf
 
     def __getitem__(self, number: int) -> Group:
         if number < 0:
@@ -60,38 +71,128 @@ class TripleGroups:
         if self._total is None:
             self._read(number // self.window)
         epoch, within = divmod(number, self._total) if self._total is not None else (0, number)
-        window, place = divmod(within, self.window)
-        held = self._read(window)
-        return self.group(held[int(shuffled(len(held), self.seed, epoch, window)[place])])
+        window, offset = divmod(within, self.window)
+        lines = self._read(window)
+        return self.group(lines[int(shuffle_numbers(len(lines), self.seed, epoch, window)[offset])])
 
     def _read(self, window: int) -> list[Triple]:
-        """The lines of a window; none where the file ends before it, whose lines have then been counted."""
+        """The lines of a window; none if the file ends before it, and then its lines are counted."""
         if window in self._held:
             return self._held[window]
-        if window < self._at or self._at < 0:
-            self._at, self._stream = -1, self._lines()
-        while self._at < window:
+        if window < self._window or self._window < 0:
+            self._window, self._stream = -1, self._lines()
+        while self._window < window:
             lines = list(islice(self._stream, self.window))
             if len(lines) < self.window and self._total is None:
-                self._total = self._some((self._at + 1) * self.window + len(lines))
+                self._total = self._positive((self._window + 1) * self.window + len(lines))
             if not lines:
-                self._at = -1  # the stream is at its end: the next window is read from the beginning
+                self._window = -1  # the stream is at its end: the next window is read from the beginning
                 return lines
-            self._at += 1
+            self._window += 1
             self._hold(lines)
         return self._held[window]
 
     def _hold(self, lines: list[Triple]) -> None:
-        """Keep what was read last; the window that was read first goes."""
-        self._held.pop(self._at, None)
-        self._held[self._at] = lines
+        """Keep the window that was read last, and drop the oldest."""
+        self._held.pop(self._window, None)
+        self._held[self._window] = lines
         if len(self._held) > max(2, -(-_LINES // self.window)):
             del self._held[next(iter(self._held))]
 
     def _lines(self) -> Iterator[Triple]:
-        return filter(self.wanted, read_triples(self.path, self.encoding))
+        return filter(self.accepts, read_triples(self.path, self.encoding))
 
-    def _some(self, count: int) -> int:
+    def _positive(self, count: int) -> int:
         if not count:
             raise CollectionError(f"{self.path}: no triple to learn from")
         return count
+
+
+def triple_groups(reading: Reading, triples: Triples, folder: Path) -> TripleGroups:
+    """The groups of a file; if it has ids, ``folder`` gets a docstore of the collection.
+
+    Raises
+    ------
+    CollectionError
+        If the file has no triple.
+    ModelError
+        If the triples are texts, and a setting needs ids.
+    """
+    path, config = Path(triples.file), reading.config
+
+    def groups(group: Callable[[Triple], Group], accepts: Callable[[Triple], bool]) -> TripleGroups:
+        return TripleGroups(
+            path,
+            group,
+            accepts,
+            window=triples.window,
+            seed=config.data_seed,
+            encoding=config.data.encoding,
+            progress=reading.progress,
+        )
+
+    first = next(islice(read_triples(path, config.data.encoding), 1), None)
+    if first is None:
+        raise CollectionError(f"{path}: no triple to learn from")
+    if any(len(column) > _LONGEST_ID or " " in column for column in first):
+        if config.loss.teacher or config.data.queries or reading.kept_back:
+            needs = "a teacher, a choice of queries, or dev and test of the same split need ids"
+            raise ModelError(f"{path}: these are triples of texts; {needs}")
+        return groups(group_of_texts, lambda _: True)
+    every = {query.qid: query.text for query in reading.collection.split_queries(config.data.split)}
+    queries = {qid: every[qid] for qid in reading.choose(every.keys())}
+    reading.counts["queries of the split"] = len(queries)
+    docs = stored_docs(reading.collection, folder, reading.progress)
+    by_id = _ById(path, every, docs, reading.teacher(queries))
+    # a query that the split lacks is an error, not a query that is left out
+    left_out = every.keys() - queries.keys()
+    return groups(by_id.group, lambda triple: triple.query not in left_out and by_id.is_scored(triple))
+
+
+def group_of_texts(triple: Triple) -> Group:
+    return Group(triple.query, (triple.positive, triple.negative))
+
+
+@dataclass(frozen=True, eq=False)
+class _ById:
+    path: Path
+    queries: Mapping[str, str]
+    docs: Docstore
+    teacher: Scores | None = None
+
+    def is_scored(self, triple: Triple) -> bool:
+        """Whether the teacher, if there is one, has scored both documents."""
+        if self.teacher is None:
+            return True
+        scores = self.teacher.get(triple.query, {})
+        return triple.positive in scores and triple.negative in scores
+
+    def group(self, triple: Triple) -> Group:
+        qid, *docnos = triple
+        try:
+            query, texts = self.queries[qid], tuple(self.docs[docno].full_text for docno in docnos)
+        except KeyError as error:
+            raise CollectionError(f"{self.path}: the collection has no {error.args[0]!r}") from error
+        scores = tuple(self.teacher[qid][docno] for docno in docnos) if self.teacher else ()
+        return Group(query, texts, scores)
+
+
+def stored_docs(collection: Collection, folder: Path, progress: Progress = silent) -> Docstore:
+    """The collection's docstore in ``folder``, which is written first if it is missing."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # of several processes the first writes, and the others wait
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        if not folder.exists():
+            _write_docs(collection, folder, progress)
+    return Docstore.open(folder)
+
+
+def _write_docs(collection: Collection, folder: Path, progress: Progress) -> None:
+    draft = folder.with_name(folder.name + DRAFT)
+    remove(draft)
+    with DocstoreWriter(draft) as writer:
+        for number, doc in enumerate(collection.docs(), 1):
+            writer.add(doc)
+            if number % 10_000 == 0:
+                progress("storing documents", number, collection.size)
+    replace_folder(folder, draft)
