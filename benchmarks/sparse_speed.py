@@ -25,7 +25,7 @@ from peers.interleave import Times, interleaved
 from results_page import write
 
 from telerank.show.tables import Cell, Table, render_markdown
-from telerank.sparse.similarities import parse_model
+from telerank.sparse.similarities import parse_similarity
 from telerank.text import Analyzer
 
 BM25 = "bm25(k1=0.9, b=0.4)"
@@ -163,7 +163,9 @@ def _compare(name: str, model: str, k: int, found: Found, setting: Setting) -> N
     if key not in setting.truths:
         rounded = check.one_byte if key[1] else check.exact
         lines = corpus.lines(setting.documents)
-        setting.truths[key] = check.reference(lines, some, parse_model(asked), rounded, count_empty=key[2])
+        setting.truths[key] = check.reference(
+            lines, some, parse_similarity(asked), rounded, count_empty=key[2]
+        )
     truth = setting.truths[key]
     first = Found(found.times[: len(some)], found.rows[: len(some)], found.scores[: len(some)])
     agreed = check.agreement(first, truth, k, 2.2 if name == "tantivy" else 1.0)  # tantivy keeps k1 + 1

@@ -28,7 +28,7 @@ class Letters(Stage):
     def limit(self, k: int) -> Stage:
         return replace(self, depth=min(k, self.depth))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         if docno not in self.docs:
             raise KeyError(docno)
         shared = _shared(query, docno)
@@ -49,7 +49,7 @@ class ByLength(Stage):
             for ranking in batch:
                 yield Ranking.ranked(ranking.query, ranking.docnos, [len(docno) for docno in ranking.docnos])
 
-    def explain(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
+    def explanation(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
         if docno not in DOCS:
             raise KeyError(docno)
         return Explanation(float(len(docno)), "letters of the name")

@@ -105,7 +105,7 @@ class Broken(Stage):
     def after(self, first: Stage) -> Stage:
         return Letters(depth=1) if self.fault == "forgets what feeds it" else super().after(first)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         if self.fault == "explains anything":
             return Explanation(0.0, "whatever")
         said = letters.explain(query, docno)
@@ -124,7 +124,7 @@ class Replacing(Stage):
     def limit(self, k: int) -> Stage:
         return Replacing(k)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         return letters.explain(query, docno)
 
 
@@ -253,7 +253,7 @@ class Thawed(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return letters(stream)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         return letters.explain(query, docno)
 
 
@@ -264,7 +264,7 @@ class Holding(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return letters(stream)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         return letters.explain(query, docno)
 
 
@@ -290,7 +290,7 @@ class Plain(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return letters(stream)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         return letters.explain(query, docno)
 
 

@@ -13,7 +13,7 @@ import telerank
 
 SOURCE = Path(telerank.__file__).parent
 
-_LOW = {"types", "errors", "npy", "compiled", "batches", "stored", "yaml_files"}
+_LOW = {"types", "errors", "expressions", "npy", "compiled", "batches", "stored", "yaml_files"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
@@ -22,7 +22,8 @@ ALLOWED = {
     "yaml_files": {"errors"},
     "compiled": set(),
     "npy": set(),
-    "stage": {"types"},
+    "expressions": {"errors"},
+    "stage": {"types", "expressions"},
     "testing": {"types", "stage"},
     "trec": {"types", "errors"},
     "text": {"errors"},
@@ -31,8 +32,9 @@ ALLOWED = {
     "corpus": {*_LOW, "trec", "text", "stage", "show"},
     "models": {"errors", "npy"},
     "dense": {*_LOW, "stage", "corpus", "models"},
-    "sparse": {*_LOW, "stage", "text", "corpus", "dense"},
-    "fuse": {"types", "errors", "stage", "show", "evaluate"},
+    "sparse": {*_LOW, "stage", "text", "corpus"},
+    "retrieval": {*_LOW, "stage", "text", "corpus", "dense", "sparse"},
+    "fuse": {"types", "errors", "expressions", "stage", "show", "evaluate"},
     "reranking": {*_LOW, "stage", "text", "models"},
     "training": {
         *_LOW,
@@ -48,7 +50,7 @@ ALLOWED = {
     },
     "inspect": {*_LOW, "text", "show", "evaluate", "corpus", "models", "reranking", "training"},
     "recipes": {
-        *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "models", "show"),
+        *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "retrieval", "models", "show"),
         *("fuse", "evaluate", "inspect", "training", "reranking"),
     },
 }

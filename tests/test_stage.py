@@ -28,7 +28,7 @@ class Fixed(Stage):
         docnos, scores = [pair[0] for pair in self.scores], [pair[1] for pair in self.scores]
         return (Ranking.ranked(ranking.query, docnos, scores) for ranking in stream)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         return Explanation(dict(self.scores)[docno], f"as said for {query.qid}")
 
 
@@ -123,7 +123,7 @@ def test_a_sum_is_cut_as_a_whole():
 
 def test_stages_are_values():
     assert {letters >> by_length % 2, letters >> by_length % 2} == {Chain((letters, Cut(by_length, 2)))}
-    assert repr(by_length % 2) == "Cut(stage=ByLength(batch=1), k=2)"
+    assert repr(by_length % 2) == "<ByLength(batch=1)> % 2"
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "3", True, None])
@@ -174,7 +174,7 @@ def test_stages_of_a_sum_that_disagree_about_the_query_are_an_error():
         def __call__(self, stream):
             return (Ranking(Query("other", "")) for _ in stream)
 
-        def explain(self, query, docno):  # noqa: ARG002
+        def explanation(self, query, docno):  # noqa: ARG002
             raise KeyError(docno)
 
     with pytest.raises(ValueError, match="query 'other' beside '1'"):
@@ -204,7 +204,7 @@ def test_a_document_outside_a_list_is_explained_as_nothing_there():
     stage = letters % 1 + 0.5 * letters
     said = stage.explain(QUERY, "ace")
     assert [(part.value, part.what) for part in said.parts] == [
-        (0.0, "not among the 1 found there"),
+        (0.0, "not among the 1 retrieved there"),
         (1.5, "0.5 times"),
     ]
     assert said.value == dict(stage.search(QUERY))["ace"]

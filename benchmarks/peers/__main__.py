@@ -13,7 +13,7 @@ from pathlib import Path
 from peers import check, corpus
 from peers.engine import PEERS, Peer, open_peer
 from peers.interleave import interleaved
-from telerank.sparse.similarities import parse_model
+from telerank.sparse.similarities import parse_similarity
 from telerank.text import Analyzer
 
 BM25 = {"tantivy": "bm25(k1=1.2, b=0.75)"}
@@ -97,7 +97,7 @@ def _other_models(peer: Peer, queries: list[list[str]], documents: Path) -> None
 def _agreement(found, queries, documents, model, k, *, lossy, count_empty=False) -> check.Agreement:
     rounded = check.one_byte if lossy else check.exact
     with documents.open(encoding="utf-8") as lines:
-        truth = check.reference(lines, queries, parse_model(model), rounded, count_empty=count_empty)
+        truth = check.reference(lines, queries, parse_similarity(model), rounded, count_empty=count_empty)
     factor = 2.2 if model == BM25["tantivy"] else 1.0  # tantivy keeps k1 + 1
     return check.agreement(found, truth, k, factor)
 

@@ -11,7 +11,7 @@ import numpy as np
 import telerank
 from peers.serve import Engine, Hits, serve
 from telerank import Doc, Query
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.writer import build_index
 
 
@@ -20,7 +20,7 @@ class Telerank(Engine):
 
     def __init__(self, *, threads: int, rows: bool) -> None:
         self.threads, self.rows = threads, rows
-        self.index: Index | None = None
+        self.index: SparseIndex | None = None
 
     def build(self, documents: Path, folder: Path) -> None:
         with documents.open(encoding="utf-8", newline="\n") as lines:

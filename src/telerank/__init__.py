@@ -9,7 +9,7 @@ from telerank.stage import Stage
 from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
 
 if TYPE_CHECKING:
-    from telerank.sparse.index import Index
+    from telerank.retrieval.index import Index
 
 __version__ = "0.1.0"
 
@@ -17,7 +17,7 @@ __all__ = ["Answer", "Doc", "Explanation", "Qrel", "Query", "Ranking", "Stage", 
 
 
 def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
-    """The index in a folder (see :class:`telerank.sparse.index.Index`)."""
-    from telerank.sparse.index import Index
+    """The index in a folder (see :class:`telerank.retrieval.index.Index`)."""
+    from telerank.retrieval.index import Index
 
     return Index(folder)

@@ -6,7 +6,8 @@
     ├── FormatError        a file says what its format does not allow (names file, line, what was expected)
     ├── CollectionError    a collection cannot be found, recognised, or lacks what was asked of it
     ├── MeasureError       a measure's name does not parse, or it cannot be computed as asked
-    ├── ModelError         a model's text form does not parse, or a parameter is out of range
+    ├── ModelError         a model cannot be opened, or a parameter is out of range
+    │   └── ExpressionError  the text of a pipeline or of a model cannot be read
     ├── AnalyzerError      an analyzer's text form does not parse, or is not the index's own
     ├── DocumentError      a document that cannot be stored (empty or blank docno, a docno twice)
     ├── IndexFault         an index cannot be opened, written or read
@@ -46,6 +47,10 @@ class MeasureError(TelerankError):
 
 
 class ModelError(TelerankError):
+    pass
+
+
+class ExpressionError(ModelError):
     pass
 
 

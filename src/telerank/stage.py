@@ -1,13 +1,14 @@
-"""Stage: a verb that maps a stream of rankings to a stream of rankings, and the algebra of stages.
+"""Stages map a stream of rankings to a stream of rankings; operators combine them to pipelines.
 
-====================  ==========================================================
-``a >> b``            ``b`` works on what ``a`` found
-``a % k``             ``a``, cut to its first ``k``
-``a + b``             scores added; a document that one list lacks counts 0 there
+====================  ===============================================================
+``a >> b``            ``b`` works on the rankings of ``a``
+``a % k``             the first ``k`` documents of each ranking of ``a``
+``a + b``             the sum of scores; a document that is missing in a ranking has 0 there
 ``w * a``             scores multiplied by ``w``
-====================  ==========================================================
+====================  ===============================================================
 
-Only operators that bind tighter than ``>>`` are used, so that pipelines need no parentheses.
+Only operators that bind tighter than ``>>`` are used, so that pipelines need no parentheses. The ``repr`` of
+a pipeline over an index is a text that :func:`telerank.pipelines.reading.pipeline` reads back.
 """
 
 from __future__ import annotations
@@ -20,55 +21,83 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from telerank.expressions import number_text
 from telerank.types import Explanation, Query, Ranking
+
+CHAIN, SUM, PRODUCT, CALL = range(4)
+"""How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``."""
 
 
 class Stage(ABC):
-    """Maps rankings to rankings, one for one: lazily, keeping the queries and their order.
+    """Maps rankings to rankings, one for one, lazily; queries and their order stay.
 
-    A retriever ignores the documents of what comes in; a re-ranker scores them anew. Concrete stages
-    are frozen dataclasses and final, so that ``repr``, ``==`` and hashing come with them. The laws
-    that every stage obeys are in :mod:`telerank.testing`.
+    A retriever ignores the documents of the rankings that it is given; a re-ranker scores them again.
+    Concrete stages are frozen dataclasses and final, so that ``repr``, ``==`` and hashing come with them.
+    The laws that every stage obeys are in :mod:`telerank.testing`.
     """
 
     @abstractmethod
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]: ...
 
     @abstractmethod
-    def explain(self, query: Query, docno: str) -> Explanation:
-        """Why ``docno`` has the score that this stage gives it for ``query``.
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        """Why the document has the score that this stage gives it for the query; see :meth:`explain`.
 
         Raises
         ------
         KeyError
-            where the stage knows no such document.
+            If the stage has no score for such a document.
         """
 
+    def explain(self, query: Query | str, docno: str) -> Explanation:
+        """Why the document has the score that this stage gives it for the query.
+
+        Raises
+        ------
+        KeyError
+            If the stage has no score for such a document.
+        """
+        return self.explanation(as_query(query), docno)
+
     def limit(self, k: int) -> Stage:
-        """The first ``k`` of what this stage gives; a retriever answers "myself, retrieving at most k"."""
+        """The stage with at most ``k`` documents in each ranking; a retriever retrieves no more."""
         return Cut(self, k)
 
     def after(self, first: Stage) -> Stage:
-        """What ``first >> self`` is; a stage made of stages gives ``first`` to each of them instead.
+        """The stage ``first >> self``; a stage made of stages puts ``first`` before each of them instead.
 
-        So a pipeline can explain a score that depends on a list: ``first >> minmax(reranker)`` is
+        So a pipeline can explain a score that depends on a whole ranking: ``first >> minmax(reranker)`` is
         ``minmax(first >> reranker)``.
         """
         return first >> self
 
     def search(self, query: Query | str) -> Ranking:
         """The ranking of one query."""
-        bare = Query("query", query) if isinstance(query, str) else query
-        return next(self([Ranking(bare)]))
+        return next(self([Ranking(as_query(query))]))
 
     def run(self, queries: Iterable[Query]) -> Iterator[Ranking]:
         """The rankings of queries, lazily, in their order."""
         return self(Ranking(query) for query in queries)
 
+    @property
+    def text(self) -> str:
+        """The text of the stage in a pipeline; in angle brackets if it cannot be read back."""
+        names = getattr(self, "__dataclass_fields__", ())  # a stage that is no dataclass breaks a law
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"<{type(self).__qualname__}({values})>"
+
+    @property
+    def binding(self) -> int:
+        """How tightly :attr:`text` binds."""
+        return CALL
+
+    def __repr__(self) -> str:
+        return self.text
+
     def __rshift__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
             return NotImplemented
-        return Chain((*_parts(self, Chain), *_parts(other, Chain)))
+        return Chain((*_flatten(self, Chain), *_flatten(other, Chain)))
 
     def __mod__(self, k: int) -> Stage:
         return self.limit(check_depth(k))
@@ -76,7 +105,7 @@ class Stage(ABC):
     def __add__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
             return NotImplemented
-        return Sum((*_parts(self, Sum), *_parts(other, Sum)))
+        return Sum((*_flatten(self, Sum), *_flatten(other, Sum)))
 
     def __mul__(self, weight: float) -> Stage:
         return Weighted(self, float(weight))
@@ -84,7 +113,7 @@ class Stage(ABC):
     __rmul__ = __mul__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Chain(Stage):
     """``a >> b >> c``."""
 
@@ -98,14 +127,22 @@ class Chain(Stage):
     def limit(self, k: int) -> Stage:
         return Chain((*self.stages[:-1], self.stages[-1].limit(k)))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         *before, last = self.stages
         whole = last.after(Chain(tuple(before)))
-        # what scores documents one by one explains a score without running what feeds it
-        return (last if isinstance(whole, Chain) else whole).explain(query, docno)
+        # a stage that scores documents one by one explains a score without running what feeds it
+        return (last if isinstance(whole, Chain) else whole).explanation(query, docno)
+
+    @property
+    def text(self) -> str:
+        return " >> ".join(operand_text(stage, SUM) for stage in self.stages)
+
+    @property
+    def binding(self) -> int:
+        return CHAIN
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cut(Stage):
     """``a % k`` of a stage that cannot itself retrieve less."""
 
@@ -124,13 +161,21 @@ class Cut(Stage):
     def after(self, first: Stage) -> Stage:
         return Cut(self.stage.after(first), self.k)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
-        return self.stage.explain(query, docno)
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return self.stage.explanation(query, docno)
+
+    @property
+    def text(self) -> str:
+        return f"{operand_text(self.stage, PRODUCT)} % {self.k}"
+
+    @property
+    def binding(self) -> int:
+        return PRODUCT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Weighted(Stage):
-    """``w * a``; a negative weight turns the list over."""
+    """``w * a``; a negative weight reverses the ranking."""
 
     stage: Stage
     weight: float
@@ -140,67 +185,106 @@ class Weighted(Stage):
             raise ValueError(f"a weight must be a finite number, got {self.weight!r}")
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return (_scaled(ranking, self.weight) for ranking in self.stage(stream))
+        return (_scale(ranking, self.weight) for ranking in self.stage(stream))
 
     def after(self, first: Stage) -> Stage:
         return Weighted(self.stage.after(first), self.weight)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
-        part = self.stage.explain(query, docno)
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        part = self.stage.explanation(query, docno)
         value = np.float32(self.weight) * np.float32(part.value)
         return Explanation(float(value), f"{self.weight} times", (part,))
 
+    @property
+    def text(self) -> str:
+        return f"{number_text(self.weight)} * {operand_text(self.stage, CALL)}"
 
-@dataclass(frozen=True)
+    @property
+    def binding(self) -> int:
+        return PRODUCT
+
+
+@dataclass(frozen=True, repr=False)
 class Sum(Stage):
-    """``a + b + c``: the stages read the same stream side by side; what a list lacks counts 0 there."""
+    """``a + b + c``: the stages read the same stream; a document that a ranking lacks has 0 there."""
 
     stages: tuple[Stage, ...]
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         copies = itertools.tee(stream, len(self.stages))
         streams = [stage(copy) for stage, copy in zip(self.stages, copies, strict=True)]
-        return (_added(rankings) for rankings in zip(*streams, strict=True))
+        return (_add(rankings) for rankings in zip(*streams, strict=True))
 
     def after(self, first: Stage) -> Stage:
         return Sum(tuple(stage.after(first) for stage in self.stages))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
-        parts = [_share(stage, query, docno) for stage in self.stages]
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        parts = [_explain_part(stage, query, docno) for stage in self.stages]
         if not any(parts):
             raise KeyError(docno)
         known = tuple(part or Explanation(0.0, "an unknown document there") for part in parts)
         return Explanation(float(np.float32(sum(part.value for part in known))), "sum of", known)
 
+    @property
+    def text(self) -> str:
+        return " + ".join(operand_text(stage, PRODUCT) for stage in self.stages)
+
+    @property
+    def binding(self) -> int:
+        return SUM
+
+
+def as_query(query: Query | str) -> Query:
+    """The query itself, or a query with this text and the qid ``query``."""
+    return Query("query", query) if isinstance(query, str) else query
+
+
+def operand_text(stage: Stage, binding: int) -> str:
+    """The text of a stage as an operand: in parentheses if it binds less tightly than ``binding``."""
+    return stage.text if stage.binding >= binding else f"({stage.text})"
+
+
+def depth_text(call: str, depth: int | None) -> str:
+    """The text of a retriever: ``call``, cut to ``depth`` unless that is None."""
+    return call if depth is None else f"{call} % {depth}"
+
 
 def check_depth(k: int) -> int:
-    """``k`` (numpy's whole numbers, too), if it is a number of documents that a list can be cut to."""
+    """``k`` as an int, if it is a number of documents that a ranking can be cut to.
+
+    Raises
+    ------
+    ValueError
+        If it is not a whole number of at least 1.
+    """
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
         raise ValueError(f"a cut must be a whole number of at least 1, got {k!r}")
     return operator.index(k)
 
 
-def _parts(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:
+def _flatten(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:
     return stage.stages if isinstance(stage, kind) else (stage,)
 
 
-def _scaled(ranking: Ranking, weight: float) -> Ranking:
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the ranking refuses
+def _scale(ranking: Ranking, weight: float) -> Ranking:
+    with np.errstate(over="ignore"):  # a score that is too large becomes infinite, which Ranking refuses
         return Ranking.ranked(ranking.query, ranking.docnos, ranking.scores * np.float32(weight))
 
 
-def _share(stage: Stage, query: Query, docno: str) -> Explanation | None:
-    """What ``docno`` gets from one stage of a sum: nothing where the stage's own list lacks it."""
+def _explain_part(stage: Stage, query: Query, docno: str) -> Explanation | None:
+    """The part of a sum that comes from one stage; None if the stage knows no such document."""
     try:
         part = stage.explain(query, docno)
     except KeyError:
         return None
-    # a retriever finds what it finds; a re-ranker is given the document
-    listed = next(stage([Ranking(query, (docno,), np.zeros(1, np.float32))])).docnos
-    return part if docno in listed else Explanation(0.0, f"not among the {len(listed)} found there", (part,))
+    # a retriever ignores the document that it is given here, a re-ranker scores it
+    docnos = next(stage([Ranking(query, (docno,), np.zeros(1, np.float32))])).docnos
+    return (
+        part if docno in docnos else Explanation(0.0, f"not among the {len(docnos)} retrieved there", (part,))
+    )
 
 
-def _added(rankings: tuple[Ranking, ...]) -> Ranking:
+def _add(rankings: tuple[Ranking, ...]) -> Ranking:
     query = rankings[0].query
     totals: dict[str, float] = {}
     for ranking in rankings:

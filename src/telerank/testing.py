@@ -242,7 +242,7 @@ class _Passing(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return iter(stream)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         raise KeyError(query, docno)
 
 

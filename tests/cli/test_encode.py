@@ -105,7 +105,7 @@ def test_an_approximate_index_is_built_later_and_searched(folder, model):
         (["encode", "set", "set"], "holds other things; vectors need a folder of their own"),
         (["search", "v", "-q", "x", "--analyzer", "french"], "vectors have no analyzer"),
         (["search", "idx", "-q", "x", "--approximate", "hnsw"], "--approximate is for vectors"),
-        (["search", "idx", "-q", "x", "--model", "dense(other)"], "no vectors here"),
+        (["search", "idx", "-q", "x", "--model", "dense(other)"], "no vectors of other"),
         (["search", "v", "-q", "x", "--approximate", "ivfpq"], "no approximate index 'ivfpq'"),
     ],
 )

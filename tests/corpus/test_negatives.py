@@ -50,7 +50,7 @@ class Fixed(Stage):
         self.asked.append(k)
         return Fixed(self.docnos, self.asked, k)
 
-    def explain(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
+    def explanation(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
         raise KeyError(docno)
 
 

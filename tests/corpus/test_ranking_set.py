@@ -42,7 +42,7 @@ class Overlap(Stage):
     def limit(self, k: int) -> Stage:
         return Overlap(self.docs, k)
 
-    def explain(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
+    def explanation(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
         raise KeyError(docno)
 
 

@@ -94,18 +94,17 @@ WORDS = [f"q{n} d{n} d{n % 5} x{n % 3}" for n in range(30)]
 
 
 def test_an_index_finds_its_own_vectors(model, tmp_path):
-    from telerank.dense.encoder import TorchEncoder
-
-    index = build_index(docs(WORDS), tmp_path / "idx")
-    with pytest.raises(IndexFault, match="small-bert: no vectors here"):
+    build_index(docs(WORDS), tmp_path / "idx")
+    index = telerank.open(tmp_path / "idx")
+    with pytest.raises(IndexFault, match=r"no vectors of .*small-bert"):
         index.dense(model)
-    how = Encoding("float32", source=index.state)
-    encode_documents(index.docs, index.folder / "vectors/small-bert", TorchEncoder(model), encoding=how)
+    index.encode(model, encoding=Encoding("float32"))
     dense = index.dense(model) % 5
+    assert index.dense() == index.dense("small-bert") == index.dense(model)
+    assert repr(dense) == "dense(small-bert) % 5"
     assert len(dense.search("q3 d3")) == 5
     check_stage(dense, [Query("1", "q1 d1"), Query("2", ""), Query("3", "x1 d4")], tolerance=1e-5)
-    both = telerank.open(tmp_path / "idx").bm25() % 10 + dense
-    assert len(both.search("q3 d3"))
+    assert len((index.bm25() % 10 + dense).search("q3 d3"))
     with IndexWriter(tmp_path / "idx") as writer:
         writer.delete(["d7"])
     with pytest.raises(IndexFault, match="the index has changed since"):

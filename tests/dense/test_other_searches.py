@@ -124,9 +124,9 @@ def test_faiss_of_other_vectors_or_damaged_is_refused(encoded, tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("tree", "no approximate index is called 'tree'; there are: hnsw, ivfpq"),
-        ("hnsw(links=0)", "expected links=NUMBER, construction=NUMBER, search=NUMBER, got 'links=0'"),
-        ("hnsw(depth=3)", "got 'depth=3'"),
+        ("tree", "unknown approximate index 'tree'; known: hnsw, ivfpq"),
+        ("hnsw(links=0)", "expected a whole number of at least 1, got 0"),
+        ("hnsw(depth=3)", "hnsw has no parameter 'depth'; known: links, construction, search"),
         ("ivfpq(bytes=7)", "7 bytes do not divide 24 dimensions"),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_limit_goes_to_the_stages_that_are_interleaved():
 
 def test_stages_are_values_that_read_back():
     assert rrf(letters, letters) == ReciprocalRank((letters, letters), 60.0)
-    assert repr(interleave(letters)) == f"Interleave(stages=({letters!r},), depth=1000)"
+    assert repr(interleave(letters)) == f"interleave(<{letters!r}>, depth=1000)"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import lucene_oracle
 import numpy as np
 import pytest
 
-from telerank.sparse.similarities import Similarity, Statistics, parse_model
+from telerank.sparse.similarities import Similarity, Statistics, parse_similarity
 
 FIXTURE = Path(__file__).with_name("lucene_oracle.json.gz")
 ORACLE = lucene_oracle.read(FIXTURE)
@@ -83,7 +83,7 @@ def test_lucene_finds_exactly_the_documents_that_hold_a_term():
 
 @pytest.mark.parametrize("text", ORACLE["scores"])
 def test_scores_are_those_of_lucene(text):
-    model = parse_model(text)
+    model = parse_similarity(text)
     assert repr(model) == text
     asked = ORACLE["scores"][text]
     ours = [
@@ -97,7 +97,7 @@ def test_scores_are_those_of_lucene(text):
 
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (0, 1), (2.5, 0)])
 def test_bm25_is_the_formula_written_directly(k1, b):
-    model = parse_model(f"bm25(k1={k1}, b={b})")
+    model = parse_similarity(f"bm25(k1={k1}, b={b})")
     for query in QUERIES:
         direct = direct_bm25(query, DOCUMENTS, k1=k1, b=b)
         ours = {row: CORPUS.score(model, query, row) for row in direct}

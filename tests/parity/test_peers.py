@@ -10,7 +10,7 @@ from shutil import which
 import lucene_oracle
 import pytest
 
-from telerank.sparse.similarities import parse_model
+from telerank.sparse.similarities import parse_similarity
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,11 @@ def test_a_peer_finds_the_best_documents_with_the_scores_of_the_formula(name, mo
     assert built.documents == len(ORACLE["documents"])
     for (model, k), lists in found.items():
         truth = check.reference(
-            ORACLE["documents"], queries, parse_model(model), check.one_byte, count_empty=name != "lucene"
+            ORACLE["documents"],
+            queries,
+            parse_similarity(model),
+            check.one_byte,
+            count_empty=name != "lucene",
         )
         agreed = check.agreement(lists, truth, k, factor=2.2 if model == TANTIVY else 1)
         assert max(agreed.by_rank, agreed.by_document) < 5e-6, (model, k)

@@ -23,7 +23,7 @@ from telerank.recipes.places import Places
 from telerank.recipes.provenance import machine, versions
 from telerank.recipes.recipe import Order, run_recipe
 from telerank.recipes.schema import read_recipe
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
 from telerank.types import Query, Ranking
@@ -85,7 +85,7 @@ def test_table_1_measures_quality_and_latency_beside_what_is_printed(places, dat
     (table,) = found.result.tables
     assert table.columns[:7] == ("system", "RR@10", "paper", "R@1000", "paper", "ms/query", "paper")
     rows = {row[0]: row[1:] for row in cells(table)}
-    index = Index(tmp_path / "msmarco" / "index-english")
+    index = SparseIndex(tmp_path / "msmarco" / "index-english")
     collection = open_collection(data / "msmarco")
     qrels = collection.judged("dev.small")
     queries = [one for one in collection.split_queries("dev.small") if one.qid in qrels]
@@ -169,7 +169,7 @@ def test_reranking_takes_the_first_reranker_that_can_be_had(places, tmp_path):
     assert found.result.record["reranker"] == "DFR as re-ranker"
     collection = open_collection(places.folders[0] / "msmarco")
     queries = {query.qid: query for query in collection.split_queries()}
-    dfr = Index(tmp_path / "msmarco" / "index-english").retriever("dfr")
+    dfr = SparseIndex(tmp_path / "msmarco" / "index-english").retriever("dfr")
     reranked = []
     for ranking in read_run(found.made["BM25(Anserini)"].run):
         scores = dict(dfr.search(queries[ranking.query.qid]))
@@ -190,7 +190,7 @@ def test_indexes_are_used_again_only_for_the_same_documents(data, places, tmp_pa
     assert index.read_bytes() == before
     other = small_msmarco(tmp_path / "other", passages=100)
     served("table4", Places({"msmarco": str(other)}, ()), tmp_path)
-    assert len(Index(tmp_path / "msmarco" / "index-english")) == 100
+    assert len(SparseIndex(tmp_path / "msmarco" / "index-english")) == 100
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -303,7 +303,7 @@ class Slow(Stage):
             self.asked.append(ranking.query.qid)
             yield ranking
 
-    def explain(self, query, docno):
+    def explanation(self, query, docno):
         raise KeyError(query, docno)
 
 

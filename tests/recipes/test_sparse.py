@@ -12,7 +12,7 @@ from telerank.errors import CollectionError, MeasureError
 from telerank.evaluate.measures import measure
 from telerank.evaluate.tune import Folds
 from telerank.recipes.sparse import DEFAULT, FAMILIES, GIVEN, TUNED, Parts, System, Task, run_plan
-from telerank.sparse.similarities import BM25, DFI, parse_model
+from telerank.sparse.similarities import BM25, DFI, parse_similarity
 from telerank.types import Doc, Qrel, Query
 
 
@@ -30,7 +30,7 @@ def folded(tmp_path_factory):
 
 
 def test_families_are_named_as_their_text_form_is_read():
-    assert {name: parse_model(name) for name in FAMILIES} == dict(FAMILIES)
+    assert {name: parse_similarity(name) for name in FAMILIES} == dict(FAMILIES)
 
 
 def test_parts_are_apart_and_drawn_by_the_seed_alone():

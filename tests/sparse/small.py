@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
+from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities import (
     BM25,
     DFI,
@@ -22,6 +23,7 @@ from telerank.sparse.similarities import (
     Similarity,
     Statistics,
     Z,
+    parse_similarity,
 )
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
@@ -52,8 +54,12 @@ def docs(texts: Iterable[str], first: int = 0) -> list[Doc]:
     return [Doc(f"d{number}", text) for number, text in enumerate(texts, first)]
 
 
-def build(folder: Path, texts: Iterable[str], analyzer: str = "none") -> Index:
+def build(folder: Path, texts: Iterable[str], analyzer: str = "none") -> SparseIndex:
     return build_index(docs(texts), folder, analyzer=analyzer, workers=1)
+
+
+def retriever(index: SparseIndex, model: Similarity | str = "bm25") -> SparseRetriever:
+    return SparseRetriever(index, parse_similarity(model) if isinstance(model, str) else model)
 
 
 def reference(
@@ -87,6 +93,6 @@ def reference(
     return ranked, dict(exact)
 
 
-def terms_of(index: Index) -> dict[str, list[str]]:
+def terms_of(index: SparseIndex) -> dict[str, list[str]]:
     """What the index should have made of its documents."""
     return {doc.docno: index.analyzer(doc.full_text) for doc in index.docs}

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import MODELS, build, docs, reference, terms_of
+from small import MODELS, build, docs, reference, retriever, terms_of
 
 from telerank.errors import AnalyzerError, DocumentError
 from telerank.sparse import build as building
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities import BM25
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text.analyzer import PRESETS
@@ -22,14 +22,16 @@ FEW = MODELS[::9]
 
 
 @pytest.fixture
-def there(tmp_path) -> Index:
+def there(tmp_path) -> SparseIndex:
     return build(tmp_path / "index", ["a b", "b"])
 
 
-def unchanged(index: Index) -> bool:
+def unchanged(index: SparseIndex) -> bool:
     """The index is what it was, and nothing lies beside it."""
-    entries = Index(index.folder).manifest.segments
-    return Index(index.folder) == index and len(list((index.folder / "segments").iterdir())) == len(entries)
+    entries = SparseIndex(index.folder).manifest.segments
+    return SparseIndex(index.folder) == index and len(list((index.folder / "segments").iterdir())) == len(
+        entries
+    )
 
 
 def test_an_empty_corpus_is_an_error_that_leaves_the_index_as_it_was(there, tmp_path):
@@ -84,8 +86,8 @@ def test_docnos_may_hold_all_other_characters_and_break_ties_in_the_order_of_str
         "\\",
     ]
     index = build_index([Doc(docno, "same") for docno in docnos], tmp_path / "index", workers=1)
-    assert list(index.bm25().search("same").docnos) == sorted(docnos, reverse=True)
-    assert list((index.bm25() % 1).search("same").docnos) == [max(docnos)]
+    assert list(retriever(index).search("same").docnos) == sorted(docnos, reverse=True)
+    assert list((retriever(index) % 1).search("same").docnos) == [max(docnos)]
     assert all(index.docs[docno].docno == docno for docno in docnos)
 
 
@@ -95,26 +97,26 @@ def test_documents_without_terms_count_for_nothing_and_are_found_by_nothing(tmp_
     )
     assert (index.statistics.documents, index.statistics.tokens, len(index)) == (1, 1, 6)
     for model in MODELS:
-        assert set(index.retriever(model).search("cat the ...").docnos) == {"d4"}
-        assert index.retriever(model).explain(Query("q", "cat"), "d0").value == 0
+        assert set(retriever(index, model).search("cat the ...").docnos) == {"d4"}
+        assert retriever(index, model).explain(Query("q", "cat"), "d0").value == 0
 
 
 def test_an_index_of_nothing_but_empty_documents_answers_nothing(tmp_path):
     index = build(tmp_path / "index", ["", " "])
-    assert [index.retriever(model).search("a b").docnos for model in MODELS] == [()] * len(MODELS)
+    assert [retriever(index, model).search("a b").docnos for model in MODELS] == [()] * len(MODELS)
     with IndexWriter(tmp_path / "index", workers=1) as writer:
         writer.delete(["d0"])
         writer.merge()
         writer.add([Doc("d2", "a")])
-    assert Index(tmp_path / "index").bm25().search("a").docnos == ("d2",)
+    assert retriever(SparseIndex(tmp_path / "index")).search("a").docnos == ("d2",)
 
 
 @pytest.mark.parametrize("query", ["", " ", "\n\t\0", "?!...", "the of and", "\ud800", "\ufeff"])
 def test_a_query_without_terms_is_answered_with_nothing(tmp_path, query):
     index = build_index(docs(["the cat", "of mice"]), tmp_path / "index", analyzer="english", workers=1)
     for model in FEW:
-        assert len(index.retriever(model).search(query)) == 0
-        assert index.retriever(model).explain(Query("q", query), "d0").value == 0
+        assert len(retriever(index, model).search(query)) == 0
+        assert retriever(index, model).explain(Query("q", query), "d0").value == 0
 
 
 @pytest.mark.parametrize("analyzer", PRESETS)
@@ -125,9 +127,9 @@ def test_documents_of_a_million_characters_are_indexed_whole(tmp_path, analyzer)
     index = build_index(docs([long, "short", long[:1000]]), tmp_path / "index", analyzer=analyzer, workers=1)
     assert index.docs["d0"].text == long
     assert index.segments[0].lengths[0] == 60 * len(words) + 1
-    assert index.bm25().search("zzlast").docnos == ("d0",)
+    assert retriever(index).search("zzlast").docnos == ("d0",)
     expected = reference(terms_of(index), index.analyzer("aaax zzex short"), BM25())[0]
-    assert list(index.bm25().search("aaax zzex short")) == expected
+    assert list(retriever(index).search("aaax zzex short")) == expected
 
 
 @pytest.mark.parametrize("analyzer", PRESETS)
@@ -135,8 +137,8 @@ def test_a_million_characters_without_a_blank_are_found_again(tmp_path, analyzer
     long = "abcdefghij" * 100_000
     index = build_index(docs([long, "b"]), tmp_path / "index", analyzer=analyzer, workers=1)
     assert index.docs["d0"].text == long
-    assert index.bm25().search(long).docnos == ("d0",)
-    assert index.bm25().search("b").docnos == ("d1",)
+    assert retriever(index).search(long).docnos == ("d0",)
+    assert retriever(index).search("b").docnos == ("d1",)
 
 
 def test_queries_of_a_million_characters_are_answered(tmp_path):
@@ -146,7 +148,7 @@ def test_queries_of_a_million_characters_are_answered(tmp_path):
     assert len(query) > 1_000_000
     for model in FEW[:3]:
         assert (
-            list(index.retriever(model).search(query)) == reference(terms_of(index), query.split(), model)[0]
+            list(retriever(index, model).search(query)) == reference(terms_of(index), query.split(), model)[0]
         )
 
 
@@ -165,17 +167,17 @@ def test_a_lone_surrogate_in_a_document_is_an_error_that_names_the_document(
 
 def test_a_lone_surrogate_or_a_nul_in_a_query_matches_what_stands_beside_it(tmp_path):
     index = build_index(docs(["cat", "dog \0 mouse\0rat", "\ufffd"]), tmp_path / "index", workers=1)
-    assert index.bm25().search("\udc00cat\ud800").docnos == ("d0",)
-    assert index.bm25().search("mouse\0").docnos == ("d1",)
+    assert retriever(index).search("\udc00cat\ud800").docnos == ("d0",)
+    assert retriever(index).search("mouse\0").docnos == ("d1",)
     assert index.docs["d1"].text == "dog \0 mouse\0rat"
-    assert build_index(docs(["x \ufffd"]), tmp_path / "n", analyzer="none").bm25().search(
+    assert retriever(build_index(docs(["x \ufffd"]), tmp_path / "n", analyzer="none")).search(
         "\ud800"
     ).docnos == ("d0",)
 
 
 def test_titles_are_searched_as_text_and_addresses_are_not(tmp_path):
     index = build_index([Doc("d", "text", "Title", "http://address")], tmp_path / "index", workers=1)
-    assert [len(index.bm25().search(word)) for word in ("text", "title", "address")] == [1, 1, 0]
+    assert [len(retriever(index).search(word)) for word in ("text", "title", "address")] == [1, 1, 0]
 
 
 def test_an_analyzer_that_is_none_is_refused_before_anything_is_written(tmp_path):
@@ -194,7 +196,7 @@ def test_an_error_of_the_documents_source_leaves_the_index_as_it_was(there):
             writer.add(failing())
         assert unchanged(there)
         writer.add([Doc("x", "a")])  # and the writer goes on
-    assert len(Index(there.folder)) == 3
+    assert len(SparseIndex(there.folder)) == 3
 
 
 @settings(deadline=None, max_examples=40)
@@ -209,4 +211,4 @@ def test_any_text_is_kept_as_it_is_and_found_by_its_terms(tmp_path_factory, text
     assert [doc.text for doc in index.docs] == texts
     documents = terms_of(index)
     for asked in (query, texts[0]):
-        assert list(index.bm25().search(asked)) == reference(documents, index.analyzer(asked), BM25())[0]
+        assert list(retriever(index).search(asked)) == reference(documents, index.analyzer(asked), BM25())[0]

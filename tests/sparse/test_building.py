@@ -19,7 +19,7 @@ from small import docs, terms_of
 from telerank.errors import IndexFault
 from telerank.sparse import build as building
 from telerank.sparse import runs
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
 
@@ -130,7 +130,7 @@ def test_building_tells_how_far_it_is(tmp_path):
     indexed = [done for what, done, _ in told if what == "indexing"]
     folded = [(done, total) for what, done, total in told if what == "folding"]
     assert indexed == [1000, 2000]
-    assert folded[-1][0] == folded[-1][1] == len(Index(tmp_path / "index").segments[0].rows)
+    assert folded[-1][0] == folded[-1][1] == len(SparseIndex(tmp_path / "index").segments[0].rows)
 
 
 @pytest.mark.usefixtures("small_stretches")

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import pytest
 from dying import CHANGES, prepare
-from small import build, docs
+from small import build, docs, retriever
 
 from telerank.errors import IndexFault, IndexLocked
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Doc
@@ -80,11 +80,11 @@ def state(folder: Path) -> object:
     """What an index says, every checksum of it compared; nothing where there is none."""
     if not (folder / "manifest.json").exists():
         with pytest.raises(IndexFault, match="no index here"):
-            Index(folder)
+            SparseIndex(folder)
         return None
-    index = Index(folder)
+    index = SparseIndex(folder)
     index.verify()
-    return list(index.docs), list(index.bm25().search("a b c w7 v7"))
+    return list(index.docs), list(retriever(index).search("a b c w7 v7"))
 
 
 def files(folder: Path) -> set[str]:
@@ -242,7 +242,7 @@ def test_a_disk_that_is_really_full_is_one_clear_error(dying, old, small_disk):
         assert state(folder) == before
         swept(folder)
     assert faults > 3
-    assert len(Index(folder)) == 3059
+    assert len(SparseIndex(folder)) == 3059
 
 
 @pytest.mark.parametrize("most", [0, 100, 1000, 10_000, 100_000, 200_000])
@@ -275,7 +275,7 @@ def test_another_process_is_refused_while_one_writes_and_not_when_it_is_killed(t
             IndexWriter(tmp_path / "index")
         with pytest.raises(IndexLocked):
             build_index(docs(["b"]), tmp_path / "index", overwrite=True)
-        assert len(Index(tmp_path / "index")) == 1  # readers are not kept waiting
+        assert len(SparseIndex(tmp_path / "index")) == 1  # readers are not kept waiting
         holder.kill()
         holder.wait()
         IndexWriter(tmp_path / "index").close()

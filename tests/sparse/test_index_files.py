@@ -13,13 +13,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from small import build, docs
+from small import build, docs, retriever
 
 from telerank import stored
 from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse import index as opening
 from telerank.sparse import manifest as manifests
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.segment import Segment
 from telerank.sparse.writer import IndexWriter, build_index
@@ -59,7 +59,7 @@ def test_every_kind_of_file_is_there(whole):
     )
     more = "occurrences.npy offsets.npy rows.npy terms.bin terms.starts.npy tfs.large.npy tfs.npy"
     assert [path.name for path in parts(whole)] == [*names.split(), *more.split()]
-    Index(whole).verify()
+    SparseIndex(whole).verify()
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_a_damaged_file_is_named_on_opening(copy, damage, said):
         if damage:
             path.write_bytes(damage(good))
         with pytest.raises(IndexDamaged) as caught:
-            Index(copy)
+            SparseIndex(copy)
         assert str(caught.value).startswith(f"{path}: ")
         assert said in str(caught.value)
         path.write_bytes(good)
-    Index(copy)
+    SparseIndex(copy)
 
 
 def test_damage_in_large_files_is_named_at_the_latest_by_verify(copy, monkeypatch):
@@ -100,15 +100,15 @@ def test_damage_in_large_files_is_named_at_the_latest_by_verify(copy, monkeypatc
         for place in random.sample(ends, min(60, len(ends))):
             path.write_bytes(flipped(good, place, random.randrange(8)))
             with pytest.raises(IndexDamaged, match="damaged") as caught:
-                Index(copy).verify()
+                SparseIndex(copy).verify()
             assert str(path) in str(caught.value)
         path.write_bytes(good)
-    Index(copy).verify()
+    SparseIndex(copy).verify()
 
 
 def test_verify_tells_how_far_it_is(whole):
     told = []
-    Index(whole).verify(lambda *how_far: told.append(how_far))
+    SparseIndex(whole).verify(lambda *how_far: told.append(how_far))
     assert told[-1][1] == told[-1][2] == sum(path.stat().st_size for path in parts(whole))
 
 
@@ -125,7 +125,7 @@ def test_a_manifest_with_a_byte_changed_is_damaged(copy):
 )
 def test_a_manifest_that_is_none_is_damaged(copy, text):
     (copy / "manifest.json").write_bytes(text)
-    for opened in (Index, IndexWriter):
+    for opened in (SparseIndex, IndexWriter):
         with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
             opened(copy)
 
@@ -137,7 +137,7 @@ def test_a_manifest_of_a_later_format_says_so(copy):
     raw["crc32"] = zlib.crc32(json.dumps(raw, sort_keys=True).encode())
     (copy / "manifest.json").write_text(json.dumps(raw))
     with pytest.raises(IndexFault, match=r"manifest\.json: format 2, this version reads format 1"):
-        Index(copy)
+        SparseIndex(copy)
 
 
 def test_what_is_damaged_or_of_a_later_format_can_be_overwritten(copy):
@@ -154,7 +154,7 @@ def test_where_there_is_no_index_it_says_so(tmp_path):
     (tmp_path / "file").write_text("text")
     (tmp_path / "folder").mkdir()
     for place in ("nowhere", "file", "folder"):
-        for opened in (Index, IndexWriter):
+        for opened in (SparseIndex, IndexWriter):
             with pytest.raises(IndexFault, match=rf"{place}: (no index here|is a file, not a folder)"):
                 opened(tmp_path / place)
     assert not (tmp_path / "nowhere").exists()
@@ -187,7 +187,7 @@ def test_an_index_may_be_copied_without_its_lock_and_without_its_name(copy, tmp_
     moved = copy.rename(tmp_path / "moved")
     with IndexWriter(moved) as writer:
         writer.add([Doc("x", "a")])
-    assert len(Index(moved)) == 5
+    assert len(SparseIndex(moved)) == 5
 
 
 def test_stray_files_among_the_segments_are_swept(copy):
@@ -220,8 +220,8 @@ def read_only(copy, tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_to_can_be_read_and_is_a_clear_error_to_writers(read_only):
-    index = Index(read_only)
-    assert index.bm25().search("a").docnos == ("d0",)
+    index = SparseIndex(read_only)
+    assert retriever(index).search("a").docnos == ("d0",)
     with pytest.raises(IndexFault, match=f"{read_only}: cannot be written to: .*(Read-only|Permission)"):
         IndexWriter(read_only)
     with pytest.raises(IndexFault, match="cannot be written to"):
@@ -229,16 +229,16 @@ def test_a_folder_that_cannot_be_written_to_can_be_read_and_is_a_clear_error_to_
 
 
 def test_readers_keep_what_they_have_opened_whatever_writers_do(copy):
-    index = Index(copy)
-    before = list(index.bm25().search("a b c d"))
+    index = SparseIndex(copy)
+    before = list(retriever(index).search("a b c d"))
     with IndexWriter(copy, workers=1) as writer:
         writer.merge()
         writer.add([Doc("d9", "a")])
     build_index([Doc("other", "a")], copy, overwrite=True, workers=1)
-    assert list(index.bm25().search("a b c d")) == before
+    assert list(retriever(index).search("a b c d")) == before
     assert index.docs["d0"] == Doc("d0", "a b c")
     assert len(list(index.docs)) == len(index) == 4
-    assert [doc.docno for doc in Index(copy).docs] == ["other"]
+    assert [doc.docno for doc in SparseIndex(copy).docs] == ["other"]
 
 
 @pytest.mark.parametrize("seam", ["check", "Segment"])
@@ -256,7 +256,7 @@ def test_an_index_that_is_replaced_while_it_is_opened_is_opened_as_it_then_is(co
         return real(*arguments)
 
     monkeypatch.setattr(of, seam, replaced_meanwhile)
-    assert [doc.docno for doc in Index(copy).docs] == ["new2"]
+    assert [doc.docno for doc in SparseIndex(copy).docs] == ["new2"]
     assert len(calls) == 3
 
 
@@ -278,25 +278,25 @@ def test_readers_see_each_change_whole_while_a_writer_is_at_work(copy):
     writing.start()
     seen = set()
     while not done.is_set():
-        index = Index(copy)
+        index = SparseIndex(copy)
         [text] = {doc.text for doc in index.docs}
-        assert set(index.bm25().search(text).docnos) == {f"d{n}" for n in range(5)}
+        assert set(retriever(index).search(text).docnos) == {f"d{n}" for n in range(5)}
         seen.add(text)
     writing.join()
     assert len(seen) > 1
 
 
 def test_an_index_is_equal_to_the_same_generation_of_the_same_folder(copy, whole):
-    index = Index(copy)
-    assert index == Index(str(copy))
-    assert hash(index) == hash(Index(copy))
-    assert index != Index(whole)
+    index = SparseIndex(copy)
+    assert index == SparseIndex(str(copy))
+    assert hash(index) == hash(SparseIndex(copy))
+    assert index != SparseIndex(whole)
     assert index != copy
-    assert repr(index) == f"Index({str(copy)!r})"
+    assert repr(index) == f"SparseIndex({str(copy)!r})"
     with IndexWriter(copy) as writer:
         writer.delete(["d0"])
-    assert index != Index(copy)
-    assert pickle.loads(pickle.dumps(index)) == Index(copy)
+    assert index != SparseIndex(copy)
+    assert pickle.loads(pickle.dumps(index)) == SparseIndex(copy)
 
 
 def test_sizes_that_do_not_agree_are_not_searched(copy, monkeypatch):
@@ -317,7 +317,7 @@ def test_sizes_that_do_not_agree_are_not_searched(copy, monkeypatch):
 def test_an_index_whose_analyzer_now_makes_other_terms_is_refused(copy, monkeypatch):
     """Another release of PyStemmer has the same name and is not the same."""
     monkeypatch.setattr(Analyzer, "fingerprint", lambda _: "0123456789abcdef")
-    for opened in (Index, IndexWriter):
+    for opened in (SparseIndex, IndexWriter):
         with pytest.raises(
             AnalyzerError, match=r"was built where whitespace made other terms \(.*PyStemmer \d"
         ):
@@ -333,12 +333,12 @@ def test_a_writer_that_overwrites_has_nothing_to_change_before_it_has_added(copy
         writer.add([Doc("d0", "a"), Doc("d1", "a")])
         writer.delete(["d0"])
         writer.merge()
-    assert [doc.docno for doc in Index(copy).docs] == ["d1"]
-    assert Index(copy).analyzer == Analyzer.parse("none")
+    assert [doc.docno for doc in SparseIndex(copy).docs] == ["d1"]
+    assert SparseIndex(copy).analyzer == Analyzer.parse("none")
 
 
 def test_an_index_that_was_replaced_after_it_was_opened_is_verified_as_it_now_is(copy):
-    index = Index(copy)
+    index = SparseIndex(copy)
     build_index([Doc("other", "a")], copy, overwrite=True, workers=1)
     index.verify()
     rows = next(path for path in parts(copy) if path.name == "rows.npy")

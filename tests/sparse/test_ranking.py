@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import MODELS, STEP, build, docs, reference, terms_of
+from small import MODELS, STEP, build, docs, reference, retriever, terms_of
 
 from telerank.corpus.formats import open_collection
 from telerank.sparse import kernel
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet, NoNormalization, Similarity, Statistics
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Query
@@ -58,11 +58,11 @@ def test_every_model_ranks_as_plain_python_does(name, folder):
     index = build(folder / name, COLLECTIONS[name])
     documents = terms_of(index)
     for model in MODELS:
-        retriever = index.retriever(model)
+        stage = retriever(index, model)
         for query in QUERIES:
             expected, exact = reference(documents, query.split(), model)
             for k in CUTS:
-                found = list((retriever if k is None else retriever % k).search(query))
+                found = list((stage if k is None else stage % k).search(query))
                 assert found == expected[:k], (model, query, k)
             for docno, score in expected:
                 # a step's half for each term, and float32's
@@ -74,10 +74,10 @@ def test_every_model_ranks_as_plain_python_does(name, folder):
 def test_the_explanation_of_every_score_sums_to_it_exactly(name, folder):
     index = build(folder / f"explained {name}", COLLECTIONS[name])
     for model in MODELS:
-        retriever = index.retriever(model)
+        stage = retriever(index, model)
         for query in QUERIES:
-            for docno, score in (retriever % 10).search(query):
-                said = retriever.explain(Query("q", query), docno)
+            for docno, score in (stage % 10).search(query):
+                said = stage.explain(Query("q", query), docno)
                 parts = [part.value for part in said.parts]
                 assert sum(parts) == fsum(parts) == said.value == score, (model, query, docno)
 
@@ -91,34 +91,32 @@ def test_queries_may_hold_more_terms_than_are_pruned(terms, folder):
     query = words[:terms] + words[:3] * 4
     expected, _ = reference(terms_of(index), query, BM25())
     for k in (1, 10, 75, None):
-        assert list(index.retriever(BM25()).limit(k or 1000).search(" ".join(query))) == expected[:k]
+        assert list(retriever(index, BM25()).limit(k or 1000).search(" ".join(query))) == expected[:k]
 
 
 def test_sums_beyond_the_range_of_the_fast_path_are_ranked_alike(folder):
     """A repeated term takes a query from the fast path (sums below 2^31 steps, 2,048) to the slow one."""
     model = DFR("in", "none", NoNormalization())  # tf · bits: unbounded
     index = build(folder / "large sums", [*zipf(7, 400), "i " * 300, "i " * 290 + "h " * 100, "g " * 2000])
-    documents, retriever = terms_of(index), index.retriever(model)
+    documents, stage = terms_of(index), retriever(index, model)
     for query in ("i", "i h", "g", "h " * 400, "h a " * 3000):
         expected, _ = reference(documents, query.split(), model)
         for k in (1, 10, None):
-            assert list(retriever.limit(k or 1000).search(query)) == expected[:k]
-        for docno, score in (retriever % 20).search(query):
-            said = retriever.explain(Query("q", query), docno)
+            assert list(stage.limit(k or 1000).search(query)) == expected[:k]
+        for docno, score in (stage % 20).search(query):
+            said = stage.explain(Query("q", query), docno)
             assert said.value == score == sum(part.value for part in said.parts)
-    assert (retriever % 1).search("h a " * 3000).scores[0] > 2048
+    assert (stage % 1).search("h a " * 3000).scores[0] > 2048
 
 
 def test_sums_beyond_the_range_of_whole_numbers_are_ranked_as_they_are_explained(folder):
     """2^41, the most that one contribution may be, a thousand times: 2^71 steps."""
     index = build(folder / "largest sums", ["a b", "a", "b b", "a a b"])
-    retriever = index.retriever(Drawn(1, 2**60, 2**61))
+    stage = retriever(index, Drawn(1, 2**60, 2**61))
     query = "a " * 1000 + "b " * 999
-    found = retriever.search(query)
+    found = stage.search(query)
     assert found.scores[-1] > 2**49
-    assert [
-        retriever.explain(Query("q", query), docno).value for docno in found.docnos
-    ] == found.scores.tolist()
+    assert [stage.explain(Query("q", query), docno).value for docno in found.docnos] == found.scores.tolist()
 
 
 @dataclass(frozen=True)
@@ -137,17 +135,17 @@ class Drawn(Similarity):
 
 
 @pytest.fixture(scope="module")
-def plain(folder) -> Index:
+def plain(folder) -> SparseIndex:
     return build(folder / "drawn", zipf(8, 1300))
 
 
 @pytest.fixture(scope="module")
-def with_gaps(folder) -> Index:
+def with_gaps(folder) -> SparseIndex:
     """The same, a third deleted."""
     build(folder / "gaps", zipf(8, 1300))
     with IndexWriter(folder / "gaps") as writer:
         writer.delete(f"d{number}" for number in range(0, 1300, 3))
-    return Index(folder / "gaps")
+    return SparseIndex(folder / "gaps")
 
 
 # steps where float32 ties begin (2^24), where they are wide, where int32 ends
@@ -165,11 +163,11 @@ drawn = st.builds(
 def test_whatever_a_model_adds_the_fast_path_ranks_as_the_slow_one(plain, with_gaps, model, query, k):
     text = " ".join(query)
     for index in (plain, with_gaps):
-        whole = index.retriever(model).search(text)
-        assert index.retriever(model).limit(k).search(text) == whole.cut(k)
+        whole = retriever(index, model).search(text)
+        assert retriever(index, model).limit(k).search(text) == whole.cut(k)
     documents = terms_of(plain)
     gone = [f"d{number}" for number in range(0, 1300, 3)]
-    assert list(index.retriever(model).search(text)) == reference(documents, query, model, gone)[0]
+    assert list(retriever(index, model).search(text)) == reference(documents, query, model, gone)[0]
 
 
 @pytest.mark.parametrize("base", [2**24, 2**27, 2**30])
@@ -179,10 +177,10 @@ def test_a_score_that_float32_rounds_up_to_a_tie_is_not_pruned(base, folder):
     texts = [" ".join(["a"] * 4 + ["x"] * 6)] * 10 + ["b " * 12] * 150
     name = folder / f"tie at {base}"
     build_index([*docs(texts), *docs(["a x x"], 999)], name, analyzer="none", workers=1)
-    index = Index(name)
+    index = SparseIndex(name)
     expected, _ = reference(terms_of(index), ["a"], model)
     assert len({score for _, score in expected}) == 1
-    assert list((index.retriever(model) % 10).search("a")) == expected[:10]
+    assert list((retriever(index, model) % 10).search("a")) == expected[:10]
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ def test_any_small_collection_is_ranked_as_plain_python_does(tmp_path_factory, t
     index = build(tmp_path_factory.mktemp("any"), [" ".join(text) for text in texts])
     expected, _ = reference(terms_of(index), query, model)
     for k in (1, 2, 5, None):
-        assert list(index.retriever(model).limit(k or 1000).search(" ".join(query))) == expected[:k]
+        assert list(retriever(index, model).limit(k or 1000).search(" ".join(query))) == expected[:k]
 
 
 @pytest.mark.data
@@ -218,11 +216,11 @@ def test_on_real_questions_the_fast_path_ranks_as_the_slow_one_and_as_plain_pyth
     documents = terms_of(index)
     models = (BM25(0.9, 0.4), LMDirichlet(), MODELS[5], DFR(), *map(DFI, ("standardized", "chisquared")))
     for model in models:
-        retriever = index.retriever(model)
+        stage = retriever(index, model)
         for query in queries[::3]:
-            whole = retriever.search(query)
+            whole = stage.search(query)
             for k in (1, 10, 100, 600):
-                assert (retriever % k).search(query) == whole.cut(k), (model, query, k)
+                assert (stage % k).search(query) == whole.cut(k), (model, query, k)
         for query in queries[:2]:
             expected, _ = reference(documents, index.analyzer(query.text), model)
-            assert list(retriever.search(query)) == expected
+            assert list(stage.search(query)) == expected

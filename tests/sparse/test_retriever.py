@@ -9,9 +9,10 @@ from itertools import count, islice
 from random import Random
 
 import pytest
-from small import MODELS, build, docs
+from small import MODELS, build, docs, retriever
 
-from telerank.sparse.index import Index
+from telerank.retrieval.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet, LMJelinekMercer
 from telerank.sparse.writer import IndexWriter
@@ -35,31 +36,32 @@ def texts(seed: int, size: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory) -> Index:
+def index(tmp_path_factory) -> SparseIndex:
     return build(tmp_path_factory.mktemp("retriever") / "index", texts(1, 500))
 
 
 @pytest.fixture(scope="module")
-def in_parts(tmp_path_factory) -> Index:
+def in_parts(tmp_path_factory) -> SparseIndex:
     """Two segments, some documents deleted."""
     folder = tmp_path_factory.mktemp("retriever") / "parts"
     build(folder, texts(1, 300))
     with IndexWriter(folder, workers=1) as writer:
         writer.add(docs(texts(2, 200), 300))
         writer.delete(f"d{number}" for number in range(0, 500, 7))
-    return Index(folder)
+    return SparseIndex(folder)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("model", FAMILIES, ids=lambda model: type(model).__name__)
 def test_retrievers_of_every_model_obey(model, law, index, in_parts):
     rankings = tuple(map(Ranking, QUERIES))
-    law(Trial(index.retriever(model), rankings))
-    law(Trial(in_parts.retriever(model) % 20, rankings))
+    law(Trial(retriever(index, model), rankings))
+    law(Trial(retriever(in_parts, model) % 20, rankings))
     law(Trial(SparseRetriever(in_parts, model, depth=30, threads=2), rankings))
 
 
 def test_each_model_has_a_constructor_and_a_text_form(index):
+    index = Index(index.folder)
     assert index.bm25(0.9, 0.4) == index.retriever("bm25(k1=0.9, b=0.4)") == index.retriever(BM25(0.9, 0.4))
     assert index.lm_dirichlet(10) == index.retriever("lmd(mu=10)")
     assert index.lm_jelinek_mercer(0.2) == index.retriever(LMJelinekMercer(0.2))
@@ -69,11 +71,11 @@ def test_each_model_has_a_constructor_and_a_text_form(index):
 
 
 def test_a_cut_is_pushed_into_the_retriever(index):
-    assert index.bm25() % 7 == SparseRetriever(index, BM25(), depth=7)
-    assert index.bm25() % 7 % 9 == SparseRetriever(index, BM25(), depth=7)
-    assert hash(index.bm25() % 7) == hash(SparseRetriever(Index(index.folder), BM25(), depth=7))
-    assert index.bm25() % 7 != index.bm25()
-    assert pickle.loads(pickle.dumps(index.bm25() % 7)) == index.bm25() % 7
+    assert retriever(index) % 7 == SparseRetriever(index, BM25(), depth=7)
+    assert retriever(index) % 7 % 9 == SparseRetriever(index, BM25(), depth=7)
+    assert hash(retriever(index) % 7) == hash(SparseRetriever(SparseIndex(index.folder), BM25(), depth=7))
+    assert retriever(index) % 7 != retriever(index)
+    assert pickle.loads(pickle.dumps(retriever(index) % 7)) == retriever(index) % 7
 
 
 @pytest.mark.parametrize("settings", [{"depth": 0}, {"depth": -1}, {"threads": 0}, {"depth": 2.5}])
@@ -104,7 +106,7 @@ def test_threads_answer_what_one_answers_in_the_same_order(in_parts, size):
     for model in FAMILIES:
         alone = list(SparseRetriever(in_parts, model, 10).run(queries))
         # a fresh index: threads make the contributions that they need beside each other
-        assert list(SparseRetriever(Index(in_parts.folder), model, 10, threads=2).run(queries)) == alone
+        assert list(SparseRetriever(SparseIndex(in_parts.folder), model, 10, threads=2).run(queries)) == alone
 
 
 def test_what_a_stream_raises_is_raised_after_what_came_before_it(index):
@@ -122,17 +124,17 @@ def test_two_programs_threads_may_share_an_index(index):
     random = Random(5)
     queries = [" ".join(random.choices("abcdefgh", k=3)) for _ in range(60)]
     expected = {
-        (model, query): index.retriever(model).limit(10).search(query)
+        (model, query): retriever(index, model).limit(10).search(query)
         for model in MODELS[:12]
         for query in queries
     }
-    shared, wrong = Index(index.folder), []
+    shared, wrong = SparseIndex(index.folder), []
     start = threading.Barrier(4)
 
     def search(seed: int) -> None:
         start.wait()
         for model, query in Random(seed).sample(list(expected), 400):
-            if shared.retriever(model).limit(10).search(query) != expected[model, query]:
+            if retriever(shared, model).limit(10).search(query) != expected[model, query]:
                 wrong.append((model, query))
 
     threads = [threading.Thread(target=search, args=(seed,)) for seed in range(4)]
@@ -144,36 +146,36 @@ def test_two_programs_threads_may_share_an_index(index):
 
 
 def test_only_the_last_few_models_stay_in_memory(index):
-    fresh = Index(index.folder)
+    fresh = SparseIndex(index.folder)
     for model in MODELS[:9]:
-        fresh.retriever(model).search("a")
+        retriever(fresh, model).search("a")
     assert list(fresh._impacts) == list(MODELS[5:9])
 
 
 def test_an_explanation_names_every_term_of_the_query(tmp_path):
     index = build(tmp_path / "index", ["a a b", "b c", "a"])
-    said = index.bm25().explain(Query("q", "a a c nowhere"), "d0")
+    said = retriever(index).explain(Query("q", "a a c nowhere"), "d0")
     assert said.what == "bm25(k1=1.2, b=0.75) of a document of 3 terms"
     assert [part.what for part in said.parts] == [
         "'a': tf 2, df 2, cf 3, 2 times in the query",
         "'c': not in the document (df 1)",
         "'nowhere': not in the document (df 0)",
     ]
-    assert said.value == said.parts[0].value == dict(index.bm25().search("a a c"))["d0"]
+    assert said.value == said.parts[0].value == dict(retriever(index).search("a a c"))["d0"]
 
 
 def test_a_document_without_any_term_of_the_query_is_explained_with_0_and_one_unknown_not_at_all(in_parts):
-    said = in_parts.bm25().explain(Query("q", "nowhere"), "d1")
+    said = retriever(in_parts).explain(Query("q", "nowhere"), "d1")
     assert said.value == 0
     for docno in ("d0", "d1000", "", "\ud800"):  # d0 is deleted
         with pytest.raises(KeyError):
-            in_parts.bm25().explain(Query("q", "a"), docno)
+            retriever(in_parts).explain(Query("q", "a"), docno)
 
 
 def test_scores_of_large_sums_are_explained_with_what_float32_rounds_away(tmp_path):
     index = build(tmp_path / "index", ["a b c " * 40, *["a b"] * 3, *["x"] * 40])
-    retriever = index.retriever("dfr(basic_model=in, after_effect=none, normalization=none)")
-    said = retriever.explain(Query("q", "a b c c c"), "d0")
+    stage = retriever(index, "dfr(basic_model=in, after_effect=none, normalization=none)")
+    said = stage.explain(Query("q", "a b c c c"), "d0")
     assert said.parts[-1].what == "rounding to float32"
     assert 0 < abs(said.parts[-1].value) < 2**-14
-    assert sum(part.value for part in said.parts) == said.value == retriever.search("a b c c c").scores[0]
+    assert sum(part.value for part in said.parts) == said.value == stage.search("a b c c c").scores[0]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from small import MODELS, build, docs, reference, terms_of
+from small import MODELS, build, docs, reference, retriever, terms_of
 
 from telerank.errors import AnalyzerError, DocumentError, IndexFault, IndexLocked
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
@@ -32,8 +32,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in segment.iterdir()}
 
 
-def rankings(index: Index) -> list[list[tuple[str, float]]]:
-    return [list(index.retriever(model).search(query)) for model in FEW for query in QUERIES]
+def rankings(index: SparseIndex) -> list[list[tuple[str, float]]]:
+    return [list(retriever(index, model).search(query)) for model in FEW for query in QUERIES]
 
 
 @pytest.mark.parametrize("ends", [(0, 1, 10), (0, 3, 4, 10), (0, 2, 3, 7, 10)])
@@ -42,26 +42,26 @@ def test_several_segments_rank_as_one_of_all_documents(tmp_path, ends):
     with IndexWriter(tmp_path / "parts", Analyzer.parse("none"), workers=1) as writer:
         for start, end in pairwise(ends):
             assert writer.add(docs(TEXTS[start:end], start)) == end - start
-    parts = Index(tmp_path / "parts")
+    parts = SparseIndex(tmp_path / "parts")
     assert len(parts.segments) == len(ends) - 1
     assert (len(parts), parts.statistics) == (len(whole), whole.statistics)
     assert [doc.docno for doc in parts.docs] == [f"d{n}" for n in range(10)]
     for model in MODELS:
         for query in QUERIES:
-            ranking = whole.retriever(model).search(query)
-            assert parts.retriever(model).search(query) == ranking
-            assert (parts.retriever(model) % 2).search(query) == ranking.cut(2)
+            ranking = retriever(whole, model).search(query)
+            assert retriever(parts, model).search(query) == ranking
+            assert (retriever(parts, model) % 2).search(query) == ranking.cut(2)
 
 
 def test_a_deleted_document_is_not_found_but_counts_until_the_merge(tmp_path):
     documents = terms_of(build(tmp_path / "index", TEXTS))
     with IndexWriter(tmp_path / "index") as writer:
         assert writer.delete(["d1", "d9"]) == 2
-        index = Index(tmp_path / "index")
+        index = SparseIndex(tmp_path / "index")
         for model in FEW:
             for query in QUERIES:
                 expected = reference(documents, query.split(), model, ["d1", "d9"])[0]
-                assert list(index.retriever(model).search(query)) == expected
+                assert list(retriever(index, model).search(query)) == expected
         assert len(index) == 8
         assert "d1" not in index.docs
         assert [doc.docno for doc in index.docs] == ["d0", "d2", "d3", "d4", "d5", "d6", "d7", "d8"]
@@ -69,10 +69,10 @@ def test_a_deleted_document_is_not_found_but_counts_until_the_merge(tmp_path):
             index.docs["d9"]
         writer.merge()
     left = {docno: terms for docno, terms in documents.items() if docno not in {"d1", "d9"}}
-    merged = Index(tmp_path / "index")
+    merged = SparseIndex(tmp_path / "index")
     assert merged.term("e") == ((-1,), 0, 0)
     for model in FEW:
-        assert list(merged.retriever(model).search("a d")) == reference(left, ["a", "d"], model)[0]
+        assert list(retriever(merged, model).search("a d")) == reference(left, ["a", "d"], model)[0]
 
 
 def test_a_merged_index_has_the_files_of_one_built_afresh(tmp_path):
@@ -103,7 +103,7 @@ def test_merging_what_is_one_whole_segment_changes_nothing(tmp_path):
     before = build(tmp_path / "index", TEXTS)
     with IndexWriter(tmp_path / "index") as writer:
         writer.merge()
-    assert Index(tmp_path / "index") == before
+    assert SparseIndex(tmp_path / "index") == before
 
 
 def test_an_update_replaces_documents_and_adds_the_others(tmp_path):
@@ -111,11 +111,11 @@ def test_an_update_replaces_documents_and_adds_the_others(tmp_path):
     with IndexWriter(tmp_path / "index") as writer:
         assert writer.add([Doc("d0", "new words"), Doc("d10", "a")], update=True) == 2
         writer.add([Doc("d0", "newer words")], update=True)
-    index = Index(tmp_path / "index")
+    index = SparseIndex(tmp_path / "index")
     assert len(index) == 11
     assert index.docs["d0"] == Doc("d0", "newer words")
-    assert [docno for docno, _ in index.bm25().search("new newer")] == ["d0"]
-    assert "d0" not in index.bm25().search("a b c").docnos
+    assert [docno for docno, _ in retriever(index).search("new newer")] == ["d0"]
+    assert "d0" not in retriever(index).search("a b c").docnos
 
 
 def test_a_docno_that_is_there_already_is_refused_and_nothing_changes(tmp_path):
@@ -123,11 +123,11 @@ def test_a_docno_that_is_there_already_is_refused_and_nothing_changes(tmp_path):
     with IndexWriter(tmp_path / "index") as writer:
         with pytest.raises(DocumentError, match=r"'d3' is in the index already \(2 of the new ones are\)"):
             writer.add([Doc("x", "a"), Doc("d3", "a"), Doc("d4", "a")])
-        assert Index(tmp_path / "index") == before
+        assert SparseIndex(tmp_path / "index") == before
         assert len(list((tmp_path / "index/segments").iterdir())) == 1
         writer.delete(["d3", "d4"])
         writer.add([Doc("d3", "a")])  # deleted ones are not there
-    assert len(Index(tmp_path / "index")) == 9
+    assert len(SparseIndex(tmp_path / "index")) == 9
 
 
 def test_a_docno_that_is_not_there_cannot_be_deleted_and_then_none_is(tmp_path):
@@ -135,7 +135,7 @@ def test_a_docno_that_is_not_there_cannot_be_deleted_and_then_none_is(tmp_path):
     with IndexWriter(tmp_path / "index") as writer:
         with pytest.raises(DocumentError, match=r"no document 'other' in the index \(1 of 2 are not\)"):
             writer.delete(["d1", "other"])
-        assert Index(tmp_path / "index") == before
+        assert SparseIndex(tmp_path / "index") == before
         writer.delete(["d1", "d1"])
         with pytest.raises(DocumentError, match="'d1'"):
             writer.delete(["d1"])
@@ -145,18 +145,18 @@ def test_an_index_whose_documents_are_all_deleted_finds_nothing_and_cannot_be_me
     build(tmp_path / "index", TEXTS)
     with IndexWriter(tmp_path / "index") as writer:
         writer.delete(f"d{number}" for number in range(10))
-        index = Index(tmp_path / "index")
+        index = SparseIndex(tmp_path / "index")
         assert len(index) == 0
         assert all(ranking == [] for ranking in rankings(index))
         with pytest.raises(DocumentError, match="every document is deleted"):
             writer.merge()
-        assert Index(tmp_path / "index") == index
+        assert SparseIndex(tmp_path / "index") == index
         writer.add([Doc("d1", "a")])
         writer.merge()
-    assert rankings(Index(tmp_path / "index")) == rankings(build_one(tmp_path / "one"))
+    assert rankings(SparseIndex(tmp_path / "index")) == rankings(build_one(tmp_path / "one"))
 
 
-def build_one(folder: Path) -> Index:
+def build_one(folder: Path) -> SparseIndex:
     return build_index([Doc("d1", "a")], folder, analyzer="none", workers=1)
 
 
@@ -169,7 +169,7 @@ def test_overwriting_takes_the_place_of_all_that_was_there(tmp_path):
     index = build_index([Doc("only", "Running")], tmp_path / "index", analyzer="english", overwrite=True)
     assert [doc.docno for doc in index.docs] == ["only"]
     assert index.analyzer == Analyzer.parse("english")
-    assert index.bm25().search("runs").docnos == ("only",)
+    assert retriever(index).search("runs").docnos == ("only",)
     assert len(list((tmp_path / "index/segments").iterdir())) == 1
 
 
@@ -180,7 +180,7 @@ def test_only_the_first_addition_overwrites(tmp_path):
             writer.add([])
         writer.add([Doc("x", "a")])
         writer.add([Doc("y", "a")])
-    assert [doc.docno for doc in Index(tmp_path / "index").docs] == ["x", "y"]
+    assert [doc.docno for doc in SparseIndex(tmp_path / "index").docs] == ["x", "y"]
 
 
 def test_an_index_takes_no_other_analyzer_than_its_own(tmp_path):
@@ -191,7 +191,7 @@ def test_an_index_takes_no_other_analyzer_than_its_own(tmp_path):
         index.require(Analyzer.parse("standard"))
     with IndexWriter(tmp_path / "index", Analyzer.parse("english")) as writer:
         writer.add([Doc("x", "cats")])
-    assert Index(tmp_path / "index").bm25().search("cat").docnos == ("x",)
+    assert retriever(SparseIndex(tmp_path / "index")).search("cat").docnos == ("x",)
 
 
 def test_a_second_writer_is_refused_until_the_first_is_closed_by_whatever_thread(tmp_path):
@@ -214,13 +214,13 @@ def test_a_closed_writer_writes_no_more(tmp_path):
     for change in (lambda: writer.add([Doc("x", "a")]), lambda: writer.delete(["d1"]), writer.merge):
         with pytest.raises(IndexFault, match="this writer is closed"):
             change()
-    assert Index(tmp_path / "index") == before
+    assert SparseIndex(tmp_path / "index") == before
 
 
 def test_documents_may_come_from_the_index_that_they_replace(tmp_path):
     index = build(tmp_path / "index", ["running", "cats"])
     again = build_index(index.docs, tmp_path / "index", analyzer="english", overwrite=True)
-    assert again.bm25().search("run cat").docnos == ("d1", "d0")
+    assert retriever(again).search("run cat").docnos == ("d1", "d0")
 
 
 def test_any_number_of_additions_keeps_the_segments_few(tmp_path, monkeypatch):
@@ -234,9 +234,9 @@ def test_any_number_of_additions_keeps_the_segments_few(tmp_path, monkeypatch):
             most = max(most, len(writer.manifest.segments))
             assert writer.manifest.segments[0] == large
         assert most == 4
-    index = Index(tmp_path / "index")
+    index = SparseIndex(tmp_path / "index")
     assert [doc.docno for doc in index.docs] == [f"d{number}" for number in range(36)]
-    assert list(index.bm25().search("a w30")) == reference(terms_of(index), ["a", "w30"], BM25())[0]
+    assert list(retriever(index).search("a w30")) == reference(terms_of(index), ["a", "w30"], BM25())[0]
 
 
 def test_an_index_of_as_many_segments_as_there_can_be_is_opened_and_merged_with_few_open_files(tmp_path):
@@ -246,12 +246,12 @@ def test_an_index_of_as_many_segments_as_there_can_be_is_opened_and_merged_with_
         with IndexWriter(tmp_path / "index", Analyzer.parse("none"), workers=1) as writer:
             for number in range(32):
                 writer.add(docs(["a b" * (32 - number)] * 2 ** max(4 - number, 0), 20 * number))
-            index = Index(tmp_path / "index")
+            index = SparseIndex(tmp_path / "index")
             assert len(index.segments) == 32
             writer.add([Doc("last", "a")])
             assert len(writer.manifest.segments) < 32
             writer.merge()
-            assert len(Index(tmp_path / "index")) == len(index) + 1
+            assert len(SparseIndex(tmp_path / "index")) == len(index) + 1
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -310,12 +310,12 @@ class Changes(RuleBasedStateMachine):
 
     @invariant()
     def ranks_what_is_there(self) -> None:
-        index = Index(self.at)
+        index = SparseIndex(self.at)
         assert {doc.docno: doc.text for doc in index.docs} == self.live
         gone = {f"gone {number}": text.split() for number, text in enumerate(self.gone)}
         documents = {docno: text.split() for docno, text in self.live.items()} | gone
         expected = reference(documents, ["a", "c", "c"], BM25(), gone)[0]
-        assert list(index.bm25().search("a c c")) == expected
+        assert list(retriever(index).search("a c c")) == expected
 
     def teardown(self) -> None:
         self.writer.close()

@@ -85,7 +85,7 @@ def _fused(task: Task, outcome: Outcome, place: Path, progress: Progress) -> Fus
 
     index, encoder = telerank.open(place), TorchEncoder(_MODEL)
     try:
-        dense = encoded(index, encoder, progress=progress)
+        dense = encoded(index.sparse, encoder, progress=progress)
     except MissingExtra:
         return None
     what = Fused("BM25 tuned", "MiniLM", _MEASURES, outcome.plan.objective)

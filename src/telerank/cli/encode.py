@@ -120,7 +120,7 @@ class _Source:
             open_collection(where, format=format_, encoding=encoding) if self.index is None else None
         )
         self.name = self.collection.name if self.collection else path.resolve().name
-        self.state = self.index.state if self.index else ""
+        self.state = self.index.sparse.state if self.index else ""
         self.size = len(self.index) if self.index else self.collection.size if self.collection else None
 
     def docs(self) -> Iterator[Doc]:

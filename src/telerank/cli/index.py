@@ -146,7 +146,7 @@ def verify(index: IndexArgument) -> None:
     """
     import telerank
 
-    opened = telerank.open(index)
+    opened = telerank.open(index).sparse
     with console.progress() as progress:
         opened.verify(progress)
     files = sum(len(entry.files) for entry in opened.manifest.segments)
@@ -161,7 +161,7 @@ def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
     """
     import telerank
 
-    opened = telerank.open(index)
+    opened = telerank.open(index).sparse
     facts = {"folder": index, **_facts(opened)}
     if as_json:
         print(json.dumps(facts | {"segments": [asdict(s) for s in opened.manifest.segments]}))  # noqa: T201

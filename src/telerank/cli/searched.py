@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
     from telerank.dense.vectors import Vectors
-    from telerank.sparse.index import Index
+    from telerank.retrieval.index import Index
+    from telerank.sparse.index import SparseIndex
     from telerank.stage import Stage
     from telerank.types import Doc
 
@@ -69,20 +70,20 @@ def opened(where: str, asked: Asked) -> Searched:
         return _dense(where, named[1] if named else asked.model, None, asked)
     index = telerank.open(where)
     if asked.analyzer is not None:
-        index.require(Analyzer.parse(asked.analyzer))
+        index.sparse.require(Analyzer.parse(asked.analyzer))
     if dense := _DENSE.fullmatch(asked.model or ""):
         return _dense(where, dense[1], index, asked)
     if asked.approximate is not None:
         raise CollectionError("--approximate is for vectors: --model 'dense(minilm)'")
     stage = replace(index.retriever(asked.model or "bm25"), threads=asked.threads, batch=asked.batch)
-    return Searched(stage, _of_index(index), index)
+    return Searched(stage, _of_index(index.sparse), index)
 
 
 def _dense(where: str, model: str | None, index: Index | None, asked: Asked) -> Searched:
     from telerank.dense.retriever import open_retriever
 
     found = open_retriever(where, model) if index is None or model is None else index.dense(model)
-    stage: Stage = replace(found, threads=asked.threads, batch=asked.batch)
+    stage: Any = replace(cast("Any", found), threads=asked.threads, batch=asked.batch)
     if asked.approximate is not None:
         from telerank.dense.approximate import ApproximateRetriever
 
@@ -90,7 +91,7 @@ def _dense(where: str, model: str | None, index: Index | None, asked: Asked) -> 
     return Searched(stage, _of_vectors(found.vectors), index)
 
 
-def _of_index(index: Index) -> dict[str, Any]:
+def _of_index(index: SparseIndex) -> dict[str, Any]:
     crc = [{name: part.crc32 for name, part in entry.files.items()} for entry in index.manifest.segments]
     return {"folder": str(index.folder), "analyzer": str(index.analyzer), "crc32": crc}
 

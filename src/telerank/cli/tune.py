@@ -19,7 +19,7 @@ from telerank.errors import CollectionError, ModelError
 
 if TYPE_CHECKING:
     from telerank.evaluate.tune import TuneResult
-    from telerank.sparse.index import Index
+    from telerank.sparse.index import SparseIndex
     from telerank.sparse.retriever import SparseRetriever
     from telerank.types import Query, Ranking
 
@@ -85,7 +85,7 @@ def tune(
         raise CollectionError(
             f"{index}: holds no document that {source.name} judges: another collection's index"
         )
-    with console.progress() as progress, _indexes(opened, analyzers) as indexes:
+    with console.progress() as progress, _indexes(opened.sparse, analyzers) as indexes:
         retrievers = _settings(indexes, model or ([] if setting else ["bm25"]), setting or [], depth)
         try:
             result = tune(
@@ -104,7 +104,7 @@ def _run(retriever: SparseRetriever, queries: Sequence[Query]) -> Iterator[Ranki
 
 
 @contextmanager
-def _indexes(opened: Index, analyzers: str | None) -> Iterator[list[Index]]:
+def _indexes(opened: SparseIndex, analyzers: str | None) -> Iterator[list[SparseIndex]]:
     """The index under each analyzer: itself for its own, a passing one of its texts for another."""
     from telerank.sparse.writer import build_index
     from telerank.text import Analyzer
@@ -122,15 +122,18 @@ def _indexes(opened: Index, analyzers: str | None) -> Iterator[list[Index]]:
 
 
 def _settings(
-    indexes: list[Index], models: list[str], settings: list[str], depth: int
+    indexes: list[SparseIndex], models: list[str], settings: list[str], depth: int
 ) -> list[SparseRetriever]:
-    from telerank.sparse.similarities import grid, parse_model
+    from telerank.sparse.retriever import SparseRetriever
+    from telerank.sparse.similarities import grid, parse_similarity
 
-    similarities = [one for name in models for one in grid(parse_model(name))]
-    similarities += [parse_model(text) for text in settings]
+    similarities = [one for name in models for one in grid(parse_similarity(name))]
+    similarities += [parse_similarity(text) for text in settings]
     if not similarities:
         raise ModelError("nothing to tune: give --model or --setting")
-    return [index.retriever(one).limit(depth) for index in indexes for one in dict.fromkeys(similarities)]
+    return [
+        SparseRetriever(index, one).limit(depth) for index in indexes for one in dict.fromkeys(similarities)
+    ]
 
 
 def _name(retriever: SparseRetriever) -> str:

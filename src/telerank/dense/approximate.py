@@ -7,7 +7,6 @@ vectors they are and how many of the exact best they find. What they find is sco
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -23,7 +22,17 @@ from telerank.dense.retriever import DenseRetriever
 from telerank.dense.search import Found, best_among, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
-from telerank.stage import Stage, check_depth
+from telerank.expressions import (
+    as_call,
+    bind,
+    call_text,
+    known_names,
+    parse_expression,
+    quote,
+    whole_number,
+    wrong,
+)
+from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
 from telerank.stored import DRAFT, StoredFile, compute_checksum, compute_crc32, replace_file
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
@@ -33,6 +42,7 @@ DEFAULTS: Mapping[str, Mapping[str, int]] = {
 }
 """Kinds and their parameters; 0 of ``ivfpq``: 4 times the root of the rows, an eighth of the dimensions."""
 CUTOFFS = (10, 100, 1000)
+_CANDIDATES = 1000
 _SAMPLED = 200  # queries of which recall is measured
 _TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
 
@@ -86,7 +96,7 @@ def build(
     return report
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ApproximateRetriever(Stage):
     """Ranks the ``candidates`` that an approximate index finds, by their exact scores.
 
@@ -103,9 +113,10 @@ class ApproximateRetriever(Stage):
     vectors: Vectors
     encoder: Encoder
     kind: str = "hnsw"
-    candidates: int = 1000
+    candidates: int = _CANDIDATES
     depth: int | None = None
-    batch: int = 64
+    batch: int = field(default=64, compare=False)
+    name: str = field(default="", compare=False)
     report: Report = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -123,7 +134,17 @@ class ApproximateRetriever(Stage):
     def limit(self, k: int) -> ApproximateRetriever:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    @property
+    def text(self) -> str:
+        more = {} if self.candidates == _CANDIDATES else {"candidates": self.candidates}
+        name = quote(self.name or self.encoder.name)
+        return depth_text(call_text("dense", name, approximate=self.kind, **more), self.depth)
+
+    @property
+    def binding(self) -> int:
+        return CALL if self.depth is None else PRODUCT
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
         return DenseRetriever(self.vectors, self.encoder).explain(query, docno)
 
     def _rank(self, queries: list[Query]) -> Iterator[Ranking]:
@@ -147,23 +168,22 @@ def parse(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
     ModelError
         where they are none.
     """
-    form = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
-    if form is None or form[1] not in DEFAULTS:
-        raise ModelError(f"no approximate index is called {text!r}; there are: {', '.join(DEFAULTS)}")
-    found = dict(DEFAULTS[form[1]])
-    for given in filter(None, map(str.strip, (form[2] or "").split(","))):
-        name, _, value = map(str.strip, given.partition("="))
-        if name not in found or not value.isdecimal() or int(value) < 1:
+    call = as_call(parse_expression(text), text)
+    if call.name not in DEFAULTS:
+        raise wrong(text, call.at, f"unknown approximate index {call.name!r}; {known_names(DEFAULTS)}")
+    parameters = dict(DEFAULTS[call.name])
+    for name, value in bind(call, parameters, text).items():
+        parameters[name] = whole_number(value, text)
+    if call.name == "ivfpq":
+        parameters["lists"] = parameters["lists"] or max(
+            1, min(int(4 * len(vectors) ** 0.5), len(vectors) // 39)
+        )
+        parameters["bytes"] = parameters["bytes"] or _divisor(vectors.dimension)
+        if vectors.dimension % parameters["bytes"]:
             raise ModelError(
-                f"{text!r}: expected {', '.join(f'{key}=NUMBER' for key in found)}, got {given!r}"
+                f"{text!r}: {parameters['bytes']} bytes do not divide {vectors.dimension} dimensions"
             )
-        found[name] = int(value)
-    if form[1] == "ivfpq":
-        found["lists"] = found["lists"] or max(1, min(int(4 * len(vectors) ** 0.5), len(vectors) // 39))
-        found["bytes"] = found["bytes"] or _divisor(vectors.dimension)
-        if vectors.dimension % found["bytes"]:
-            raise ModelError(f"{text!r}: {found['bytes']} bytes do not divide {vectors.dimension} dimensions")
-    return form[1], found
+    return call.name, parameters
 
 
 def read_report(vectors: Vectors, kind: str) -> Report:

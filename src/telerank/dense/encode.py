@@ -12,10 +12,10 @@ import numpy as np
 from telerank.batches import batch_by_length
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats
-from telerank.dense.manifest import VectorManifest
+from telerank.dense.manifest import VectorManifest, is_vectors
 from telerank.dense.vectors import Vectors
 from telerank.dense.writer import VectorWriter
-from telerank.errors import DocumentError, ModelError
+from telerank.errors import DocumentError, IndexFault, ModelError
 from telerank.types import Doc, Progress, silent
 
 
@@ -85,6 +85,25 @@ def encode_documents(
         if not done:
             raise DocumentError("there is no document to encode")
     return Vectors(folder)
+
+
+def same_vectors(folder: str | Path, encoder: Encoder, encoding: Encoding) -> Vectors | None:
+    """The vectors in a folder, if they were made by this encoder with these settings; None if none are there.
+
+    Raises
+    ------
+    IndexFault
+        If other vectors are there.
+    """
+    if not is_vectors(Path(folder)):
+        return None
+    vectors = Vectors(folder)
+    manifest = vectors.manifest
+    if manifest.source != encoding.source:
+        raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
+    if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
+        raise IndexFault(f"{folder}: holds other vectors already: overwrite them (--overwrite)")
+    return vectors
 
 
 def _encoded(

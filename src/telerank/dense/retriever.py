@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -14,11 +14,12 @@ from telerank.dense.encoder import Encoder, TorchEncoder
 from telerank.dense.search import Found, explained, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
-from telerank.stage import Stage, check_depth
+from telerank.expressions import quote
+from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
 from telerank.types import Explanation, Query, Ranking
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DenseRetriever(Stage):
     """Ranks all documents by inner product; ``depth`` None keeps all of them.
 
@@ -37,9 +38,10 @@ class DenseRetriever(Stage):
     vectors: Vectors
     encoder: Encoder
     depth: int | None = None
-    batch: int = 64
-    threads: int = 1
-    device: str = "cpu"
+    batch: int = field(default=64, compare=False)
+    threads: int = field(default=1, compare=False)
+    device: str = field(default="cpu", compare=False)
+    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for number in (self.depth, self.batch, self.threads):
@@ -61,7 +63,15 @@ class DenseRetriever(Stage):
     def limit(self, k: int) -> DenseRetriever:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    @property
+    def text(self) -> str:
+        return depth_text(f"dense({quote(self.name or self.encoder.name)})", self.depth)
+
+    @property
+    def binding(self) -> int:
+        return CALL if self.depth is None else PRODUCT
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
         row = self.vectors.docnos.row(docno)
         asked = self.encoder.queries([query.text])
         self.vectors.require(asked)
@@ -97,8 +107,12 @@ def folder_name(model: str) -> str:
     return re.sub(r"[^\w.-]+", "-", Path(model).resolve().name if Path(model).is_dir() else model)
 
 
-def open_retriever(vectors: Vectors | str | Path, model: str | Encoder | None = None) -> DenseRetriever:
-    """The retriever over a folder of vectors; without a ``model``, by the one whose name the folder holds.
+def open_retriever(
+    vectors: Vectors | str | Path, model: str | Encoder | None = None, *, name: str = ""
+) -> DenseRetriever:
+    """The retriever over a folder of vectors; without a ``model``, with the one that the folder names.
+
+    ``name`` stands for the model in the text of the stage.
 
     Raises
     ------
@@ -113,5 +127,5 @@ def open_retriever(vectors: Vectors | str | Path, model: str | Encoder | None = 
     named = opened.manifest.model if model is None else model
     if isinstance(named, str):
         encoder = TorchEncoder(named, precision=opened.manifest.settings.get("precision", "float32"))
-        return DenseRetriever(opened, encoder, device=encoder.place)
-    return DenseRetriever(opened, named)
+        return DenseRetriever(opened, encoder, device=encoder.place, name=name)
+    return DenseRetriever(opened, named, name=name)

@@ -8,7 +8,14 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from telerank.fuse.lists import check_query, check_stages, explain_rank, find_rank, run_stages
+from telerank.expressions import call_text
+from telerank.fuse.lists import (
+    check_query,
+    check_stages,
+    explain_rank,
+    find_rank,
+    run_stages,
+)
 from telerank.stage import Stage, check_depth
 from telerank.types import Explanation, Query, Ranking, Scores
 
@@ -32,7 +39,7 @@ def interleave_rankings(rankings: Sequence[Ranking], depth: int | None = DEPTH) 
     return Ranking.presorted(check_query(rankings), docnos, _by_rank(len(docnos)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interleave(Stage):
     """The lists of the stages in turns, cut to ``depth`` (None: uncut)."""
 
@@ -55,7 +62,7 @@ class Interleave(Stage):
     def after(self, first: Stage) -> Stage:
         return Interleave(tuple(stage.after(first) for stage in self.stages), self.depth)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         lists = [stage.search(query) for stage in self.stages]
         rank = find_rank(interleave_rankings(lists, self.depth), docno)
         if rank is None:
@@ -66,6 +73,11 @@ class Interleave(Stage):
             for stage, own in zip(self.stages, ranks, strict=True)
         )
         return Explanation(float(np.float32(1.0 / rank)), f"1 / rank {rank} of the lists in turns", parts)
+
+    @property
+    def text(self) -> str:
+        depth = "none" if self.depth is None else self.depth
+        return call_text("interleave", *(stage.text for stage in self.stages), depth=depth)
 
 
 def interleave(*stages: Stage, depth: int | None = DEPTH) -> Interleave:

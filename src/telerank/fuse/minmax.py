@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from telerank.expressions import call_text
 from telerank.fuse.lists import find_rank
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
@@ -27,7 +28,7 @@ def scale_scores(ranking: Ranking) -> Ranking:
     return Ranking.ranked(ranking.query, ranking.docnos, between)  # rounding may create ties
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MinMax(Stage):
     """The lists of the stage, their scores scaled to [0, 1] (:func:`scale_scores`)."""
 
@@ -39,7 +40,7 @@ class MinMax(Stage):
     def after(self, first: Stage) -> Stage:
         return MinMax(self.stage.after(first))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explain(query, docno)
         ranking = self.stage.search(query)
         rank = find_rank(ranking, docno)
@@ -48,6 +49,10 @@ class MinMax(Stage):
         value, least, greatest = scale_scores(ranking), ranking.scores[-1], ranking.scores[0]
         what = f"between the least ({least:.6g}) and the greatest ({greatest:.6g}) of {len(ranking)} scores"
         return Explanation(dict(value)[docno], what, (part,))
+
+    @property
+    def text(self) -> str:
+        return call_text("minmax", self.stage.text)
 
 
 def minmax(stage: Stage) -> MinMax:

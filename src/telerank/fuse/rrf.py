@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from telerank.fuse.lists import check_query, check_stages, explain_rank, find_rank, run_stages
+from telerank.expressions import call_text
+from telerank.fuse.lists import (
+    check_query,
+    check_stages,
+    explain_rank,
+    find_rank,
+    run_stages,
+)
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
@@ -30,7 +37,7 @@ def sum_reciprocal_ranks(rankings: Sequence[Ranking], k: float = K) -> Ranking:
     return Ranking.ranked(query, tuple(totals), list(totals.values()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReciprocalRank(Stage):
     """The documents of the stages, ordered by the sum of 1 / (k + rank)."""
 
@@ -47,7 +54,7 @@ class ReciprocalRank(Stage):
     def after(self, first: Stage) -> Stage:
         return ReciprocalRank(tuple(stage.after(first) for stage in self.stages), self.k)
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         lists = [stage.search(query) for stage in self.stages]
         parts = []
         for stage, ranking in zip(self.stages, lists, strict=True):
@@ -55,6 +62,10 @@ class ReciprocalRank(Stage):
             parts.append(explain_rank(stage, query, docno, rank, 1.0 / (self.k + rank) if rank else 0.0))
         fused = dict(sum_reciprocal_ranks(lists, self.k))
         return Explanation(fused[docno], f"sum of 1 / ({self.k:g} + rank)", tuple(parts))
+
+    @property
+    def text(self) -> str:
+        return call_text("rrf", *(stage.text for stage in self.stages), k=self.k)
 
 
 def rrf(*stages: Stage, k: float = K) -> ReciprocalRank:

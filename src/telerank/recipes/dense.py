@@ -21,7 +21,7 @@ from telerank.fuse.tuning import FusionTuning, tune_fusion
 from telerank.recipes.sparse import Parts, Task
 from telerank.show.tables import Cell, Table
 from telerank.sparse.folder import VECTORS
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.stage import Stage
 from telerank.types import Progress, Ranking, silent
 
@@ -57,7 +57,7 @@ class FusedOutcome:
         return compare(self.evaluations, [self.what.sparse], measures=self.what.measures)
 
 
-def encoded(index: Index, encoder: Encoder, *, progress: Progress = silent) -> DenseRetriever:
+def encoded(index: SparseIndex, encoder: Encoder, *, progress: Progress = silent) -> DenseRetriever:
     """The retriever over vectors of an index's documents, made anew in the index.
 
     Raises

@@ -15,6 +15,8 @@ from telerank.corpus.ranking_sets.ranking_set import (
 )
 from telerank.recipes.made import plain
 from telerank.recipes.schema import Data
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities import BM25
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress
@@ -30,7 +32,7 @@ def ranking_set(data: Data, parts: Sequence[str], folder: Path, progress: Progre
     def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
         index = place.with_name("ranking-set-index")
         made = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
-        yield made.retriever("bm25")
+        yield SparseRetriever(made, BM25())
 
     wanted = RankingSetSettings(model=f"bm25 over {data.analyzer}")
     made = make_ranking_set(

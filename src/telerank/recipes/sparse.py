@@ -20,7 +20,8 @@ from telerank.errors import CollectionError, MeasureError
 from telerank.evaluate.compare import Comparison, compare
 from telerank.evaluate.measures import Evaluation, measure, parse_measures
 from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
+from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities import (
     BM25,
     DFI,
@@ -241,10 +242,10 @@ class _Bench:
         self._tried = 0
         self._to_try = len(plan.analyzers) * sum(len(plan.settings(one)) for one in FAMILIES.values())
 
-    def measured(self, index: Index, setting: Similarity) -> Evaluation:
+    def measured(self, index: SparseIndex, setting: Similarity) -> Evaluation:
         return self._measure(self._run(index, setting, self._measuring.queries))
 
-    def answered_by_choices(self, index: Index, result: TuneResult[Similarity]) -> Evaluation:
+    def answered_by_choices(self, index: SparseIndex, result: TuneResult[Similarity]) -> Evaluation:
         """Each question answered by the setting that was chosen without it."""
         if isinstance(self._plan.held_out, Parts):
             return self.measured(index, result.best)
@@ -256,13 +257,13 @@ class _Bench:
         )
         return self._measure(answered)
 
-    def tuned(self, index: Index, default: Similarity) -> TuneResult[Similarity]:
+    def tuned(self, index: SparseIndex, default: Similarity) -> TuneResult[Similarity]:
         depth = _depth([self._plan.objective], self._plan.depth)
 
         def run(setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
             self._progress("tuning", self._tried, self._to_try)
             self._tried += 1
-            return replace(index.retriever(setting), depth=depth, batch=_BATCH).run(queries)
+            return replace(SparseRetriever(index, setting), depth=depth, batch=_BATCH).run(queries)
 
         held_out = self._plan.held_out
         folds = held_out if isinstance(held_out, Folds) else Folds(2)  # of the dev part, and not looked at
@@ -286,9 +287,9 @@ class _Bench:
             default=default.mean[name],
         )
 
-    def _run(self, index: Index, setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
+    def _run(self, index: SparseIndex, setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
         depth = _depth(self._measures, self._plan.depth)
-        return replace(index.retriever(setting), depth=depth, batch=_BATCH).run(queries)
+        return replace(SparseRetriever(index, setting), depth=depth, batch=_BATCH).run(queries)
 
     def _measure(self, rankings: Iterable[Ranking]) -> Evaluation:
         return measure(rankings, self._measuring.qrels, self._measures)

@@ -19,7 +19,9 @@ from telerank.recipes.places import Places
 from telerank.recipes.rerankers import reranked
 from telerank.recipes.schema import Data, Recipe, System
 from telerank.recipes.tuned import held_out_sum
-from telerank.sparse.index import Index, IndexDocs
+from telerank.sparse.index import IndexDocs, SparseIndex
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities import parse_similarity
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
@@ -140,7 +142,7 @@ class Workshop:
             where the system is neither.
         """
         if system.model is not None:
-            return self._index().retriever(system.model)
+            return SparseRetriever(self._index(), parse_similarity(system.model))
         if system.dense is not None:
             return self._dense(system.dense)
         raise Unavailable(f"not given: {system.given}" if system.given else "it has no stage of its own")
@@ -230,11 +232,11 @@ class Workshop:
             self.progress(f"searching with {name}", done, len(self.queries))
             yield ranking
 
-    def _index(self) -> Index:
+    def _index(self) -> SparseIndex:
         """The index that an earlier recipe left, if it holds these documents, or a new one."""
         place = self.folder / f"index-{plain(self.data.analyzer)}"
         if (place / "manifest.json").is_file():
-            index = Index(place)
+            index = SparseIndex(place)
             if all(one == other for one, other in zip_longest(index.docs, self.collection.docs())):
                 return index
         return build_index(

@@ -72,7 +72,7 @@ class CrossReranker(Stage):
     def limit(self, k: int) -> CrossReranker:
         return replace(self, k=k if self.k is None else min(self.k, k))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""
         return explained(self.scorer, query.text, self.docs[docno].full_text)
 

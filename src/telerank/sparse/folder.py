@@ -12,7 +12,9 @@ from telerank.stored import MANIFEST, MANIFEST_DRAFT
 LOCK = "write.lock"
 SEGMENTS = "segments"
 VECTORS = "vectors"
-"""Where ``telerank encode`` puts vectors of an index's documents, a folder for each model."""
+"""The folder for vectors of the documents, with a folder for each model."""
+MODELS, PIPELINES = "models", "pipelines.json"
+"""Models and texts of pipelines that are kept with an index."""
 NO_INDEX = IndexManifest("", "")
 
 
@@ -35,7 +37,11 @@ def refuse_others(folder: Path) -> None:
     if MANIFEST in there and LOCK not in there:
         IndexManifest.read(folder)  # a manifest of another kind is no sign of an index
     # without either, a folder that is called segments may be anybody's
-    ours = {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS} if {MANIFEST, LOCK} & there else set()
+    ours = (
+        {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, MODELS, PIPELINES}
+        if {MANIFEST, LOCK} & there
+        else set()
+    )
     if others := sorted(there - ours):
         raise IndexFault(f"{folder}: holds other things ({others[0]}); an index needs a folder of its own")
 

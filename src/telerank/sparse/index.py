@@ -6,30 +6,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
+from telerank.errors import AnalyzerError, IndexDamaged
 from telerank.sparse import manifest as manifests
-from telerank.sparse.folder import VECTORS
 from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import IndexManifest
-from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.segment import Segment
-from telerank.sparse.similarities import (
-    BM25,
-    DFI,
-    DFR,
-    LMDirichlet,
-    LMJelinekMercer,
-    Similarity,
-    Statistics,
-    parse_model,
-)
+from telerank.sparse.similarities import Similarity, Statistics
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
-
-if TYPE_CHECKING:
-    from telerank.dense.retriever import DenseRetriever
 
 _MODELS_KEPT = 4  # whose contributions stay in memory
 _TERMS_KEPT = 1 << 17
@@ -43,7 +29,7 @@ class Term(NamedTuple):
     cf: int
 
 
-class Index:
+class SparseIndex:
     """The segments that a manifest names, as they were when it was opened.
 
     Two are equal where folder and generation are; it pickles as its folder, and opens again as that is then.
@@ -74,50 +60,10 @@ class Index:
         entries = self.manifest.segments
         return Statistics(sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries))
 
-    def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
-        return SparseRetriever(self, BM25(k1, b))
-
-    def lm_dirichlet(self, mu: float = LMDirichlet.mu) -> SparseRetriever:
-        return SparseRetriever(self, LMDirichlet(mu))
-
-    def lm_jelinek_mercer(self, lambda_: float = LMJelinekMercer.lambda_) -> SparseRetriever:
-        return SparseRetriever(self, LMJelinekMercer(lambda_))
-
-    def dfr(self, model: DFR | None = None) -> SparseRetriever:
-        return SparseRetriever(self, model or DFR())
-
-    def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
-        return SparseRetriever(self, DFI(independence))
-
-    def dense(self, model: str) -> DenseRetriever:
-        """The retriever over the vectors that ``telerank encode INDEX --model MODEL`` made.
-
-        Raises
-        ------
-        IndexFault
-            where there are none, or the index has changed since.
-        ModelError
-            where the model of that name is not the one that made them.
-        MissingExtra
-            where torch, or the model's package, is not installed.
-        """
-        from telerank.dense.retriever import folder_name, open_retriever
-
-        found = open_retriever(self.folder / VECTORS / folder_name(model), model)
-        if found.vectors.manifest.source != self.state:
-            raise IndexFault(
-                f"{found.vectors.folder}: the index has changed since: telerank encode --overwrite"
-            )
-        return found
-
     @property
     def state(self) -> str:
         """What names its documents as they are: segments, and what is deleted of them."""
         return " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in self.manifest.segments)
-
-    def retriever(self, model: Similarity | str) -> SparseRetriever:
-        """The retriever of a model, or of its text form: ``bm25(k1=0.9, b=0.4)``."""
-        return SparseRetriever(self, parse_model(model) if isinstance(model, str) else model)
 
     def require(self, analyzer: Analyzer) -> None:
         """Refuse an analyzer that is not the index's own.
@@ -180,7 +126,7 @@ class Index:
         return len(self.docs)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Index):
+        if not isinstance(other, SparseIndex):
             return NotImplemented
         return self.folder == other.folder and self.manifest == other.manifest
 
@@ -188,10 +134,10 @@ class Index:
         return hash((self.folder, self.manifest.generation))
 
     def __repr__(self) -> str:
-        return f"Index({str(self.folder)!r})"
+        return f"SparseIndex({str(self.folder)!r})"
 
-    def __reduce__(self) -> tuple[type[Index], tuple[Path]]:
-        return Index, (self.folder,)
+    def __reduce__(self) -> tuple[type[SparseIndex], tuple[Path]]:
+        return SparseIndex, (self.folder,)
 
 
 class IndexDocs:
@@ -247,14 +193,14 @@ class IndexDocs:
         return hash((self.folder, self.state))
 
     def __repr__(self) -> str:
-        return f"Index({str(self.folder)!r}).docs"
+        return f"SparseIndex({str(self.folder)!r}).docs"
 
     def __reduce__(self) -> tuple[Callable[[Path], IndexDocs], tuple[Path]]:
         return _docs_of, (self.folder,)
 
 
 def _docs_of(folder: Path) -> IndexDocs:
-    return Index(folder).docs
+    return SparseIndex(folder).docs
 
 
 def _opened(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities import Similarity
-from telerank.stage import Stage, check_depth
+from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
 from telerank.types import Explanation, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.sparse.impacts import Found
-    from telerank.sparse.index import Index
 
 _BATCH = 16  # queries given to a thread at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparseRetriever(Stage):
     """Ranks the documents that hold at least one term of the query; ``depth`` None keeps all of them.
 
@@ -37,11 +37,11 @@ class SparseRetriever(Stage):
         where depth, threads or batch is not a whole number of at least 1.
     """
 
-    index: Index
+    index: SparseIndex
     similarity: Similarity
     depth: int | None = None
-    threads: int = 1
-    batch: int = 1
+    threads: int = field(default=1, compare=False)
+    batch: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
         for number in (self.depth, self.threads, self.batch):
@@ -59,7 +59,15 @@ class SparseRetriever(Stage):
     def limit(self, k: int) -> SparseRetriever:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
 
-    def explain(self, query: Query, docno: str) -> Explanation:
+    @property
+    def text(self) -> str:
+        return depth_text(repr(self.similarity), self.depth)
+
+    @property
+    def binding(self) -> int:
+        return CALL if self.depth is None else PRODUCT
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
         """Each term's contribution, then what float32 rounds away; they sum to the score exactly."""
         segment_number, row = self.index.docs.place(docno)
         segment = self.index.segments[segment_number]

@@ -23,7 +23,7 @@ from telerank.corpus.docnos import Docnos
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.sparse.build import SegmentCounts, build_segment
 from telerank.sparse.folder import LOCK, NO_INDEX, SEGMENTS, committed, refuse_others, sweep
-from telerank.sparse.index import Index
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import IndexManifest, SegmentEntry, versions
 from telerank.sparse.merge import merge_segments
 from telerank.stored import MANIFEST, StoredFile, record_files, sync_folder
@@ -42,7 +42,7 @@ def build_index(
     overwrite: bool = False,
     workers: int | None = None,
     progress: Progress = silent,
-) -> Index:
+) -> SparseIndex:
     """Index documents into a folder that has no index yet, or (``overwrite``) instead of the one it has.
 
     ``analyzer`` may be a text form; ``workers`` None uses every core.
@@ -63,7 +63,7 @@ def build_index(
         )
     with IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer:
         writer.add(docs, progress=progress)
-    return Index(folder)
+    return SparseIndex(folder)
 
 
 class IndexWriter:
@@ -145,7 +145,7 @@ class IndexWriter:
         wanted = list(dict.fromkeys(docnos))
         self._require_documents()
         with self._change():
-            docs = Index(self.folder).docs
+            docs = SparseIndex(self.folder).docs
             missing = [docno for docno in wanted if docno not in docs]
             if missing:
                 raise DocumentError(
@@ -179,7 +179,7 @@ class IndexWriter:
     def _opened(self, analyzer: Analyzer | None, overwrite: bool) -> IndexManifest:
         """What changes begin from: the index, or one without documents."""
         if not overwrite and (self.folder / MANIFEST).is_file():
-            index = Index(self.folder)
+            index = SparseIndex(self.folder)
             index.require(analyzer or index.analyzer)
             return index.manifest
         try:
@@ -240,14 +240,14 @@ class IndexWriter:
             if len(old) == 1 and not old[0].deletions:
                 return
             new = self._new_segment()
-            counts = merge_segments(new, Index(self.folder).segments[first:], progress)
+            counts = merge_segments(new, SparseIndex(self.folder).segments[first:], progress)
             self._commit((*kept, _entry(new, counts)))
 
     def _doubles(self, new: Path) -> list[str]:
         """Docnos of the new segment that the index holds already."""
         if not self.manifest.segments:
             return []
-        docs = Index(self.folder).docs
+        docs = SparseIndex(self.folder).docs
         return [docno for docno in Docnos.open(new) if docno in docs]
 
     def _marked(self, docnos: Iterable[str]) -> tuple[SegmentEntry, ...]:
@@ -255,7 +255,7 @@ class IndexWriter:
         entries = list(self.manifest.segments)
         if not entries:
             return ()
-        index = Index(self.folder)
+        index = SparseIndex(self.folder)
         rows: dict[int, list[int]] = {}
         for docno in docnos:
             number, row = index.docs.place(docno)

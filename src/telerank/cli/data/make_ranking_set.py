@@ -59,14 +59,14 @@ def make_ranking_set(
     """
     from telerank.corpus.formats import open_collection
     from telerank.corpus.ranking_sets import ranking_set
-    from telerank.sparse.similarities import parse_model
+    from telerank.sparse.similarities import parse_similarity
     from telerank.text import Analyzer
 
     used = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
     recipe = ranking_set.RankingSetSettings(negatives.value, depth, split_by.value, seed, used)
     if used:  # a mistake in them is told before the work begins
         Analyzer.parse(analyzer)
-        parse_model(model)
+        parse_similarity(model)
     ranking_set.check_target(out, overwrite=overwrite)
     opened = [open_collection(one, format=format, encoding=encoding) for one in sets]
     with console.progress() as progress:
@@ -84,11 +84,13 @@ def make_ranking_set(
 
 @contextmanager
 def _indexed(docs: Iterable[Doc], analyzer: str, model: str, progress: Progress) -> Iterator[Stage]:
+    from telerank.sparse.retriever import SparseRetriever
+    from telerank.sparse.similarities import parse_similarity
     from telerank.sparse.writer import build_index
 
     with tempfile.TemporaryDirectory(prefix="telerank-") as folder:
         index = build_index(docs, Path(folder) / "index", analyzer=analyzer, progress=progress)
-        yield index.retriever(model)
+        yield SparseRetriever(index, parse_similarity(model))
 
 
 def _show(made: RankingSet) -> None:

@@ -6,7 +6,7 @@ from telerank.sparse.similarities.dfi import DFI
 from telerank.sparse.similarities.dfr import DFR, H1, H2, H3, NoNormalization, Normalization, Z
 from telerank.sparse.similarities.grids import grid
 from telerank.sparse.similarities.lm import LMDirichlet, LMJelinekMercer
-from telerank.sparse.similarities.text_form import parse_model
+from telerank.sparse.similarities.text_form import parse_similarity
 
 __all__ = [
     "BM25",
@@ -23,5 +23,5 @@ __all__ = [
     "Statistics",
     "Z",
     "grid",
-    "parse_model",
+    "parse_similarity",
 ]

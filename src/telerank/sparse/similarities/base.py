@@ -44,7 +44,7 @@ class Statistics:
 
 
 class Similarity(ABC):
-    """A ranking model with its parameters: a frozen dataclass; :func:`parse_model` reads its ``repr``."""
+    """A ranking model with its parameters: a frozen dataclass whose ``repr`` is its text form."""
 
     @abstractmethod
     def contributions(
@@ -84,16 +84,6 @@ def one_of(word: str, known: Iterable[str], *, of: str) -> None:
     """
     if word not in known:
         raise ModelError(f"{of} must be one of {', '.join(known)}, got {word!r}")
-
-
-def written(name: str, **parameters: object) -> str:
-    """The text form: ``name(parameter=value, …)``, numbers as short as they read back exactly."""
-    inner = ", ".join(f"{key.rstrip('_')}={_shown(value)}" for key, value in parameters.items())
-    return f"{name}({inner})"
-
-
-def _shown(value: object) -> str:
-    return repr(float(value)).removesuffix(".0") if isinstance(value, (int, float)) else str(value)
 
 
 def floats(values: npt.ArrayLike) -> Floats:

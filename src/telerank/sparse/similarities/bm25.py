@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range, written
+from telerank.expressions import call_text
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +38,7 @@ class BM25(Similarity):
         in_range(self.b, 0, 1, of="bm25: b")
 
     def __repr__(self) -> str:
-        return written("bm25", k1=self.k1, b=self.b)
+        return call_text("bm25", k1=self.k1, b=self.b)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

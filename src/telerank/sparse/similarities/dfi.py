@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, one_of, written
+from telerank.expressions import call_text
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, one_of
 
 INDEPENDENCE: dict[str, Callable[[Floats, Floats], Floats]] = {
     "standardized": lambda excess, expected: excess / np.sqrt(expected),
@@ -43,7 +44,7 @@ class DFI(Similarity):
         one_of(self.independence, INDEPENDENCE, of="dfi: independence")
 
     def __repr__(self) -> str:
-        return written("dfi", independence=self.independence)
+        return call_text("dfi", independence=self.independence)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

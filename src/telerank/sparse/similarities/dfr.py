@@ -13,16 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from telerank.sparse.similarities.base import (
-    Count,
-    Floats,
-    Similarity,
-    Statistics,
-    floats,
-    in_range,
-    one_of,
-    written,
-)
+from telerank.expressions import call_text
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range, one_of
 
 Line: TypeAlias = tuple[float | Floats, float | Floats]
 
@@ -58,7 +50,7 @@ class H1(Normalization):
         in_range(self.c, 0, 1000, of="h1: c")
 
     def __repr__(self) -> str:
-        return written("h1", c=self.c)
+        return call_text("h1", c=self.c)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         return tf * (self.c * collection.average_length / length)
@@ -77,7 +69,7 @@ class H2(Normalization):
         in_range(self.c, 0, 1000, of="h2: c")
 
     def __repr__(self) -> str:
-        return written("h2", c=self.c)
+        return call_text("h2", c=self.c)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         return np.asarray(tf * np.log2(1 + self.c * collection.average_length / length))
@@ -96,7 +88,7 @@ class H3(Normalization):
         in_range(self.mu, 0, 1e6, of="h3: mu")
 
     def __repr__(self) -> str:
-        return written("h3", mu=self.mu)
+        return call_text("h3", mu=self.mu)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         prior = self.mu * ((cf + 1) / (collection.tokens + 1))
@@ -113,7 +105,7 @@ class Z(Normalization):
         in_range(self.z, 0.001, 0.499, of="z: z")
 
     def __repr__(self) -> str:
-        return written("z", z=self.z)
+        return call_text("z", z=self.z)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         # np.power: the operator ** takes another path, off by a last bit, where there is one number only
@@ -192,7 +184,7 @@ class DFR(Similarity):
 
     def __repr__(self) -> str:
         parts = {"basic_model": self.basic_model, "after_effect": self.after_effect}
-        return written("dfr", **parts, normalization=self.normalization)
+        return call_text("dfr", **parts, normalization=self.normalization)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

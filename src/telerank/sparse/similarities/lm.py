@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range, written
+from telerank.expressions import call_text
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +36,7 @@ class LMDirichlet(Similarity):
         in_range(self.mu, 1e-3, 1e9, of="lm_dirichlet: mu")
 
     def __repr__(self) -> str:
-        return written("lm_dirichlet", mu=self.mu)
+        return call_text("lm_dirichlet", mu=self.mu)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
@@ -65,7 +66,7 @@ class LMJelinekMercer(Similarity):
         in_range(self.lambda_, 1e-6, 1, of="lm_jelinek_mercer: lambda")
 
     def __repr__(self) -> str:
-        return written("lm_jelinek_mercer", lambda_=self.lambda_)
+        return call_text("lm_jelinek_mercer", lambda_=self.lambda_)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

@@ -1,0 +1,306 @@
+"""The grammar of pipelines and models as text: a tree of words, numbers, calls and operators.
+
+::
+
+    chain    = sum (">>" sum)*
+    sum      = product ("+" product)*
+    product  = operand (("*" | "%") operand)*
+    operand  = number | word | 'quoted' | word "(" arguments ")" | "(" chain ")"
+    argument = [word "="] chain
+
+That is Python's precedence. There is no subtraction and no division, so a word may hold ``- . / : @ ~``
+(``my-reranker``, ``BAAI/bge-small-en-v1.5``, ``nDCG@10``). No word is reserved, and case counts.
+What a word means is decided by the reader of the tree, not here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from telerank.errors import ExpressionError
+
+_WORD = r"[\w./:@~-]+"
+_TOKEN = re.compile(
+    rf"""\s*(?:
+        (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w./:@~-]))
+      | (?P<word>{_WORD})
+      | (?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | (?P<sign>>>|[()*%+,=])
+      | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
+_DEEPEST = 100  # brackets within brackets
+_CONTEXT = 40  # characters of the text that an error shows
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name or a number as it is written; ``number`` is its value if it is one, and it is not ``quoted``."""
+
+    text: str
+    at: int
+    quoted: bool = False
+    number: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``name(value, key=value)``; a positional argument has the key ``""``."""
+
+    name: str
+    arguments: tuple[tuple[str, Expression], ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``left operator right``; the operator is one of ``>> + * %``."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    at: int
+
+
+Expression: TypeAlias = Word | Call | Operation
+
+
+def parse_expression(text: str) -> Expression:
+    """The tree of a text.
+
+    Raises
+    ------
+    ExpressionError
+        If the text does not follow the grammar; the message shows where.
+    """
+    return _Parser(text).parse()
+
+
+def quote(name: str) -> str:
+    """The name as it can stand in a text: quoted unless it is a word."""
+    if re.fullmatch(_WORD, name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def number_text(value: float) -> str:
+    """The shortest text that reads back as the same number."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def call_text(name: str, *texts: str, **values: object) -> str:
+    """``name(text, key=value)``: texts as they are, values quoted if needed, keys without a final ``_``."""
+    parts = [*texts, *(f"{key.rstrip('_')}={_value_text(value)}" for key, value in values.items())]
+    return f"{name}({', '.join(parts)})"
+
+
+def wrong(text: str, at: int, problem: str) -> ExpressionError:
+    """The error of a text: the problem, and what stands before position ``at``."""
+    before = text[max(0, at - _CONTEXT) : at]
+    shown = f"after {'…' if at > _CONTEXT else ''}{before!r}" if before.strip() else "at the beginning"
+    return ExpressionError(f"{' '.join(text[:80].split())!r}: {problem} ({shown})")
+
+
+def known_names(names: Iterable[str]) -> str:
+    """The list of known names at the end of an error message."""
+    return f"known: {', '.join(names)}" if (names := list(names)) else "none is known"
+
+
+def bind(call: Call, parameters: Iterable[str], text: str) -> Mapping[str, Expression]:
+    """The arguments of a call by the names of the parameters that they are given for.
+
+    Raises
+    ------
+    ExpressionError
+        If there are too many arguments, a name is unknown, or a parameter is given twice.
+    """
+    names = list(parameters)
+    bound: dict[str, Expression] = {}
+    for position, (key, value) in enumerate(call.arguments):
+        if not key and position >= len(names):
+            takes = f"{len(names)} argument{'' if len(names) == 1 else 's'}" if names else "no argument"
+            raise wrong(text, value.at, f"{call.name} takes {takes}")
+        name = key or names[position]
+        if name not in names:
+            raise wrong(text, value.at, f"{call.name} has no parameter {name!r}; {known_names(names)}")
+        if name in bound:
+            raise wrong(text, value.at, f"{call.name}: {name} is given twice")
+        bound[name] = value
+    return bound
+
+
+def as_call(tree: Expression, text: str) -> Call:
+    """The tree as a call; a word is a call without arguments.
+
+    Raises
+    ------
+    ExpressionError
+        If it is an operation.
+    """
+    match tree:
+        case Call():
+            return tree
+        case Word():
+            return Call(tree.text, (), tree.at)
+    raise wrong(text, tree.at, "expected a name or a call, such as bm25(k1=0.9, b=0.4)")
+
+
+def as_name(tree: Expression, text: str) -> str:
+    """The text of a word.
+
+    Raises
+    ------
+    ExpressionError
+        If the tree is no word.
+    """
+    if not isinstance(tree, Word):
+        raise wrong(text, tree.at, "expected a name")
+    return tree.text
+
+
+def as_number(tree: Expression, text: str) -> float:
+    """The value of a number.
+
+    Raises
+    ------
+    ExpressionError
+        If the tree is no number.
+    """
+    if not isinstance(tree, Word) or tree.number is None:
+        got = f", got {tree.text!r}" if isinstance(tree, Word) else ""
+        raise wrong(text, tree.at, f"expected a number{got}")
+    return tree.number
+
+
+def whole_number(tree: Expression, text: str) -> int:
+    """The value of a whole number of at least 1.
+
+    Raises
+    ------
+    ExpressionError
+        If the tree is none.
+    """
+    number = as_number(tree, text)
+    if not number.is_integer() or number < 1:
+        raise wrong(text, tree.at, f"expected a whole number of at least 1, got {number_text(number)}")
+    return int(number)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.depth = text, 0, 0
+
+    def parse(self) -> Expression:
+        tree = self._chain()
+        if self._peek()[0] != "end":
+            raise self._error("an operator (>> + * %) or the end")
+        return tree
+
+    def _chain(self) -> Expression:
+        return self._left_to_right((">>",), self._sum)
+
+    def _sum(self) -> Expression:
+        return self._left_to_right(("+",), self._product)
+
+    def _product(self) -> Expression:
+        return self._left_to_right(("*", "%"), self._operand)
+
+    def _left_to_right(self, operators: tuple[str, ...], operand: Callable[[], Expression]) -> Expression:
+        tree = operand()
+        while (operator := self._peek()[1]) in operators:
+            at = self._next()
+            tree = Operation(operator, tree, operand(), at)
+        return tree
+
+    def _operand(self) -> Expression:
+        kind, piece = self._peek()
+        if piece == "(" and kind == "sign":
+            return self._bracketed()
+        if kind not in ("number", "word", "quoted"):
+            raise self._error("a name, a number or '('")
+        at = self._next()
+        if kind == "number":
+            return Word(piece, at, number=float(piece))
+        if kind == "quoted":
+            return Word(re.sub(r"\\(.)", r"\1", piece[1:-1]), at, quoted=True)
+        if self._peek()[1] == "(":
+            return Call(piece, self._arguments(), at)
+        return Word(piece, at)
+
+    def _bracketed(self) -> Expression:
+        self._open()
+        tree = self._chain()
+        self._close("an operator or ')'")
+        return tree
+
+    def _arguments(self) -> tuple[tuple[str, Expression], ...]:
+        self._open()
+        arguments: list[tuple[str, Expression]] = []
+        while self._peek() != ("sign", ")"):
+            if arguments:
+                self._expect(",", "',' or ')'")
+            arguments.append(self._argument(named=bool(arguments and arguments[-1][0])))
+        self._close("',' or ')'")
+        return tuple(arguments)
+
+    def _argument(self, *, named: bool) -> tuple[str, Expression]:
+        value = self._chain()
+        if self._peek()[1] == "=" and isinstance(value, Word) and not value.quoted:
+            self._next()
+            return value.text, self._chain()
+        if named:
+            raise wrong(self.text, value.at, "an argument without a name stands behind one with a name")
+        return "", value
+
+    def _open(self) -> None:
+        self._next()
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise wrong(self.text, self.at, f"more than {_DEEPEST} brackets within each other")
+
+    def _close(self, expected: str) -> None:
+        self._expect(")", expected)
+        self.depth -= 1
+
+    def _peek(self) -> tuple[str, str]:
+        match = _TOKEN.match(self.text, self.at)
+        if match is None:
+            stripped = self.text[self.at :].lstrip()
+            return "wrong", stripped[:1]
+        kind = str(match.lastgroup)
+        return kind, match[kind]
+
+    def _next(self) -> int:
+        """Move behind the next token; the position where it begins."""
+        match = _TOKEN.match(self.text, self.at)
+        if match is None:
+            raise self._error("a name, a number or an operator")
+        self.at = match.end()
+        return match.start(str(match.lastgroup))
+
+    def _expect(self, token: str, expected: str) -> None:
+        if self._peek() != ("sign", token):
+            raise self._error(expected)
+        self._next()
+
+    def _error(self, expected: str) -> ExpressionError:
+        kind, piece = self._peek()
+        got = "the end" if kind == "end" else repr(piece)
+        if kind == "wrong" and piece in "'\"":
+            got = "a quotation mark that is not closed"
+        elif piece == "<":
+            got = "'<': a stage of your own, or over texts in memory, cannot be read back"
+        return wrong(self.text, self.at, f"expected {expected}, got {got}")
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return number_text(value)
+    return quote(value) if isinstance(value, str) else repr(value)

@@ -1,0 +1,264 @@
+"""An index as its users see it: first stages over its words and over the vectors beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telerank.dense.manifest import is_vectors
+from telerank.errors import CollectionError, IndexDamaged, IndexFault
+from telerank.retrieval.locate import locate_model
+from telerank.sparse.folder import PIPELINES, VECTORS
+from telerank.sparse.index import IndexDocs, SparseIndex
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities import (
+    BM25,
+    DFI,
+    DFR,
+    LMDirichlet,
+    LMJelinekMercer,
+    Similarity,
+    parse_similarity,
+)
+from telerank.text import Analyzer
+from telerank.types import Progress, silent
+
+if TYPE_CHECKING:
+    from telerank.dense.approximate import ApproximateRetriever
+    from telerank.dense.encode import Encoding
+    from telerank.dense.retriever import DenseRetriever
+    from telerank.dense.vectors import Vectors
+
+
+class Index:
+    """The index in a folder, or a folder of vectors, which then has :meth:`dense` alone.
+
+    Two are equal if their folders and contents are; it pickles as its folder.
+
+    Raises
+    ------
+    IndexFault
+        If there is no index.
+    IndexDamaged
+        If a file is missing or not what was written; the message names it.
+    AnalyzerError
+        If the index's analyzer makes other terms here than where the index was built.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
+
+    @property
+    def sparse(self) -> SparseIndex:
+        """The inverted index and the texts.
+
+        Raises
+        ------
+        IndexFault
+            If the folder holds vectors alone.
+        """
+        if self._sparse is None:
+            raise IndexFault(f"{self.folder}: holds vectors alone, without words and texts")
+        return self._sparse
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether there are words and texts, not vectors alone."""
+        return self._sparse is not None
+
+    @property
+    def docs(self) -> IndexDocs:
+        """The documents by docno."""
+        return self.sparse.docs
+
+    @property
+    def analyzer(self) -> Analyzer:
+        return self.sparse.analyzer
+
+    def retriever(self, model: Similarity | str) -> SparseRetriever:
+        """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
+        similarity = parse_similarity(model) if isinstance(model, str) else model
+        return SparseRetriever(self.sparse, similarity)
+
+    def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
+        return self.retriever(BM25(k1, b))
+
+    def lm_dirichlet(self, mu: float = LMDirichlet.mu) -> SparseRetriever:
+        return self.retriever(LMDirichlet(mu))
+
+    def lm_jelinek_mercer(self, lambda_: float = LMJelinekMercer.lambda_) -> SparseRetriever:
+        return self.retriever(LMJelinekMercer(lambda_))
+
+    def dfr(self, model: DFR | None = None) -> SparseRetriever:
+        return self.retriever(model or DFR())
+
+    def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
+        return self.retriever(DFI(independence))
+
+    @property
+    def vectors(self) -> Mapping[str, Path]:
+        """The folders of the vectors that are here, by the names that :meth:`dense` takes."""
+        if self._sparse is None:
+            return {_model_folder(self._manifest(self.folder)): self.folder}
+        root = self.folder / VECTORS
+        return {path.name: path for path in sorted(root.glob("*")) if is_vectors(path)}
+
+    def dense(
+        self,
+        model: str | None = None,
+        *,
+        approximate: str | None = None,
+        candidates: int = 1000,
+        models: Mapping[str, str | Path] | None = None,
+    ) -> DenseRetriever | ApproximateRetriever:
+        """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
+
+        ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
+        ``candidates``, which are scored exactly. The model is looked for among ``models``, those kept with
+        the index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub.
+
+        Raises
+        ------
+        IndexFault
+            If there are no such vectors or no such approximate index, or the index has changed since.
+        ModelError
+            If the model of that name is not the one that made the vectors.
+        MissingExtra
+            If torch, FAISS or the model's package is not installed.
+        """
+        from telerank.dense.approximate import ApproximateRetriever
+        from telerank.dense.retriever import open_retriever
+
+        name, folder = self._named_vectors(model)
+        opened = open_retriever(folder, self._encoder(name, model, folder, models), name=name)
+        if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
+            raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
+        if approximate is None:
+            return opened
+        return ApproximateRetriever(opened.vectors, opened.encoder, approximate, candidates, name=name)
+
+    def encode(
+        self,
+        model: str = "minilm",
+        *,
+        encoding: Encoding | None = None,
+        precision: str = "float32",
+        device: str | None = None,
+        overwrite: bool = False,
+        progress: Progress = silent,
+    ) -> Vectors:
+        """Encode the documents with a bi-encoder and keep the vectors with the index, for :meth:`dense`.
+
+        An interrupted call resumes after the last shard that was written. Vectors of the same model and
+        settings that are there are returned as they are.
+
+        Raises
+        ------
+        IndexFault
+            If other vectors of that name are there, or the index has changed since they were made.
+        ModelError
+            If there is no such model.
+        MissingExtra
+            If torch or the model's package is not installed.
+        """
+        from dataclasses import replace
+
+        from telerank.dense.encode import Encoding, encode_documents, same_vectors
+        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.retriever import folder_name
+
+        encoder = TorchEncoder(locate_model(model, index=self.folder), device, precision)
+        folder = self.folder / VECTORS / folder_name(model)
+        settings = encoding or Encoding()
+        settings = replace(settings, collection=self.folder.name, source=self.sparse.state)
+        if not overwrite and (vectors := same_vectors(folder, encoder, settings)):
+            return vectors
+        return encode_documents(
+            self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=progress
+        )
+
+    @property
+    def pipelines(self) -> dict[str, str]:
+        """The texts of the pipelines saved with the index, by name.
+
+        Raises
+        ------
+        IndexDamaged
+            If their file cannot be read.
+        """
+        file = self.folder / PIPELINES
+        if not file.is_file():
+            return {}
+        try:
+            saved = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as error:
+            raise IndexDamaged(f"{file}: damaged ({error})") from error
+        if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
+            raise IndexDamaged(f"{file}: expected names with texts of pipelines")
+        return saved
+
+    def __len__(self) -> int:
+        return len(self._sparse) if self._sparse is not None else self._manifest(self.folder).rows
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Index):
+            return NotImplemented
+        return (self.folder, self._sparse) == (other.folder, other._sparse)
+
+    def __hash__(self) -> int:
+        return hash(self.folder)
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.folder)!r})"
+
+    def __reduce__(self) -> tuple[type[Index], tuple[Path]]:
+        return Index, (self.folder,)
+
+    def _named_vectors(self, model: str | None) -> tuple[str, Path]:
+        from telerank.dense.retriever import folder_name
+
+        known = self.vectors
+        if model is None and len(known) == 1:
+            return next(iter(known.items()))
+        name = "" if model is None else folder_name(model)
+        if name in known:
+            return name, known[name]
+        names = ", ".join(known) or "none"
+        if model is None:
+            raise CollectionError(f"{self.folder}: name the model of the vectors (there are: {names})")
+        if self._sparse is None:  # the only vectors there are; whether the model made them is checked
+            return name, self.folder
+        raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
+
+    def _encoder(
+        self, name: str, model: str | None, folder: Path, models: Mapping[str, str | Path] | None
+    ) -> str:
+        """The model that encodes queries: the one of that name, or else the one that the vectors name."""
+        place = locate_model(model or name, models=models, index=self.folder)
+        if place != (model or name) or Path(place).is_dir():
+            return place
+        made_by = self._manifest(folder).model
+        return made_by if _model_folder(self._manifest(folder)) == name else place
+
+    @staticmethod
+    def _manifest(folder: Path) -> Any:
+        from telerank.dense.manifest import VectorManifest
+
+        return VectorManifest.read(folder)
+
+
+def _model_folder(manifest: Any) -> str:
+    from telerank.dense.retriever import folder_name
+
+    return folder_name(manifest.model)
+
+
+def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:
+    """Replace the pipelines that are saved with the index."""
+    file = index.folder / PIPELINES
+    beside = file.with_name(f"{file.name}.new")
+    beside.write_text(json.dumps(dict(pipelines), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    beside.replace(file)
