@@ -132,7 +132,7 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(folder, models, monkeyp
         "diffusion", "set", mono
     )
     assert "none.run: no run file, nor a pool of set" in told("diffusion", "set", mono, "-c", "none.run")
-    assert "no gates: bert-dmn and dmn have" in told("faithfulness", "set", "-m", mono, "-c", "all.run")
+    assert "a monobert has no gates" in told("faithfulness", "set", "-m", mono, "-c", "all.run")
     assert "give --text, or --docno with --docs" in told("gates", "-m", dmn, "-q", "q1")
     assert "set has no document 'd99'" in told(
         "gates", "-m", dmn, "-q", "q1", "--docno", "d99", "--docs", "set"

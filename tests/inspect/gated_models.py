@@ -41,8 +41,7 @@ def gates_alone(reranker, pair):
 
     model, batch = reranker.model, batch_of([pair], reranker.texts.pad_id)
     with torch.no_grad():
-        found = model.head.gates(model.features(batch)) if hasattr(model, "head") else model.gates(batch)
-    return found[0].tolist()
+        return reranker.kind.gates(model, batch)[1][0].tolist()
 
 
 def pairs_of(reranker, texts=TEXTS):

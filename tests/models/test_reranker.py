@@ -16,8 +16,8 @@ from telerank.models.pairs.pair import batch_of  # noqa: E402
 from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
 from telerank.models.positions import positions  # noqa: E402
 from telerank.models.rerankers.attention import train_plainly  # noqa: E402
+from telerank.models.rerankers.encoder_ranker import HEAD  # noqa: E402
 from telerank.models.rerankers.reranker import (  # noqa: E402
-    HEAD,
     SETTINGS,
     Shape,
     fresh_reranker,

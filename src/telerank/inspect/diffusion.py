@@ -70,7 +70,7 @@ def diffusion(
     tallies = {kind: _Tally() for kind in KINDS}
     found = batches(pairs, reranker.texts.pad_id, batch_tokens, what="reading pairs", progress=progress)
     for _, batch in found:
-        outputs = token_outputs(reranker.model, batch)  # (B, L, H)
+        outputs = token_outputs(reranker, batch)  # (B, L, H)
         for one, parts in zip(outputs, batch.parts, strict=True):
             add_pair(tallies, one, parts)
     spreads = {kind: tally.spread() for kind, tally in tallies.items()}

@@ -55,7 +55,7 @@ def cls_vectors(
     made: dict[int, Vectors] = {}
     found = batches(pairs, reranker.texts.pad_id, batch_tokens, what="reading pairs", progress=progress)
     for places, batch in found:
-        vectors = token_outputs(reranker.model, batch)[:, 0].numpy()  # (B, L, H) -> (B, H)
+        vectors = token_outputs(reranker, batch)[:, 0].numpy()  # (B, L, H) -> (B, H)
         made.update(zip(places, vectors, strict=True))
     return np.stack([made[place] for place in range(len(pairs))])
 

@@ -118,7 +118,7 @@ def _read(
     scores, gates = np.empty(len(pairs)), [np.empty((0, 0))] * len(pairs)
     found = batches(pairs, reranker.texts.pad_id, batch_tokens, what="reading pairs", progress=progress)
     for places, batch in found:
-        logits, of_batch = gated(reranker.model, batch)  # (B,), (B, E, S)
+        logits, of_batch = gated(reranker, batch)  # (B,), (B, E, S)
         scores[places] = logits
         for place, one in zip(places, of_batch, strict=True):
             gates[place] = one[:, : sentences_of(pairs[place])]
@@ -146,11 +146,11 @@ def _drops(
 ) -> dict[tuple[int, int], float]:
     """How far the logit of each pair falls where one of its sentences is deleted, by pair and sentence."""
     asked = [(i, one) for i, trial in enumerate(trials) for one in sorted({*chain(*trial.values())})]
-    texts, model = reranker.texts, reranker.model
+    texts = reranker.texts
     cut = [without(texts, pairs[i], one) for i, one in asked]
     found = {}
     for places, batch in batches(cut, texts.pad_id, batch_tokens, what="deleting", progress=progress):
-        logits, _ = gated(model, batch)
+        logits, _ = gated(reranker, batch)
         for place, logit in zip(places, logits.tolist(), strict=True):
             i, _ = asked[place]
             found[asked[place]] = float(scores[i]) - logit

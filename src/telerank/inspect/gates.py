@@ -8,19 +8,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
 from telerank.errors import CollectionError, ModelError
 from telerank.inspect.token_outputs import on_device_of
 from telerank.models.pairs.pair import PairBatch, batch_of
-from telerank.models.rerankers.bert_dmn import DmnHead
-from telerank.models.rerankers.dmn import Dmn
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import spoken
 from telerank.text.sentences import split_sentences
 
-_NO_GATES = "this re-ranker has no gates: bert-dmn and dmn have"
 _Values: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -59,7 +54,7 @@ def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
         raise CollectionError("the passage has no sentence")
     (read,) = texts.passages([passage], [spans])
     pair = texts.pair(texts.queries([query])[0], read)
-    logits, of_batch = gated(reranker.model, batch_of([pair], texts.pad_id))
+    logits, of_batch = gated(reranker, batch_of([pair], texts.pad_id))
     count = int(pair.sentences.max(initial=-1)) + 1
     rows = iter(of_batch[0, :, :count].T.tolist())  # (E, S) -> S rows
     sentences = tuple(
@@ -70,32 +65,27 @@ def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
 
 
 def check_gates(reranker: Reranker) -> None:
-    """See whether a re-ranker has gates, before the work.
+    """Check that a re-ranker has gates, before the work.
 
     Raises
     ------
     ModelError
-        where it has none.
+        If it has none.
     """
-    model = reranker.model
-    if not isinstance(model, Dmn) and not isinstance(getattr(model, "head", None), DmnHead):
-        raise ModelError(_NO_GATES)
+    if reranker.kind.gates is None:
+        raise ModelError(f"a {reranker.shape.kind} has no gates")
 
 
 @torch.no_grad()
-def gated(model: nn.Module, batch: PairBatch) -> tuple[_Values, _Values]:
-    """The logits of a batch, (B,), and the gates that led to them, (B, episodes, S): 0 where no sentence is.
+def gated(reranker: Reranker, batch: PairBatch) -> tuple[_Values, _Values]:
+    """The logits of a batch, (B,), and the their gates, (B, episodes, S): 0 if there is no sentence.
 
     Raises
     ------
     ModelError
-        where the model has no gates.
+        If the re-ranker has no gates.
     """
-    batch = on_device_of(model, batch)
-    if isinstance(model, EncoderRanker) and isinstance(model.head, DmnHead):
-        logits, gates = model.head.with_gates(model.features(batch))
-    elif isinstance(model, Dmn):
-        logits, gates = model.with_gates(batch)
-    else:
-        raise ModelError(_NO_GATES)
+    if reranker.kind.gates is None:
+        raise ModelError(f"a {reranker.shape.kind} has no gates")
+    logits, gates = reranker.kind.gates(reranker.model, on_device_of(reranker.model, batch))
     return logits.double().cpu().numpy(), gates.double().cpu().numpy()

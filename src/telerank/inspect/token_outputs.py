@@ -18,12 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from telerank.batches import batch_by_length
-from telerank.errors import ModelError
-from telerank.models.encoders.bi_encoder import token_types
 from telerank.models.loading import locate
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
-from telerank.models.rerankers.monobert import MonoBert
 from telerank.models.rerankers.reranker import (
     SETTINGS,
     Reranker,
@@ -75,30 +71,16 @@ def shape_among(names: Sequence[str | Path]) -> Shape | None:
 
 
 @torch.no_grad()
-def token_outputs(model: nn.Module, batch: PairBatch) -> Tensor:
+def token_outputs(reranker: Reranker, batch: PairBatch) -> Tensor:
     """The last hidden states for a batch, in float32 on the processor: (B, L, H).
 
     Raises
     ------
     ModelError
-        where the model has none: over word vectors, a token's vector knows nothing of the others.
+        If the re-ranker has none: over word vectors, a token's vector does not depend on the others.
     """
-    batch = on_device_of(model, batch)
-    if isinstance(model, EncoderRanker):
-        tokens = model.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
-        return tokens.float().cpu()
-    if not isinstance(model, MonoBert):
-        name = type(model).__name__
-        raise ModelError(f"a {name} over word vectors has no outputs of a transformer to look at")
-    classifier: Any = model.classifier
-    base = getattr(classifier, classifier.base_model_prefix, None)  # classifier.bert, classifier.roberta, …
-    if base is None:
-        raise ModelError(f"{type(classifier).__name__} does not tell its transformer from its last layer")
-    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-    if token_types(classifier) > 1:
-        inputs["token_type_ids"] = batch.token_type_ids
-    outputs: Tensor = base(**inputs).last_hidden_state
-    return outputs.float().cpu()
+    model = reranker.transformer
+    return model.token_outputs(on_device_of(model, batch)).float().cpu()
 
 
 def on_device_of(model: nn.Module, batch: PairBatch) -> PairBatch:

@@ -12,12 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import BiEncoder, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers, rules_of
 from telerank.models.loading import load_bi_encoder
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
-from telerank.models.rerankers.monobert import MonoBert
 from telerank.models.rerankers.reranker import Reranker
 
 _PASSING = (
@@ -59,14 +56,11 @@ def fingerprint_of(name: str | Path) -> str:
 def reranker_fingerprint(reranker: Reranker) -> str:
     """64 hexadecimal digits, of everything that a re-ranker's scores depend on."""
     digest = hashlib.sha256(_text(reranker.shape.record()))
-    model = reranker.model
-    if isinstance(model, EncoderRanker):
-        _add_encoder(digest, model.encoder)
-        _add_weights(digest, model.head)
-    elif isinstance(model, MonoBert):
-        _add_encoder(digest, model.classifier)
-    else:
-        _add_weights(digest, model)
+    parts = reranker.parts
+    if parts.transformer is not None:
+        _add_encoder(digest, parts.transformer)
+    if parts.layers is not None:
+        _add_weights(digest, parts.layers)
     digest.update(_text(reranker.texts.record()))
     return digest.hexdigest()
 
@@ -77,12 +71,11 @@ def encoder_fingerprint(reranker: Reranker) -> str:
     Raises
     ------
     ModelError
-        where it has no encoder with a head.
+        If the re-ranker is not an encoder with a head.
     """
-    if not isinstance(reranker.model, EncoderRanker):
-        raise ModelError(f"a {reranker.shape.kind} has no encoder apart from its head")
+    encoder = reranker.encoder_ranker.encoder
     digest = hashlib.sha256(_text({"language": reranker.shape.language, **reranker.texts.record()}))
-    _add_encoder(digest, reranker.model.encoder)
+    _add_encoder(digest, encoder)
     return digest.hexdigest()
 
 

@@ -204,10 +204,10 @@ def _start(record: Mapping[str, Any], shop: Workshop) -> str:
 
 
 def _wanted(record: Mapping[str, Any]) -> list[str]:
-    from telerank.training.reranker.config import DEFAULTS
+    from telerank.models.rerankers.kinds import find_kind
 
     model = record.get("model", {})
-    usual = DEFAULTS.get(model.get("kind", "monobert"), {}).get("model", {}).get("start", "minilm")
+    usual = find_kind(model.get("kind", "monobert")).training.get("model", {}).get("start", "minilm")
     named = model.get("start", usual)
     return [named] if isinstance(named, str) else list(named)
 

@@ -11,18 +11,12 @@ any re-ranker     the score less the score without the sentence, sentence by sen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PASSAGE, Pair, PairBatch, batch_of
-from telerank.models.pairs.words import SPECIAL, Words
-from telerank.models.rerankers.bert_dmn import DmnHead
-from telerank.models.rerankers.dmn import Dmn
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
-from telerank.models.rerankers.knrm import DEVIATIONS, MEANS, Knrm
-from telerank.models.rerankers.qa_lstm import QaLstm
+from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import pair_texts, spoken
@@ -53,18 +47,16 @@ def _sentence(number: int, text: str) -> str:
 
 @torch.inference_mode()
 def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanation]:
+    kind, model = reranker.kind, reranker.model
+    if kind.gates is None and kind.explain is None:
+        return
     (pair,) = pair_texts(reranker, [query], [passage])
-    model = reranker.model
-    device = next(model.parameters()).device
-    batch = batch_of([pair], reranker.texts.pad_id).to(device)
-    if isinstance(model, EncoderRanker) and isinstance(model.head, DmnHead):
-        yield from _gates(model.head.gates(model.features(batch))[0], _read(reranker, passage, pair))
-    elif isinstance(model, Dmn):
-        yield from _gates(model.gates(batch)[0], _read(reranker, passage, pair))
-    elif isinstance(model, QaLstm) and isinstance(reranker.texts, Words):
-        yield _attention(model, reranker.texts, batch)
-    elif isinstance(model, Knrm):
-        yield _kernels(model, batch)
+    batch = batch_of([pair], reranker.texts.pad_id).to(next(model.parameters()).device)
+    if kind.gates is not None:
+        yield from _gates(kind.gates(model, batch)[1][0], _read(reranker, passage, pair))
+    if kind.explain is not None:
+        shown = kind.explain(model, reranker.texts, batch)
+        yield _sum_of(shown.title, shown.values)
 
 
 def _read(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
@@ -84,34 +76,11 @@ def _read(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
 
 
 def _gates(gates: torch.Tensor, sentences: Sequence[str]) -> Iterator[Explanation]:
-    """Of an episode each: (episodes, S), with a column also where there is no sentence."""
+    """The gates of each episode: (episodes, S), with a column also if there is no sentence."""
     for episode, row in enumerate(gates[:, : len(sentences)].tolist(), 1):
-        parts = tuple(Explanation(gate, text) for gate, text in zip(row, sentences, strict=True))
-        yield Explanation(sum(one.value for one in parts), f"gates of episode {episode}", parts)
+        yield _sum_of(f"gates of episode {episode}", zip(row, sentences, strict=True))
 
 
-def _attention(model: QaLstm, words: Words, batch: PairBatch) -> Explanation:
-    weights = model.attention(batch)[0]
-    places = (batch.parts[0] == PASSAGE).nonzero().flatten().tolist()
-    rows = batch.input_ids[0].tolist()
-    parts = tuple(
-        Explanation(
-            float(weights[place]),
-            words.vocabulary[rows[place] - SPECIAL]
-            if rows[place] >= SPECIAL
-            else "(a word without a vector)",
-        )
-        for place in places
-    )
-    return Explanation(sum(one.value for one in parts), "attention over the words", parts)
-
-
-def _kernels(model: Knrm, batch: PairBatch) -> Explanation:
-    sums = model.kernels(batch)[0].tolist()
-    weights, bias = model.weight.weight[0].tolist(), float(model.weight.bias[0])
-    parts = [
-        Explanation(weight * held, f"{weight:.4g} times {held:.4g}, the kernel at {mean} (width {width})")
-        for weight, held, mean, width in zip(weights, sums, MEANS, DEVIATIONS, strict=True)
-    ]
-    parts.append(Explanation(bias, "bias"))
-    return Explanation(sum(one.value for one in parts), "the score is the tanh of the sum of", tuple(parts))
+def _sum_of(title: str, values: Iterable[tuple[float, str]]) -> Explanation:
+    parts = tuple(Explanation(value, name) for value, name in values)
+    return Explanation(sum(part.value for part in parts), title, parts)

@@ -17,7 +17,6 @@ from telerank.models.identity import reranker_fingerprint
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.rerankers.reranker import Reranker, load_reranker
 from telerank.reranking.backends import Compute, Setting, compute
-from telerank.reranking.lengths import with_lengths
 from telerank.reranking.texts import TextPair, pair_texts
 from telerank.types import Progress, Scores, silent
 
@@ -90,7 +89,7 @@ class Scorer:
         made = self.model
         if not isinstance(made, Reranker):
             made = load_reranker(Path(made) if Path(made).is_dir() else made)
-        return with_lengths(made, self.max_query, self.max_length)
+        return made.with_lengths(self.max_query, self.max_length)
 
     @property
     def name(self) -> str:

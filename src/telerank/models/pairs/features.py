@@ -33,6 +33,12 @@ class PairFeatures:
     sentences: Tensor
     sentence_mask: Tensor
 
+    @classmethod
+    def of_first(cls, outputs: Tensor) -> PairFeatures:
+        """The first token's output alone, (B, H); there are neither query nor sentences."""
+        nothing, mask = torch.zeros_like(outputs)[:, None], outputs.new_zeros(len(outputs), 1).bool()
+        return cls(outputs, nothing, mask, nothing, mask)
+
     def __len__(self) -> int:
         return int(self.cls.shape[0])
 

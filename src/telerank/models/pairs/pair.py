@@ -15,7 +15,9 @@ was lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -78,6 +80,12 @@ class PairTexts(Protocol):
 
     def record(self) -> dict[str, Any]:
         """Everything that decides what pairs it makes, for JSON."""
+
+    def with_lengths(self, max_query: int, max_length: int) -> PairTexts:
+        """The same for pairs that are cut at other lengths."""
+
+    def save(self, folder: Path) -> None:
+        """Write what the lengths cut: a tokenizer, or a vocabulary."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +171,16 @@ class PairTokenizer:
         """Everything that decides what pairs it makes: rules, vocabulary, frame and lengths."""
         lengths = {"max_query": self.max_query, "max_length": self.max_length}
         return {"rules": rules_of(self.tokenizer), **lengths, "frame": asdict(self.frame)}
+
+    def with_lengths(self, max_query: int, max_length: int) -> PairTokenizer:
+        """The same for pairs that are cut at other lengths."""
+        return type(self)(self.tokenizer, max_query=max_query, max_length=max_length)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer's files."""
+        tokenizer = deepcopy(self.tokenizer)
+        tokenizer.model_max_length = self.max_length
+        tokenizer.save_pretrained(folder)
 
     def queries(self, texts: Sequence[str]) -> list[_Ids]:
         """The tokens of queries, not yet cut."""

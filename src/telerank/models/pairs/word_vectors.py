@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from telerank.errors import FormatError, ModelError
-from telerank.models.pairs.words import SPECIAL
+from telerank.models.pairs.words import SPECIAL, VOCABULARY, load_vocabulary, save_vocabulary
 from telerank.npy import load_npy
 
-VECTORS, VOCABULARY = "vectors.npy", "vocab.txt"
+VECTORS = "vectors.npy"
 
 _Array = npt.NDArray[np.float32]
 
@@ -61,30 +61,6 @@ def save_vectors(folder: str | Path, vocabulary: Sequence[str], table: Tensor) -
     root.mkdir(parents=True, exist_ok=True)
     np.save(root / VECTORS, table[SPECIAL:].detach().cpu().numpy().astype(np.float32))
     save_vocabulary(root / VOCABULARY, vocabulary)
-
-
-def save_vocabulary(file: str | Path, vocabulary: Sequence[str]) -> None:
-    """One word a line."""
-    broken = [word for word in vocabulary if "\n" in word]
-    if broken:
-        raise ModelError(f"{file}: a word of the vocabulary has a line break: {broken[0]!r}")
-    Path(file).write_bytes("".join(f"{word}\n" for word in vocabulary).encode())
-
-
-def load_vocabulary(file: str | Path) -> list[str]:
-    """What :func:`save_vocabulary` wrote.
-
-    Raises
-    ------
-    ModelError
-        where there is no such file, or it is not UTF-8.
-    """
-    try:
-        text = Path(file).read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{file}: expected a vocabulary, one word a line") from error
-    # words may hold every other character that Python takes for the end of a line
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:

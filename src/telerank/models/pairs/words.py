@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,8 @@ from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, Passage, Spans, num
 PADDING, UNKNOWN, SPECIAL = 0, 1, 2
 """Row 0 is the padding's and row 1 every unknown word's; word ``i`` of a vocabulary has row ``SPECIAL + i``.
 """
+
+VOCABULARY = "vocab.txt"
 
 _Ids: TypeAlias = npt.NDArray[np.int32]
 
@@ -65,6 +68,14 @@ class Words:
         """Everything that decides what pairs it makes: the vocabulary, as a hash, and lengths."""
         digest = hashlib.sha256("\n".join(self.vocabulary).encode("utf-8", "surrogatepass")).hexdigest()
         return {"words": digest, "max_query": self.max_query, "max_length": self.max_length}
+
+    def with_lengths(self, max_query: int, max_length: int) -> Words:
+        """The same for pairs that are cut at other lengths."""
+        return Words(self.vocabulary, max_query=max_query, max_length=max_length)
+
+    def save(self, folder: Path) -> None:
+        """Write ``vocab.txt``."""
+        save_vocabulary(folder / VOCABULARY, self.vocabulary)
 
     def queries(self, texts: Sequence[str]) -> list[_Ids]:
         """The rows of queries, not yet cut."""
@@ -131,6 +142,36 @@ def words_in(texts: Iterable[str]) -> set[str]:
     tokens = {token for text in texts for token, _ in _tokens(text)}
     whole = {part for token in tokens for parts in splittings(token) for part in parts}
     return whole | {part.rstrip("'") for part in whole} - {""}
+
+
+def save_vocabulary(file: str | Path, vocabulary: Sequence[str]) -> None:
+    """Write one word a line.
+
+    Raises
+    ------
+    ModelError
+        If a word has a line break.
+    """
+    broken = [word for word in vocabulary if "\n" in word]
+    if broken:
+        raise ModelError(f"{file}: a word of the vocabulary has a line break: {broken[0]!r}")
+    Path(file).write_bytes("".join(f"{word}\n" for word in vocabulary).encode())
+
+
+def load_vocabulary(file: str | Path) -> list[str]:
+    """The words that :func:`save_vocabulary` wrote.
+
+    Raises
+    ------
+    ModelError
+        If there is no such file, or it is not UTF-8.
+    """
+    try:
+        text = Path(file).read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{file}: expected a vocabulary, one word a line") from error
+    # words may hold every other character that Python takes for the end of a line
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def splittings(token: str) -> Iterator[list[str]]:

@@ -8,13 +8,15 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from telerank.models.pairs.features import PairFeatures
+from telerank.models.rerankers.encoder_ranker import EncoderFamily
+from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
 
 
 class ClsMlp(nn.Module):
     """W_k … relu(W_1 cls + b_1) … + b_k: the logit of Piaf's equation 15 (its sigmoid is the probability).
 
-    Without hidden layers it is BERT's classification layer (BERT-DMN, section 5; monoBERT). Dropout stands
-    before every layer but the first, and before that one, too, where it is the only one.
+    Without hidden layers it is BERT's classification layer (BERT-DMN, section 5; monoBERT). Dropout precedes
+    every layer but the first, and the first one, too, if it is the only layer.
     """
 
     def __init__(self, width: int, hidden: Sequence[int] = (), dropout: float = 0.0) -> None:
@@ -29,3 +31,12 @@ class ClsMlp(nn.Module):
         """Features -> logits, (B,)."""
         logits: Tensor = self.layers(features.cls).squeeze(-1)  # (B, 1) -> (B,)
         return logits
+
+
+KIND = RerankerKind(
+    EncoderFamily(ClsMlp, pooled=True),
+    training={
+        **BERT_DMN_PAPER,
+        "model": {"start": "bert-base-uncased", "head": {"hidden": [], "dropout": 0.1}},
+    },
+)

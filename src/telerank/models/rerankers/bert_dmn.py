@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from telerank.models.pairs.features import PairFeatures
+from telerank.models.pairs.pair import PairBatch
 from telerank.models.pairs.ragged import dropped, pack, run
-from telerank.models.rerankers.episodic import EpisodicMemory
+from telerank.models.rerankers.encoder_ranker import EncoderFamily
+from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
+from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
 
 
 class DmnHead(nn.Module):
@@ -52,3 +57,16 @@ class DmnHead(nn.Module):
         logits: Tensor = self.answer(said).squeeze(-1)  # (B, 1) -> (B,)
         mask = features.sentence_mask.unsqueeze(1)  # (B, 1, S)
         return logits, functional.pad(gates, (0, mask.shape[-1] - gates.shape[-1])) * mask
+
+
+def _with_gates(model: Any, batch: PairBatch) -> tuple[Tensor, Tensor]:
+    logits, gates = model.head.with_gates(model.features(batch))
+    return logits, gates
+
+
+KIND = RerankerKind(
+    EncoderFamily(DmnHead),
+    training={**BERT_DMN_PAPER, "model": {"start": "bert-base-uncased", "head": PAPER_HEAD}},
+    reads_sentences=True,
+    gates=_with_gates,
+)

@@ -11,7 +11,9 @@ from telerank.models.pairs.pair import PairBatch
 from telerank.models.pairs.ragged import dropped, pack, run, with_one
 from telerank.models.pairs.word_sides import Sides, embedding, sides
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.episodic import EpisodicMemory
+from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
+from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
+from telerank.models.rerankers.word_rankers import WordFamily
 
 
 class Dmn(nn.Module):
@@ -78,3 +80,11 @@ def facts_of(told: Sides) -> Tensor:
     following = torch.cat([numbers[:, 1:], torch.full_like(numbers[:, :1], -1)], dim=1)
     one = numbers.amax(1, keepdim=True) == 0
     return with_one(told.passage_mask & (one | (numbers != following)))
+
+
+KIND = RerankerKind(
+    WordFamily(Dmn),
+    training={**BERT_DMN_PAPER, "model": {"head": PAPER_HEAD}},
+    reads_sentences=True,
+    gates=Dmn.with_gates,
+)

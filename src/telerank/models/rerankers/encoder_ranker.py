@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from telerank.models.encoders.bi_encoder import token_types, width
+from telerank.errors import ModelError
+from telerank.models.encoders.bi_encoder import width
+from telerank.models.loading import first_line, locate, read_encoder
 from telerank.models.pairs.features import PairFeatures, pair_features
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
+from telerank.models.rerankers.kind import Family, Loaded, ModelParts
+from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
+
+if TYPE_CHECKING:
+    from telerank.models.rerankers.reranker import Shape
+
+HEAD = "head.safetensors"
 
 
-class EncoderRanker(nn.Module):
+class EncoderRanker(TransformerRanker):
     """The relevance of a passage to a query is what ``head`` makes of the encoder's outputs for the pair.
 
     ``encoder`` is any of transformers that gives ``last_hidden_state``; ``head`` maps :class:`PairFeatures`
-    to logits, (B,). A ``frozen`` encoder is not trained, and stays in evaluation mode: no dropout in it,
-    whatever the mode of the rest (BERT-DMN, section 5.1).
+    to logits, (B,). A head that reads the first token's output alone is ``pooled``: the transformer then
+    gives that output, (B, H). A ``frozen`` encoder is not trained, and stays in evaluation mode: no dropout
+    in it, whatever the mode of the rest (BERT-DMN, section 5.1).
     """
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, *, frozen: bool = False) -> None:
+    def __init__(
+        self, encoder: nn.Module, head: nn.Module, *, pooled: bool = False, frozen: bool = False
+    ) -> None:
         super().__init__()
-        self.encoder, self.head, self.frozen = encoder, head, frozen
+        self.encoder, self.head, self.pooled, self.frozen = encoder, head, pooled, frozen
         if frozen:
             encoder.requires_grad_(False)
         self.train(self.training)
@@ -40,30 +57,84 @@ class EncoderRanker(nn.Module):
         return self
 
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        """Tokens of pairs, each (B, L) -> outputs, (B, L, H)."""
-        inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if token_types(self.encoder) > 1:
-            inputs["token_type_ids"] = token_type_ids
+        """Tokens of pairs, each (B, L) -> outputs, (B, L, H), or the first token's, (B, H)."""
+        outputs = self._encode(input_ids, attention_mask, token_type_ids)
+        return outputs[:, 0] if self.pooled else outputs
+
+    @in_float32
+    def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
+        """Outputs of :meth:`transformer` -> logits, (B,)."""
+        outputs = outputs.float()
+        features = PairFeatures.of_first(outputs) if self.pooled else pair_features(outputs, batch)
+        logits: Tensor = self.head(features)
+        return logits
+
+    def token_outputs(self, batch: PairBatch) -> Tensor:
+        """The last hidden state of each token, (B, L, H)."""
+        return self._encode(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+
+    def features(self, batch: PairBatch) -> PairFeatures:
+        """Everything that a head may read: what is stored of a frozen encoder."""
+        return self._features(self.token_outputs(batch), batch)
+
+    @in_float32
+    def _features(self, outputs: Tensor, batch: PairBatch) -> PairFeatures:
+        return pair_features(outputs.float(), batch)
+
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        inputs = inputs_of(self.encoder, input_ids, attention_mask, token_type_ids)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
             outputs: Tensor = self.encoder(**inputs).last_hidden_state
         return outputs
 
-    @in_float32
-    def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
-        """What :meth:`transformer` gave -> logits, (B,)."""
-        logits: Tensor = self.head(self._read(outputs, batch))
-        return logits
 
-    def features(self, batch: PairBatch) -> PairFeatures:
-        """What the head sees: what is stored of a frozen encoder."""
-        outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
-        return self._read(outputs, batch)
+@dataclass(frozen=True)
+class EncoderFamily(Family):
+    """Encoders with a head, which is made from the encoder's width and :attr:`Shape.head`."""
 
-    @in_float32
-    def _read(self, outputs: Tensor, batch: PairBatch) -> PairFeatures:
-        return pair_features(outputs.float(), batch)
+    has_head: ClassVar[bool] = True
 
-    def forward(self, batch: PairBatch) -> Tensor:
-        """Pairs -> logits, (B,)."""
-        outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
-        return self.finish(outputs, batch)
+    head: Callable[..., nn.Module]
+    pooled: bool = False
+
+    def create(
+        self,
+        start: str | Path,
+        shape: Shape,
+        *,
+        dropout: float | None,
+        keep: Collection[str] | None,  # noqa: ARG002 — of word vectors
+    ) -> Loaded:
+        """The encoder of that name with a new head."""
+        folder = locate(start)
+        model = self._ranker(folder, shape, dropout)
+        return model, read_pair_tokenizer(folder, model, shape)
+
+    def load(self, folder: Path, shape: Shape, *, dropout: float | None) -> Loaded:
+        """Encoder and head.
+
+        Raises
+        ------
+        ModelError
+            If a file is missing or damaged.
+        """
+        model = self._ranker(folder, shape, dropout)
+        try:
+            model.head.load_state_dict(load_file(folder / HEAD))
+        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+            message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
+            raise ModelError(message) from error
+        return model, read_pair_tokenizer(folder, model, shape)
+
+    def parts(self, model: EncoderRanker) -> ModelParts:
+        """The encoder and its head."""
+        return ModelParts(model.encoder, model.head, HEAD)
+
+    def _ranker(self, folder: Path, shape: Shape, dropout: float | None) -> EncoderRanker:
+        encoder = read_encoder(folder, dropout)
+        try:
+            head = self.head(encoder.config.hidden_size, **shape.head)
+        except (TypeError, ValueError, RuntimeError) as error:
+            message = f"these are no settings of a head of {shape.kind}: {first_line(error)}"
+            raise ModelError(message) from error
+        return EncoderRanker(encoder, head, pooled=self.pooled, frozen=shape.frozen)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,10 @@ GATES: Mapping[str, Callable[[Tensor], Tensor]] = {
 """What makes gates of scores, (B, S): Xiong et al.'s shares one attention out over the facts, Kumar et al.'s
 opens for each fact by itself. BERT-DMN's equation 1 is Xiong et al.'s while its text refers to Kumar et al.
 for the gate; that gates say the relative importance of sentences (its section 7) is true of the first."""
+
+
+PAPER_HEAD: Mapping[str, Any] = {"hidden": 256, "episodes": 4, "dropout": 0.1}
+"""Settings of BERT-DMN's section 5, for both kinds with an episodic memory."""
 
 
 class AttentionGate(nn.Module):

@@ -8,8 +8,10 @@ from torch.nn import functional
 
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.pairs.word_sides import embedding, sides
-from telerank.models.pairs.words import UNKNOWN
+from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
+from telerank.models.rerankers.kind import ModelExplanation, RerankerKind
+from telerank.models.rerankers.word_rankers import WordFamily
 
 MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 DEVIATIONS = (1e-3, *(0.1,) * 10)
@@ -57,3 +59,32 @@ class Knrm(nn.Module):
             sums.append((found.clamp(min=_LEAST).log() * asked).sum(1))
         kernels = _SCALE * torch.stack(sums, dim=1)  # (B, 11)
         return torch.tanh(self.weight(kernels)).squeeze(-1), kernels
+
+    def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:  # noqa: ARG002 — as of every kind
+        """What the score is the tanh of: each kernel's share, and the bias, in a batch of one pair."""
+        sums, weights = self.kernels(batch)[0].tolist(), self.weight.weight[0].tolist()
+        values = [
+            (weight * value, f"{weight:.4g} times {value:.4g}, the kernel at {mean} (width {width})")
+            for weight, value, mean, width in zip(weights, sums, MEANS, DEVIATIONS, strict=True)
+        ]
+        values.append((float(self.weight.bias[0]), "bias"))
+        return ModelExplanation("the score is the tanh of the sum of", tuple(values))
+
+
+KIND = RerankerKind(
+    WordFamily(Knrm),
+    training={
+        "loss": {"objective": "margin", "of": "logit"},
+        "optimisation": {
+            "epochs": 10.0,
+            "batch": 16,
+            "optimiser": "adam",
+            "learning_rate": 0.001,
+            "eps": 1e-5,
+            "weight_decay": 0.0,
+            "warm_up": 0,
+            "schedule": "constant",
+        },
+    },
+    explain=Knrm.explain,
+)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 
-from telerank.models.encoders.bi_encoder import token_types
+from telerank.errors import ModelError
+from telerank.models.loading import locate
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
+from telerank.models.rerankers.kind import Family, Loaded, ModelParts, RerankerKind
+from telerank.models.rerankers.sequence_classifier import read_classifier
+from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
+
+if TYPE_CHECKING:
+    from telerank.models.rerankers.reranker import Shape
 
 _LAYERS = ("classifier.out_proj", "classifier")
-"""Where architectures have the layer that gives the logits; RoBERTa's is the second of two."""
+"""Names of the layer that gives the logits, by architecture; RoBERTa's is the second of two layers."""
 
 
-class MonoBert(nn.Module):
+class MonoBert(TransformerRanker):
     """The logit of relevance of ``[CLS] q [SEP] d [SEP]``, from one linear layer on the ``[CLS]`` output.
 
     ``classifier`` is what ``AutoModelForSequenceClassification`` makes with one label, so that the folder
@@ -24,18 +33,20 @@ class MonoBert(nn.Module):
     labels, not relevant and relevant, gives that difference.
     """
 
-    def __init__(self, classifier: nn.Module) -> None:
+    pooled = True
+
+    def __init__(self, classifier: Any) -> None:
         super().__init__()
         self.classifier = classifier
+        # CrossEncoder gives the logit then; its default is a sigmoid
+        classifier.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
 
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         """Tokens of pairs, each (B, L) -> what the last layer reads, (B, H).
 
-        Where an architecture has that layer elsewhere, its logits, (B, labels).
+        If an architecture names that layer otherwise: its logits, (B, labels).
         """
-        inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if token_types(self.classifier) > 1:
-            inputs["token_type_ids"] = token_type_ids
+        inputs = inputs_of(self.classifier, input_ids, attention_mask, token_type_ids)
         layer = self._layer()
         if layer is None:
             logits: Tensor = self.classifier(**inputs).logits
@@ -50,17 +61,71 @@ class MonoBert(nn.Module):
 
     @in_float32
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every re-ranker
-        """What :meth:`transformer` gave -> logits, (B,)."""
+        """Outputs of :meth:`transformer` -> logits, (B,)."""
         layer = self._layer()
         logits = outputs.float() if layer is None else layer(outputs.float())
         return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
 
+    def token_outputs(self, batch: PairBatch) -> Tensor:
+        """The last hidden state of each token, (B, L, H).
+
+        Raises
+        ------
+        ModelError
+            If the architecture does not separate its transformer from its last layer.
+        """
+        classifier: Any = self.classifier
+        base = getattr(classifier, classifier.base_model_prefix, None)  # classifier.bert, classifier.roberta
+        if base is None:
+            raise ModelError(
+                f"{type(classifier).__name__} does not separate its transformer from its last layer"
+            )
+        inputs = inputs_of(classifier, batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        outputs: Tensor = base(**inputs).last_hidden_state
+        return outputs
+
     def _layer(self) -> nn.Linear | None:
         modules = dict(self.classifier.named_modules())
-        found = (modules.get(name) for name in _LAYERS)
-        return next((one for one in found if isinstance(one, nn.Linear)), None)
+        layers = (modules.get(name) for name in _LAYERS)
+        return next((layer for layer in layers if isinstance(layer, nn.Linear)), None)
 
-    def forward(self, batch: PairBatch) -> Tensor:
-        """Pairs -> logits, (B,)."""
-        outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
-        return self.finish(outputs, batch)
+
+class ClassifierFamily(Family):
+    """Transformers with their own classification layer."""
+
+    takes_settings: ClassVar[bool] = False
+
+    def create(
+        self,
+        start: str | Path,
+        shape: Shape,
+        *,
+        dropout: float | None,
+        keep: Collection[str] | None,  # noqa: ARG002 — of word vectors
+    ) -> Loaded:
+        """The transformer of that name; the layer is new if the folder lacks it."""
+        return _load(locate(start), shape, dropout)
+
+    def load(self, folder: Path, shape: Shape, *, dropout: float | None) -> Loaded:
+        """Transformer and layer."""
+        return _load(folder, shape, dropout, whole=True)
+
+    def parts(self, model: MonoBert) -> ModelParts:
+        """The classifier."""
+        return ModelParts(model.classifier)
+
+
+def _load(folder: Path, shape: Shape, dropout: float | None, *, whole: bool = False) -> Loaded:
+    model = MonoBert(read_classifier(folder, dropout, whole=whole))
+    return model, read_pair_tokenizer(folder, model, shape)
+
+
+KIND = RerankerKind(
+    ClassifierFamily(),
+    # Nogueira & Cho, section 3.1: 16 groups of two are its batch of 32 pairs
+    training={
+        "model": {"start": "bert-large-uncased"},
+        "loss": {"objective": "pointwise"},
+        "optimisation": {"steps": 400_000, "batch": 16, "learning_rate": 3e-6, "warm_up": 10_000},
+    },
+)

@@ -10,10 +10,13 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_packed_sequence
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PairBatch
+from telerank.models.pairs.pair import PASSAGE, PairBatch
 from telerank.models.pairs.ragged import pack, with_one
 from telerank.models.pairs.word_sides import embedding, sides, spread
+from telerank.models.pairs.words import SPECIAL, Words
 from telerank.models.precision import in_float32
+from telerank.models.rerankers.kind import BERT_DMN_PAPER, ModelExplanation, RerankerKind
+from telerank.models.rerankers.word_rankers import WordFamily
 
 
 def max_pooled(states: Tensor, mask: Tensor) -> Tensor:
@@ -86,8 +89,32 @@ class QaLstm(nn.Module):
         cosines = functional.cosine_similarity(self.dropout(query), self.dropout(passage))
         return cosines, spread(weights, told.passage_mask, batch)
 
+    def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:
+        """The attention over the passage's words, in a batch of one pair."""
+        weights = self.attention(batch)[0]  # (L,)
+        values = tuple(
+            (float(weights[position]), _word(words, int(batch.input_ids[0, position])))
+            for position in (batch.parts[0] == PASSAGE).nonzero().flatten().tolist()
+        )
+        return ModelExplanation("attention over the words", values)
+
     def _read(self, rows: Tensor, mask: Tensor) -> Tensor:
         """(B, L) -> (B, L, 2 hidden)."""
         outputs, _ = self.lstm(pack(self.words(rows), mask))
         states: Tensor = pad_packed_sequence(outputs, batch_first=True)[0]
         return states
+
+
+def _word(words: Words, row: int) -> str:
+    return words.vocabulary[row - SPECIAL] if row >= SPECIAL else "(a word without a vector)"
+
+
+KIND = RerankerKind(
+    WordFamily(QaLstm),
+    training={
+        **BERT_DMN_PAPER,
+        "model": {"head": {"hidden": 256, "dropout": 0.5}},
+        "loss": {"objective": "margin", "of": "logit"},
+    },
+    explain=QaLstm.explain,
+)

@@ -22,8 +22,6 @@ from torch import Tensor
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
-from telerank.models.rerankers.monobert import MonoBert
 from telerank.models.rerankers.reranker import Reranker
 
 Compute: TypeAlias = Callable[[PairBatch], Tensor]
@@ -84,7 +82,7 @@ def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
     for package in chosen.needs:
         if find_spec(package) is None:
             raise MissingExtra(package, "fast")
-    if chosen.needs and not isinstance(reranker.model, EncoderRanker | MonoBert):
+    if chosen.needs and reranker.kind.family.over_words:
         raise ModelError(f"a {reranker.shape.kind} has no transformer: its back end is torch")
     made: Compute = import_module(f"{__name__}.{chosen.module}").compute(reranker, setting, samples)
     return made

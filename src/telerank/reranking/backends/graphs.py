@@ -17,19 +17,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.identity import reranker_fingerprint
-from telerank.models.pairs.pair import PairBatch
 from telerank.models.quiet import quiet
-from telerank.models.rerankers.bert import ClsMlp
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
-from telerank.models.rerankers.monobert import MonoBert
 from telerank.models.rerankers.reranker import Reranker
+from telerank.models.rerankers.transformer_ranker import TransformerRanker
 
 FORMAT = 3  # of what is kept
 _ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
@@ -37,37 +34,19 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class Traced(nn.Module):
-    """``transformer`` of a model, as the module that a tracer wants; of its outputs what the head reads."""
+    """``transformer`` of a model, as the module that a tracer takes."""
 
-    def __init__(self, model: EncoderRanker | MonoBert) -> None:
+    def __init__(self, model: TransformerRanker) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        outputs = self.model.transformer(input_ids, attention_mask, token_type_ids)
-        return outputs[:, 0] if _reads_first_token(self.model) else outputs
-
-
-def finish(model: nn.Module, outputs: Tensor, batch: PairBatch) -> Tensor:
-    """What :class:`Traced` gave -> logits, (B,)."""
-    if _reads_first_token(model):
-        logits: Tensor = cast("Any", model).head.layers(outputs).squeeze(-1)
-        return logits
-    return cast("EncoderRanker | MonoBert", model).finish(outputs, batch)
-
-
-def of_all_tokens(reranker: Reranker) -> bool:
-    """Whether outputs are (B, L, H), not of one token."""
-    return isinstance(reranker.model, EncoderRanker) and not _reads_first_token(reranker.model)
-
-
-def _reads_first_token(model: nn.Module) -> bool:
-    return isinstance(model, EncoderRanker) and isinstance(model.head, ClsMlp)
+        return self.model.transformer(input_ids, attention_mask, token_type_ids)
 
 
 def traced(reranker: Reranker) -> Traced:
     """In evaluation mode, on the processor."""
-    return Traced(cast("EncoderRanker | MonoBert", reranker.model.cpu())).eval()
+    return Traced(reranker.transformer.cpu()).eval()
 
 
 def example(pad_id: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,9 +16,7 @@ from telerank.reranking.backends.graphs import (
     INPUTS,
     check,
     example,
-    finish,
     kept,
-    of_all_tokens,
     traced,
     tracing,
 )
@@ -32,20 +30,19 @@ def compute(reranker: Reranker, setting: Setting, _samples: Samples) -> Compute:
     """The model's weights are in the graph, too: twice in memory."""
     what = {"backend": "onnx", "opset": _OPSET}
     folder = kept(reranker, what, ("onnx",), lambda into: _export(reranker, into))
-    session = _session(folder, setting.threads)
+    session, model = _session(folder, setting.threads), reranker.transformer
 
     def computed(batch: PairBatch) -> Tensor:
         given = {name: getattr(batch, name).numpy() for name in INPUTS}
         outputs = torch.from_numpy(session.run(None, _taken(session, given))[0])
         with threads(setting.threads), torch.inference_mode():
-            return finish(reranker.model, outputs, batch)
+            return model.finish(outputs, batch)
 
     return computed
 
 
 def _export(reranker: Reranker, folder: Path) -> None:
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS}
-    whole = of_all_tokens(reranker)
     with tracing():
         torch.onnx.export(
             traced(reranker),
@@ -53,7 +50,10 @@ def _export(reranker: Reranker, folder: Path) -> None:
             folder / _FILE,
             input_names=list(INPUTS),
             output_names=["outputs"],
-            dynamic_axes={**axes, "outputs": {0: "pairs", 1: "tokens"} if whole else {0: "pairs"}},
+            dynamic_axes={
+                **axes,
+                "outputs": {0: "pairs"} if reranker.transformer.pooled else axes[INPUTS[0]],
+            },
             opset_version=_OPSET,
             dynamo=False,  # the newer exporter needs one more package
         )

@@ -24,7 +24,7 @@ from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.backends import Compute, Samples, Setting
 from telerank.reranking.backends.first_token import first_token_alone
-from telerank.reranking.backends.graphs import check, example, finish, kept, traced, tracing
+from telerank.reranking.backends.graphs import check, example, kept, traced, tracing
 from telerank.reranking.backends.in_torch import threads
 from telerank.reranking.backends.silence import silenced
 
@@ -54,13 +54,13 @@ def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
     graph = core.read_model(folder / _FILE)
     hint = "bf16" if setting.precision != "float32" and able else "f32"
     request = _compiled(core, graph, hint, setting.threads).create_infer_request()
-    names = [one.any_name for one in graph.inputs]
+    names, model = [one.any_name for one in graph.inputs], reranker.transformer
 
     def computed(batch: PairBatch) -> Tensor:
         given = [getattr(batch, name).numpy() for name in names]
         outputs = torch.from_numpy(request.infer(given, share_inputs=True)[0])
         with threads(setting.threads), torch.inference_mode():
-            return finish(reranker.model, outputs, batch)
+            return model.finish(outputs, batch)
 
     return computed
 

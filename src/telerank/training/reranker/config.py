@@ -1,20 +1,20 @@
 """What a training of a re-ranker is asked to do: a YAML file; defaults are those of the paper of each kind.
 
-What a file leaves out is filled in as it is read (:data:`DEFAULTS`), so that the configuration that is saved
-beside a model says every value.
+What a file leaves out is filled in as it is read, from the record of its kind
+(:mod:`telerank.models.rerankers.kinds`), so that the configuration that is saved beside a model has every
+value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
+from telerank.models.rerankers.kinds import KINDS, find_kind
 from telerank.training import settings
 from telerank.training.settings import Interval, Looks, Section, Share, Training, TrainingData, known_measures
-
-Kind: TypeAlias = Literal["monobert", "bert", "bert-dmn", "dmn", "qa-lstm", "k-nrm"]
 
 
 class RerankerNegatives(Section):
@@ -71,7 +71,7 @@ class RerankerData(TrainingData):
 class RerankerStart(Section):
     """The model that training begins with."""
 
-    kind: Kind = "monobert"
+    kind: str = "monobert"
     """monoBERT; an encoder with layers on its first token (BERT, the Piaf report's rankers); BERT-DMN; or one
     of the three on word vectors."""
     start: str
@@ -89,12 +89,19 @@ class RerankerStart(Section):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropout, on all layers of an encoder that is trained."""
 
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if kind not in KINDS:
+            raise ValueError(f"no re-ranker is called {kind!r}; there are: {', '.join(KINDS)}")
+        return kind
+
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> RerankerStart:
-        if self.kind == "monobert" and self.head:
-            raise ValueError("a monobert has the transformer's own layer: no settings of a head")
-        on_words = "start" not in DEFAULTS[self.kind]["model"]
-        if on_words and self.dropout != type(self).model_fields["dropout"].default:
+        family = find_kind(self.kind).family
+        if self.head and not family.takes_settings:
+            raise ValueError(f"a {self.kind} has the transformer's own layer: no settings of a head")
+        if family.over_words and self.dropout != type(self).model_fields["dropout"].default:
             raise ValueError(f"dropout is that of an encoder; a {self.kind} has head.dropout or none")
         return self
 
@@ -247,51 +254,13 @@ class RerankerTraining(Training):
         return self
 
 
-_DMN = {"hidden": 256, "episodes": 4, "dropout": 0.1}
-_ENCODERS: Mapping[str, Any] = {
-    "model": {"start": "bert-base-uncased"},
-    "loss": {"objective": "margin"},
-    "optimisation": {"epochs": 10.0, "batch": 32, "learning_rate": 3e-5, "warm_up": 1000},
-}
-_WORDS: Mapping[str, Any] = {**_ENCODERS, "model": {}}  # nobody's vectors are a default
-_SCORES: Mapping[str, Any] = {**_WORDS, "loss": {"objective": "margin", "of": "logit"}}
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "monobert": {
-        "model": {"start": "bert-large-uncased"},
-        "loss": {"objective": "pointwise"},
-        "optimisation": {"steps": 400_000, "batch": 16, "learning_rate": 3e-6, "warm_up": 10_000},
-    },
-    "bert": {**_ENCODERS, "model": {**_ENCODERS["model"], "head": {"hidden": [], "dropout": 0.1}}},
-    "bert-dmn": {**_ENCODERS, "model": {**_ENCODERS["model"], "head": _DMN}},
-    "dmn": {**_WORDS, "model": {"head": _DMN}},
-    "qa-lstm": {**_SCORES, "model": {"head": {"hidden": 256, "dropout": 0.5}}},
-    "k-nrm": {
-        **_SCORES,
-        "optimisation": {
-            "epochs": 10.0,
-            "batch": 16,
-            "optimiser": "adam",
-            "learning_rate": 0.001,
-            "eps": 1e-5,
-            "weight_decay": 0.0,
-            "warm_up": 0,
-            "schedule": "constant",
-        },
-    },
-}
-"""By kind, what differs from the defaults above.
-
-``monobert`` is Nogueira & Cho's section 3.1: 16 groups of two are its 32 pairs. The others are Leonhardt et
-al.'s section 5, which does not say how many epochs it trains, nor whether the rate falls after the warm-up.
-"""
-
-
 def filled(record: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration with the defaults of its kind wherever it says nothing."""
     model = record.get("model") or {}
     kind = model.get("kind", "monobert") if isinstance(model, Mapping) else None
     made = dict(record)
-    for name, defaults in DEFAULTS.get(str(kind), {}).items():
+    usual = find_kind(kind).training if isinstance(kind, str) and kind in KINDS else {}
+    for name, defaults in usual.items():
         said = made.get(name) or {}
         if isinstance(said, Mapping):
             made[name] = _under(defaults, said)

@@ -11,9 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from telerank.errors import IndexFault, ModelError
+from telerank.errors import IndexFault
 from telerank.models.identity import encoder_fingerprint
-from telerank.models.rerankers.bert import ClsMlp
 from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair
@@ -49,16 +48,14 @@ class Stored:
         ModelError
             If the model has no encoder apart from its head.
         """
-        model = reranker.model
-        if not isinstance(model, EncoderRanker):
-            raise ModelError(f"a {reranker.shape.kind} has no encoder that could be frozen")
+        model = reranker.encoder_ranker
         with hardware.precision():
             half = torch.is_autocast_enabled(hardware.device.type)  # such features are others
         sentences = f"sentences {RULES}, of a token by its last character"
         decided = f"{encoder_fingerprint(reranker)}, {sentences}, half precision {half}"
         known = hashlib.sha256(decided.encode()).hexdigest()
         encoder = FrozenEncoder(model, reranker.texts, known, reranker.shape.language, hardware.precision)
-        store = FeatureStore.open(folder, known, model.width, cls_only=isinstance(model.head, ClsMlp))
+        store = FeatureStore.open(folder, known, model.width, cls_only=model.pooled)
         return cls(model, encoder, store, hardware, tokens)
 
     def fill(self, pairs: Sequence[TextPair], progress: Progress = silent) -> None:

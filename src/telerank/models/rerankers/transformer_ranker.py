@@ -1,0 +1,78 @@
+"""What all re-rankers on a transformer share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from telerank.errors import ModelError
+from telerank.models.encoders.bi_encoder import token_types
+from telerank.models.loading import read_tokenizer
+from telerank.models.pairs.pair import PairBatch, PairTokenizer
+from telerank.models.positions import positions
+
+if TYPE_CHECKING:
+    from telerank.models.rerankers.reranker import Shape
+
+
+class TransformerRanker(nn.Module, ABC):
+    """A re-ranker in two steps: a transformer, which a graph back end can replace, and layers on its outputs.
+
+    ``pooled`` says that :meth:`transformer` gives one vector for each pair, not one for each token.
+    """
+
+    pooled: bool
+
+    @abstractmethod
+    def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        """Tokens of pairs, each (B, L) -> what :meth:`finish` reads: (B, L, H), or (B, H) if ``pooled``."""
+
+    @abstractmethod
+    def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
+        """Outputs of :meth:`transformer` -> logits, (B,), in float32."""
+
+    @abstractmethod
+    def token_outputs(self, batch: PairBatch) -> Tensor:
+        """The last hidden state of each token, (B, L, H)."""
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Pairs -> logits, (B,)."""
+        return self.finish(
+            self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids), batch
+        )
+
+
+def inputs_of(
+    transformer: nn.Module, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+) -> dict[str, Any]:
+    """The arguments of a transformer: token types only if it tells them apart."""
+    inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+    return inputs | ({"token_type_ids": token_type_ids} if token_types(transformer) > 1 else {})
+
+
+def read_pair_tokenizer(folder: Path, model: nn.Module, shape: Shape) -> PairTokenizer:
+    """The tokenizer of a folder, for pairs of the lengths of ``shape``.
+
+    Raises
+    ------
+    ModelError
+        If the model has fewer positions, or the lengths leave no room for a passage.
+    """
+    check_length(model, shape.max_length, f"{folder}: ")
+    return PairTokenizer(read_tokenizer(folder), max_query=shape.max_query, max_length=shape.max_length)
+
+
+def check_length(model: nn.Module, length: int, prefix: str = "") -> None:
+    """Check that a model reads pairs of ``length`` tokens.
+
+    Raises
+    ------
+    ModelError
+        If it has fewer positions.
+    """
+    longest = positions(model)
+    if longest is not None and length > longest:
+        raise ModelError(f"{prefix}pairs of {length} tokens, but the model has {longest} positions")
