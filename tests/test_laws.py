@@ -64,7 +64,7 @@ def test_check_stage_takes_queries_and_rankings():
 
 
 def test_check_stage_asks_for_neighbours():
-    with pytest.raises(ValueError, match="two queries or more, got 1"):
+    with pytest.raises(ValueError, match="at least two queries, got 1"):
         check_stage(letters, QUERIES[:1])
 
 
@@ -226,9 +226,9 @@ BREACHES = {
     "sees the neighbours": "ignores_the_neighbours",
     "limit cuts twice as deep": "cuts_to_its_beginning",
     "limit replaces the limit": "cuts_once",
-    "forgets what feeds it": "is_fed_by_what_stands_before",
+    "forgets what feeds it": "takes_an_earlier_stage",
     "explains another score": "explains_its_scores",
-    "explains anything": "knows_what_it_cannot_explain",
+    "explains anything": "refuses_to_explain_unknown_documents",
 }
 
 
@@ -298,8 +298,8 @@ class Plain(Stage):
     ("stage", "law", "detail"),
     [
         (Thawed(), testing.is_a_value, "its field calls can be set"),
-        (Plain(), testing.is_a_value, "it is no dataclass"),
-        (Plain(), testing.pickles, "A stage that was pickled is equal"),
+        (Plain(), testing.is_a_value, "it is not a dataclass"),
+        (Plain(), testing.pickles, "A pickled copy of a stage equals it"),
         (Holding([1]), testing.is_a_value, "unhashable"),
         (Holding(lambda: 1), testing.pickles, "lambda"),
         (Holding(Nameless()), testing.is_a_value, "a copy's repr is"),

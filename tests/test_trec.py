@@ -128,7 +128,7 @@ def test_a_run_is_read_as_it_streams(tmp_path):
         ),
         (
             "1 Q0 a 1 2 t\n2 Q0 a 1 2 t\n1 Q0 b 2 1 t\n",
-            "file:3: expected the lines of query 1 to stand together from line 1",
+            "file:3: expected the lines of query 1 together, from line 1 on",
         ),
         (
             "1 Q0 a\0b 1 2 t\n",
@@ -146,9 +146,9 @@ def test_a_run_that_is_wrong_is_refused_by_line(tmp_path, text, said):
 
 @pytest.mark.parametrize("docno", ["", "a b", "a\tb", "a\nb", "a\0b", "\ufeffa"])
 def test_ids_that_could_not_be_read_back_are_not_written(tmp_path, docno):
-    with pytest.raises(FormatError, match="run: expected a docno that is not empty and holds no blank"):
+    with pytest.raises(FormatError, match="run: expected a docno that is not empty and has no blank"):
         write_run(tmp_path / "run", [Ranking(Query("1", ""), (docno,), [1.0])])
-    with pytest.raises(FormatError, match="qrels: expected a docno that is not empty and holds no blank"):
+    with pytest.raises(FormatError, match="qrels: expected a docno that is not empty and has no blank"):
         write_qrels(tmp_path / "qrels", [Qrel("1", docno, 1)])
     assert list(tmp_path.iterdir()) == []
 
@@ -212,11 +212,11 @@ def test_two_grades_of_one_document_are_refused_wherever_they_come_from():
         ),
         (
             "query-id\tcorpus-id\tscore\n1\ta b\t1\n",
-            "file:2: expected a docno that is not empty and holds no blank, got 'a b'",
+            "file:2: expected a docno that is not empty and has no blank, got 'a b'",
         ),
         (
             "query-id\tcorpus-id\tscore\n\ta\t1\n",
-            "file:2: expected a qid that is not empty and holds no blank, got ''",
+            "file:2: expected a qid that is not empty and has no blank, got ''",
         ),
         ("1 0 a 1.5\n", "file:1: expected a grade that is a whole number, got '1.5'"),
         ("1 0 a 1_0\n", "file:1: expected a grade that is a whole number, got '1_0'"),
@@ -335,7 +335,7 @@ def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
         ("1\tone\n2 two\n", "file:2: expected 2 columns with a tab between: qid text, got '2 two'"),
         ("1\tone\ttwo\n", "file:1: expected 2 columns with a tab between: qid text, got '1\\tone\\ttwo'"),
         ("1\tone\n\n1\ttwo\n", "file:3: expected query 1 once, as on line 1"),
-        ("a b\tone\n", "file:1: expected a qid that is not empty and holds no blank, got 'a b'"),
+        ("a b\tone\n", "file:1: expected a qid that is not empty and has no blank, got 'a b'"),
         ('{"_id": "1", "text": "x"}\n[]\n', "file:2: expected a JSON object, got '[]'"),
         ('{"_id": "1", "text": 3}\n', "file:1: expected a text as text or query or title or question, got"),
         ('{"_id": true, "text": "x"}\n', "file:1: expected a qid as _id or qid or id or query_id, got"),
@@ -358,7 +358,7 @@ def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
         ("<top>\n<title>x\n</top>\n", "file:1: expected a <num> in the topic that begins here"),
         (
             "<top>\n<num>\n<title>x\n</top>\n",
-            "file:1: expected a qid that is not empty and holds no blank, got ''",
+            "file:1: expected a qid that is not empty and has no blank, got ''",
         ),
         (b"1\tcaf\xe9\n", "file:1: expected text in utf-8, got"),
     ],

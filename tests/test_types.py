@@ -69,8 +69,8 @@ def test_a_negative_zero_ties_with_zero():
     [
         (("a",), [1.0, 2.0], "query 7: 1 docnos but scores of shape"),
         (("a",), 1.0, "query 7: 1 docnos but scores of shape"),
-        (("a", "b"), [1.0, 2.0], "'a' stands before 'b'"),
-        (("a", "b"), [1.0, 1.0], "'a' stands before 'b'"),
+        (("a", "b"), [1.0, 2.0], "'a' comes before 'b'"),
+        (("a", "b"), [1.0, 1.0], "'a' comes before 'b'"),
         (("a",), [float("nan")], "not a finite float32"),
         (("a",), [float("inf")], "not a finite float32"),
         (("a",), [1e39], "not a finite float32"),

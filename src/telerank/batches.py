@@ -1,4 +1,4 @@
-"""What is computed together: texts or pairs of like lengths, in batches bounded by tokens."""
+"""Batches of texts or pairs of similar length, bounded by their number of tokens."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 
 
 def batch_by_length(lengths: Sequence[int], budget: int, *, shortest: float = 0) -> Iterator[list[int]]:
-    """Places in batches; a batch's longest times its size is within the budget, or it holds one place.
+    """Group positions into batches whose longest length times size is at most ``budget`` tokens.
 
-    None is shorter than ``shortest`` of the longest in its batch. The longest come first, so that memory that
-    does not suffice is found out at once.
+    A batch holds at least one position, and none shorter than ``shortest`` times its longest. The longest
+    come first, so that insufficient memory shows at once.
     """
-    order = sorted(range(len(lengths)), key=lambda place: (-lengths[place], place))
+    order = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
     start = 0
     while start < len(order):
         longest = lengths[order[start]]
         size = max(1, budget // max(1, longest))
-        batch = [place for place in order[start : start + size] if lengths[place] >= longest * shortest]
+        batch = [row for row in order[start : start + size] if lengths[row] >= longest * shortest]
         yield batch
         start += len(batch)

@@ -1,18 +1,18 @@
-"""Every exception that telerank raises for its user, as one tree.
+"""The exceptions that telerank raises for its users.
 
 ::
 
     TelerankError
-    ├── FormatError        a file says what its format does not allow (names file, line, what was expected)
-    ├── CollectionError    a collection cannot be found, recognised, or lacks what was asked of it
-    ├── MeasureError       a measure's name does not parse, or it cannot be computed as asked
+    ├── FormatError        a file does not follow its format (names file, line and what was expected)
+    ├── CollectionError    a collection is missing, not recognised, or lacks something needed
+    ├── MeasureError       a measure's name does not parse, or the measure cannot be computed
     ├── ModelError         a model cannot be opened, or a parameter is out of range
     │   └── ExpressionError  the text of a pipeline or of a model cannot be read
-    ├── AnalyzerError      an analyzer's text form does not parse, or is not the index's own
-    ├── DocumentError      a document that cannot be stored (empty or blank docno, a docno twice)
+    ├── AnalyzerError      an analyzer's text form does not parse, or differs from the index's
+    ├── DocumentError      a document cannot be stored (bad or repeated docno)
     ├── IndexFault         an index cannot be opened, written or read
-    │   ├── IndexLocked    another writer holds it
-    │   └── IndexDamaged   a file of it is missing or is not what its checksum says
+    │   ├── IndexLocked    another writer has it open
+    │   └── IndexDamaged   one of its files is missing or does not match its checksum
     └── MissingExtra       an optional dependency is needed (names the extra)
 """
 
@@ -22,16 +22,16 @@ from pathlib import Path
 
 
 class TelerankError(Exception):
-    """Root of the tree; its message is one line fit for a user's eyes."""
+    """Base class; the message is one line written for users."""
 
 
 class FormatError(TelerankError):
-    """A file that does not follow its format: ``where:line: expected …, got …``."""
+    """A file does not follow its format: ``where:line: expected …, got …``."""
 
     def __init__(self, where: str | Path, line: int | None, expected: str, got: str | None = None) -> None:
-        place = str(where) if line is None else f"{where}:{line}"
+        location = str(where) if line is None else f"{where}:{line}"
         tail = "" if got is None else f", got {_shorten(got)}"
-        super().__init__(f"{place}: expected {expected}{tail}")
+        super().__init__(f"{location}: expected {expected}{tail}")
         self.where, self.line, self.expected, self.got = where, line, expected, got
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -75,7 +75,7 @@ class IndexDamaged(IndexFault):
 
 
 class MissingExtra(TelerankError):  # noqa: N818
-    """An optional dependency is absent."""
+    """An optional dependency is not installed."""
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(f"this needs the package {module!r}: pip install 'telerank[{extra}]'")

@@ -1,4 +1,4 @@
-"""Arrays in files, read by any number of threads."""
+"""Reading of ``.npy`` files from several threads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-_ONE = Lock()
+_LOCK = Lock()
 
 
 def load_npy(file: Path | IO[bytes], mmap_mode: Literal["r", "r+"] | None = None) -> Any:
-    """As ``np.load``, one thread at a time.
+    """``np.load``, one thread at a time.
 
-    numpy parses a header as Python; CPython 3.11 may raise a SystemError where two threads parse at a time.
+    numpy parses the header as Python, and CPython 3.11 may raise SystemError if two threads parse at once.
     """
-    with _ONE:
+    with _LOCK:
         return np.load(file, mmap_mode=mmap_mode)

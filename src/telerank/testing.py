@@ -1,4 +1,4 @@
-"""The laws that every stage obeys, for the tests of stages made elsewhere.
+"""The laws that every stage obeys, as checks for tests of your own stages.
 
 ::
 
@@ -7,7 +7,7 @@
     def test_my_stage_obeys_the_laws():
         check_stage(MyStage(depth=100), [Query("1", "black bear"), Query("2", "attacks")])
 
-A re-ranker is tried on rankings that hold documents, instead of bare queries.
+To check a re-ranker, pass rankings that hold documents instead of queries.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import numpy as np
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
-_LOOK_AHEAD = 10_000  # rankings that a stage may read before it answers the first: a batch, not the stream
-_EXPLAINED = 5  # documents of each query whose explanation is asked for
+_LOOK_AHEAD = 10_000  # rankings that a stage may read before its first answer: a batch, not the stream
+_EXPLAINED = 5  # documents explained for each query
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A stage and what it is tried on.
+    """A stage and the rankings to try it on.
 
-    Scores that should be the same may differ by ``tolerance``, absolutely and relatively: models whose
-    arithmetic depends on the shape of a batch need it above 0.
+    Equal scores may differ by ``tolerance``, absolutely and relatively: models whose arithmetic depends on
+    the shape of a batch need it above 0.
     """
 
     stage: Stage
@@ -49,17 +49,17 @@ Law: TypeAlias = Callable[[Trial], None]
 
 
 def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: float = 0.0) -> None:
-    """Try every law of :data:`LAWS` on a stage.
+    """Check every law of :data:`LAWS` on a stage.
 
     Raises
     ------
     AssertionError
-        If the stage breaks one, with a sentence that says which.
+        If the stage breaks a law; the message says which.
     ValueError
-        If there are fewer than two inputs, too few to tell neighbours apart.
+        If there are fewer than two inputs.
     """
     if len(inputs) < 2:
-        raise ValueError(f"the laws are tried on two queries or more, got {len(inputs)}")
+        raise ValueError(f"the laws need at least two queries, got {len(inputs)}")
     rankings = tuple(Ranking(one) if isinstance(one, Query) else one for one in inputs)
     trial = Trial(stage, rankings, tolerance)
     for law in LAWS:
@@ -67,9 +67,9 @@ def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: f
 
 
 def keeps_the_queries(trial: Trial) -> None:
-    """One ranking comes out for each that goes in, with the same query, in the same order."""
-    asked = [ranking.query for ranking in trial.inputs]
-    _hold([ranking.query for ranking in trial.outputs()] == asked, trial, keeps_the_queries)
+    """There is one output ranking for each input ranking, with the same query, in the same order."""
+    queries = [ranking.query for ranking in trial.inputs]
+    _hold([ranking.query for ranking in trial.outputs()] == queries, trial, keeps_the_queries)
 
 
 def answers_nothing_with_nothing(trial: Trial) -> None:
@@ -78,14 +78,14 @@ def answers_nothing_with_nothing(trial: Trial) -> None:
 
 
 def answers_an_empty_query(trial: Trial) -> None:
-    """A query without text is answered like any other, be it with no documents."""
+    """A query without text is answered like any other, perhaps with no documents."""
     empty = Ranking(Query("empty", ""))
-    found = list(trial.stage((empty,)))
-    _hold([ranking.query for ranking in found] == [empty.query], trial, answers_an_empty_query)
+    answers = list(trial.stage((empty,)))
+    _hold([ranking.query for ranking in answers] == [empty.query], trial, answers_an_empty_query)
 
 
 def is_lazy(trial: Trial) -> None:
-    """Nothing is read before the first answer is asked for, and an endless stream is answered."""
+    """Nothing is read before the first answer is requested, and an endless stream is answered."""
     pulled = 0
 
     def endless() -> Iterator[Ranking]:
@@ -97,18 +97,18 @@ def is_lazy(trial: Trial) -> None:
             yield dataclasses.replace(ranking, query=query)
 
     answers = trial.stage(endless())
-    _hold(pulled == 0, trial, is_lazy, f"{pulled} rankings read before an answer was asked for")
+    _hold(pulled == 0, trial, is_lazy, f"{pulled} rankings read before an answer was requested")
     _hold(next(answers).query.qid == f"{trial.inputs[0].query.qid}-1", trial, is_lazy)
 
 
 def reads_its_input_once(trial: Trial) -> None:
-    """An iterator, which can be read but once, is answered as a list is."""
-    found = list(trial.stage(iter(trial.inputs)))
-    _same(found, trial.outputs(), trial, reads_its_input_once)
+    """An iterator, which can be read only once, is answered like a list."""
+    answers = list(trial.stage(iter(trial.inputs)))
+    _same(answers, trial.outputs(), trial, reads_its_input_once)
 
 
 def leaves_its_input_alone(trial: Trial) -> None:
-    """What went in is afterwards what it was before."""
+    """The input rankings are not changed."""
     before = copy.deepcopy(trial.inputs)
     stream = list(trial.inputs)
     list(trial.stage(stream))
@@ -116,17 +116,19 @@ def leaves_its_input_alone(trial: Trial) -> None:
 
 
 def answers_in_order(trial: Trial) -> None:
-    """Every ranking is in Ranking's order: float32 score, then docno, both descending; no docno twice."""
-    for found in trial.outputs():
-        _hold(found.scores.dtype == np.float32, trial, answers_in_order, f"scores of {found.scores.dtype}")
+    """Every ranking is sorted by float32 score, then docno, both descending, without repeated docnos."""
+    for ranking in trial.outputs():
+        _hold(
+            ranking.scores.dtype == np.float32, trial, answers_in_order, f"scores of {ranking.scores.dtype}"
+        )
         try:
-            Ranking(found.query, found.docnos, found.scores)
+            Ranking(ranking.query, ranking.docnos, ranking.scores)
         except ValueError as error:
             _hold(False, trial, answers_in_order, str(error))
 
 
 def is_deterministic(trial: Trial) -> None:
-    """The same stream gets the same answers."""
+    """The same stream has the same answers twice."""
     _same(trial.outputs(), trial.outputs(), trial, is_deterministic)
 
 
@@ -154,24 +156,24 @@ def chains_in_any_grouping(trial: Trial) -> None:
     _same(list(left(trial.inputs)), list(stage(trial.outputs())), trial, chains_in_any_grouping)
 
 
-def is_fed_by_what_stands_before(trial: Trial) -> None:
+def takes_an_earlier_stage(trial: Trial) -> None:
     """``s.after(first)`` answers what ``first >> s`` answers."""
     first = _Passing() % 2
     fed = list(trial.stage.after(first)(trial.inputs))
-    _same(fed, list((first >> trial.stage)(trial.inputs)), trial, is_fed_by_what_stands_before)
+    _same(fed, list((first >> trial.stage)(trial.inputs)), trial, takes_an_earlier_stage)
 
 
 def pickles(trial: Trial) -> None:
-    """A stage that was pickled is equal to itself and answers alike."""
-    again = _copied(trial, pickles)
-    _hold(again == trial.stage, trial, pickles)
-    _same(list(again(trial.inputs)), trial.outputs(), trial, pickles)
+    """A pickled copy of a stage equals it and gives the same answers."""
+    copied = _pickle(trial, pickles)
+    _hold(copied == trial.stage, trial, pickles)
+    _same(list(copied(trial.inputs)), trial.outputs(), trial, pickles)
 
 
 def is_a_value(trial: Trial) -> None:
     """A stage is a frozen dataclass: equal and hashed by its fields, and its repr shows them."""
-    stage, again = trial.stage, _copied(trial, is_a_value)
-    _hold(dataclasses.is_dataclass(stage), trial, is_a_value, "it is no dataclass")
+    stage, copied = trial.stage, _pickle(trial, is_a_value)
+    _hold(dataclasses.is_dataclass(stage), trial, is_a_value, "it is not a dataclass")
     for name in [one.name for one in dataclasses.fields(stage)][:1]:  # type: ignore[arg-type]
         try:
             setattr(stage, name, getattr(stage, name))
@@ -179,38 +181,38 @@ def is_a_value(trial: Trial) -> None:
             continue
         _hold(False, trial, is_a_value, f"its field {name} can be set")
     try:
-        _hold(hash(stage) == hash(again), trial, is_a_value, "a copy hashes otherwise")
+        _hold(hash(stage) == hash(copied), trial, is_a_value, "a copy has another hash")
     except TypeError as error:
         _hold(False, trial, is_a_value, str(error))
-    _hold(repr(stage) == repr(again), trial, is_a_value, f"a copy's repr is {again!r}")
+    _hold(repr(stage) == repr(copied), trial, is_a_value, f"a copy's repr is {copied!r}")
 
 
 def ignores_the_neighbours(trial: Trial) -> None:
-    """A query alone is answered as among others, wherever it stands."""
+    """The answer to a query does not depend on the queries before and after it."""
     among = trial.outputs()
     alone = [next(trial.stage((ranking,))) for ranking in trial.inputs]
     _same(alone, among, trial, ignores_the_neighbours)
-    turned = list(trial.stage(trial.inputs[::-1]))[::-1]
-    _same(turned, among, trial, ignores_the_neighbours)
+    reverse = list(trial.stage(trial.inputs[::-1]))[::-1]
+    _same(reverse, among, trial, ignores_the_neighbours)
 
 
 def explains_its_scores(trial: Trial) -> None:
-    """``explain`` comes to the score that the document was given."""
-    for found in trial.outputs():
-        for docno, score in itertools.islice(found, _EXPLAINED):
-            said = trial.stage.explain(found.query, docno)
-            _hold(isinstance(said, Explanation), trial, explains_its_scores, f"it gives {said!r}")
-            what = f"query {found.query.qid}, document {docno}: {said.value!r} explained, {score!r} given"
-            _hold(_close(said.value, score, trial.tolerance), trial, explains_its_scores, what)
+    """The value of ``explain`` is the document's score."""
+    for ranking in trial.outputs():
+        for docno, score in itertools.islice(ranking, _EXPLAINED):
+            why = trial.stage.explain(ranking.query, docno)
+            _hold(isinstance(why, Explanation), trial, explains_its_scores, f"it returns {why!r}")
+            detail = f"query {ranking.query.qid}, document {docno}: explains {why.value!r}, scores {score!r}"
+            _hold(_close(why.value, score, trial.tolerance), trial, explains_its_scores, detail)
 
 
-def knows_what_it_cannot_explain(trial: Trial) -> None:
+def refuses_to_explain_unknown_documents(trial: Trial) -> None:
     """``explain`` raises KeyError for a document that does not exist."""
     try:
-        said = trial.stage.explain(trial.inputs[0].query, "no such document \0")
+        why = trial.stage.explain(trial.inputs[0].query, "no such document \0")
     except KeyError:
         return
-    _hold(False, trial, knows_what_it_cannot_explain, f"it gives {said!r}")
+    _hold(False, trial, refuses_to_explain_unknown_documents, f"it returns {why!r}")
 
 
 LAWS: tuple[Law, ...] = (
@@ -225,19 +227,19 @@ LAWS: tuple[Law, ...] = (
     cuts_to_its_beginning,
     cuts_once,
     chains_in_any_grouping,
-    is_fed_by_what_stands_before,
+    takes_an_earlier_stage,
     pickles,
     is_a_value,
     ignores_the_neighbours,
     explains_its_scores,
-    knows_what_it_cannot_explain,
+    refuses_to_explain_unknown_documents,
 )
-"""Every law, as a function that raises AssertionError."""
+"""All laws; each raises AssertionError if a stage breaks it."""
 
 
 @dataclass(frozen=True)
 class _Passing(Stage):
-    """Hands on what it is given."""
+    """A stage that passes its input on."""
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return iter(stream)
@@ -252,32 +254,33 @@ def _hold(holds: bool, trial: Trial, law: Law, detail: str = "") -> None:
         raise AssertionError(f"{trial.stage!r} breaks the law {law.__name__}: {law.__doc__}{tail}")
 
 
-def _same(found: list[Ranking], expected: list[Ranking], trial: Trial, law: Law, detail: str = "") -> None:
-    _hold(len(found) == len(expected), trial, law, detail or f"{len(found)} rankings, not {len(expected)}")
-    for one, other in zip(found, expected, strict=True):
-        what = f"{detail + ': ' if detail else ''}{one!r}, not {other!r}"
-        _hold(_alike(one, other, trial.tolerance), trial, law, what)
+def _same(answers: list[Ranking], expected: list[Ranking], trial: Trial, law: Law, detail: str = "") -> None:
+    counts = f"{len(answers)} rankings, not {len(expected)}"
+    _hold(len(answers) == len(expected), trial, law, detail or counts)
+    for actual, other in zip(answers, expected, strict=True):
+        difference = f"{detail + ': ' if detail else ''}{actual!r}, not {other!r}"
+        _hold(_alike(actual, other, trial.tolerance), trial, law, difference)
 
 
-def _alike(one: Ranking, other: Ranking, tolerance: float) -> bool:
+def _alike(actual: Ranking, expected: Ranking, tolerance: float) -> bool:
     if not tolerance:
-        return one == other
-    if one.query != other.query or len(one) != len(other):
+        return actual == expected
+    if actual.query != expected.query or len(actual) != len(expected):
         return False
-    scores = dict(other)  # near-ties may change places; the last places may change hands
-    by_place = bool(np.allclose(one.scores, other.scores, rtol=tolerance, atol=tolerance))
-    return by_place and all(
-        _close(score, scores[docno], tolerance) for docno, score in one if docno in scores
+    scores = dict(expected)  # near-ties may swap ranks; the last documents may be others
+    by_rank = bool(np.allclose(actual.scores, expected.scores, rtol=tolerance, atol=tolerance))
+    return by_rank and all(
+        _close(score, scores[docno], tolerance) for docno, score in actual if docno in scores
     )
 
 
-def _close(one: float, other: float, tolerance: float) -> bool:
+def _close(actual: float, expected: float, tolerance: float) -> bool:
     if not tolerance:
-        return bool(np.float32(one) == np.float32(other))
-    return abs(one - other) <= tolerance * max(1.0, abs(other))
+        return bool(np.float32(actual) == np.float32(expected))
+    return abs(actual - expected) <= tolerance * max(1.0, abs(expected))
 
 
-def _copied(trial: Trial, law: Law) -> Stage:
+def _pickle(trial: Trial, law: Law) -> Stage:
     try:
         stage: Stage = pickle.loads(pickle.dumps(trial.stage))  # noqa: S301 — our own bytes
     except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""The records that flow between stages, and their invariants. All of them are immutable."""
+"""Immutable records that flow between stages: queries, documents, judgments, answers, rankings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Scores: TypeAlias = npt.NDArray[np.float32]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """``qrels[qid][docno] -> grade``."""
 Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Told ``(what is done, how many so far, how many in all if known)`` by everything that takes long."""
+"""Progress callback: ``(label, done, total or None)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """A document as its collection gives it; ``title`` and ``url`` are empty where there is none."""
+    """A document as its collection gives it; ``title`` and ``url`` are empty if it has none."""
 
     docno: str
     text: str
@@ -33,13 +33,13 @@ class Doc:
 
     @property
     def full_text(self) -> str:
-        """What is indexed and re-ranked: the title, a blank, the text."""
+        """The text that is indexed and re-ranked: the title, a blank, the text."""
         return f"{self.title} {self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Qrel:
-    """One judgment; a grade of 0 or less is a document judged and found not relevant."""
+    """One judgment; a document with a grade of 0 or less was judged not relevant."""
 
     qid: str
     docno: str
@@ -48,7 +48,7 @@ class Qrel:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A span of a document: ``text`` begins at character ``start`` of the document's text."""
+    """A span of a document; ``text`` begins at character ``start`` of the document's text."""
 
     qid: str
     docno: str
@@ -63,15 +63,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """One query's list, best first: float32 score, then docno, both descending.
+    """The ranked documents of one query, sorted by float32 score, then docno, both descending.
 
-    That is trec_eval's rule, so that measures computed anywhere agree on ties. A bare query is a
-    ranking of no documents.
+    This is trec_eval's order, so ties are measured alike everywhere. A query without documents is an empty
+    ranking.
 
     Raises
     ------
     ValueError
-        If lengths differ, a score is not finite, a docno comes twice, or the order is another.
+        If the lengths differ, a score is not finite, a docno is repeated, or the order is wrong.
     """
 
     query: Query
@@ -79,7 +79,7 @@ class Ranking:
     scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
 
     def __post_init__(self) -> None:
-        scores = _float32(self.scores).copy()  # the caller's array may change
+        scores = _float32(self.scores).copy()  # the caller may change its array
         object.__setattr__(self, "docnos", tuple(self.docnos))
         _freeze(self, scores)
         self._check()
@@ -95,17 +95,17 @@ class Ranking:
         rises = np.flatnonzero(scores[:-1] <= scores[1:])
         for i in rises:
             if scores[i] < scores[i + 1] or docnos[i] < docnos[i + 1]:
-                pair = f"{docnos[i]!r} stands before {docnos[i + 1]!r}"
-                raise ValueError(f"query {qid}: {pair}; see Ranking.ranked")
+                pair = f"{docnos[i]!r} comes before {docnos[i + 1]!r}"
+                raise ValueError(f"query {qid}: wrong order, {pair}; use Ranking.ranked")
 
     @classmethod
     def ranked(cls, query: Query, docnos: Sequence[str], scores: npt.ArrayLike) -> Ranking:
-        """The ranking of these documents: the one home of the order."""
+        """Sort documents by score, then docno, both descending; nothing else defines this order."""
         return cls(query, *_ordered(docnos, _float32(scores)))
 
     @classmethod
     def presorted(cls, query: Query, docnos: tuple[str, ...], scores: Scores) -> Ranking:
-        """A ranking taken unchecked, from engines that guarantee its invariants; ``scores`` is kept."""
+        """Make a ranking without checks, for documents known to be in order; keeps ``scores`` itself."""
         ranking = object.__new__(cls)
         object.__setattr__(ranking, "query", query)
         object.__setattr__(ranking, "docnos", docnos)
@@ -113,7 +113,7 @@ class Ranking:
         return ranking
 
     def cut(self, k: int) -> Ranking:
-        """The first ``k``."""
+        """The ranking's first ``k`` documents."""
         if k < 0:
             raise ValueError(f"k must not be negative, got {k}")
         if k >= len(self.docnos):
@@ -145,7 +145,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a score is what it is: a value, what it is the value of, and the parts that it is made from."""
+    """How a score was computed: a value, a description of it, and the parts it was computed from."""
 
     value: float
     what: str
@@ -161,7 +161,7 @@ class Explanation:
 
 
 def _float32(scores: npt.ArrayLike) -> Scores:
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the ranking refuses
+    with np.errstate(over="ignore"):  # too large a score becomes infinite, which the ranking refuses
         return np.asarray(scores, dtype=np.float32)
 
 
@@ -173,12 +173,12 @@ def _freeze(ranking: Ranking, scores: Scores) -> None:
 def _ordered(docnos: Sequence[str], scores: Scores) -> tuple[tuple[str, ...], Scores]:
     if len(docnos) != len(scores):
         raise ValueError(f"{len(docnos)} docnos but {len(scores)} scores")
-    places = sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True)
-    descending = np.asarray(places, dtype=np.int64)
-    # stable over the docno order: equal scores keep their docnos descending; 0.0 + turns -0.0 into 0.0
+    by_docno = sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True)
+    descending = np.asarray(by_docno, dtype=np.int64)
+    # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
     order = descending[np.argsort(-(scores[descending] + np.float32(0.0)), kind="stable")]
     return tuple(docnos[i] for i in order), scores[order] + np.float32(0.0)
 
 
-def silent(what: str, done: int, total: int | None) -> None:
-    """The :data:`Progress` that shows nothing."""
+def silent(label: str, done: int, total: int | None) -> None:
+    """A :data:`Progress` that shows nothing."""

@@ -1,4 +1,4 @@
-"""YAML that people write: what is wrong with it is told with its line."""
+"""Reading of YAML files, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 def read_yaml(path: str | Path) -> Any:
-    """What a YAML file holds.
+    """Read a YAML file.
 
     Raises
     ------
     FormatError
-        If it is no YAML, is not UTF-8, or says a key of a mapping twice: the last would win silently.
+        If the file is not YAML or not UTF-8, or repeats a key of a mapping.
     """
     try:
         return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 — a safe loader
@@ -42,5 +42,5 @@ class _Loader(yaml.SafeLoader):
                         None, None, f"the key {key.value!r} comes twice", key.start_mark
                     )
                 known.add(key.value)
-        made: dict[Any, Any] = super().construct_mapping(node, deep)
-        return made
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping

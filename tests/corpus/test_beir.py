@@ -44,14 +44,14 @@ def test_a_split_has_the_queries_that_its_qrels_name(tmp_path):
 
 def test_one_of_several_splits_must_be_named(tmp_path):
     collection = open_collection(folder(tmp_path, test=[("q1", "d1", 1)], dev=[("q1", "d1", 1)]))
-    with pytest.raises(CollectionError, match="several splits, name one of them: dev, test"):
+    with pytest.raises(CollectionError, match="several splits, choose one of them: dev, test"):
         collection.split_queries()
     with pytest.raises(CollectionError, match="has no split 'train'; it has: dev, test"):
-        collection.split("train")
+        collection.resolve_split("train")
 
 
 def test_the_only_split_needs_no_name(tmp_path):
-    assert open_collection(folder(tmp_path, test=[("q1", "d1", 1)])).split() == "test"
+    assert open_collection(folder(tmp_path, test=[("q1", "d1", 1)])).resolve_split() == "test"
 
 
 def test_without_qrels_all_queries_are_one_split(tmp_path):
@@ -65,14 +65,14 @@ def test_without_qrels_all_queries_are_one_split(tmp_path):
 def test_without_queries_there_are_documents_alone(tmp_path):
     folder(tmp_path)
     (tmp_path / "queries.jsonl").unlink()
-    with pytest.raises(CollectionError, match="documents alone"):
+    with pytest.raises(CollectionError, match="only documents"):
         open_collection(tmp_path).split_queries()
 
 
 def test_a_judged_query_without_text_is_an_error(tmp_path):
     collection = open_collection(folder(tmp_path, test=[("q1", "d1", 1), ("q9", "d1", 1)]))
     with pytest.raises(
-        FormatError, match=r"queries\.jsonl: expected every query of test\.tsv; 1 are not there \(q9\)"
+        FormatError, match=r"queries\.jsonl: expected every query of test\.tsv; 1 are missing \(q9\)"
     ):
         list(collection.split_queries())
 

@@ -112,7 +112,7 @@ def test_a_file_cut_anywhere_is_an_error_or_a_shorter_file(tmp_path, content):
         (release_20(car.OUTLINES, [PAGE]), "expected a TREC-CAR file of paragraphs, got 'outlines'"),
         (release_15([PAGE]), "expected a paragraph as item 1"),
         (release_15([PARAGRAPHS[0], [0, b"x", [[2, "?"]]]]), "expected a paragraph as item 2"),
-        (release_15([[0, b"a b", []]]), "paragraph id that is not empty and holds no blank"),
+        (release_15([[0, b"a b", []]]), "paragraph id that is not empty and has no blank"),
         (release_15(["text"]), "expected a paragraph as item 1"),
         (release_15([7]), "expected a paragraph as item 1"),
     ],

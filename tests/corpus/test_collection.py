@@ -44,7 +44,7 @@ def test_what_is_not_there_is_named(tmp_path, where):
 
 def test_what_is_not_recognised_is_told_what_was_looked_for(tmp_path):
     write(tmp_path / "picture.png", b"\x89PNG\r\n")
-    with pytest.raises(CollectionError, match=r"no known collection format; looked for: .*beir .*trec"):
+    with pytest.raises(CollectionError, match=r"no known collection format; known: .*beir .*trec"):
         open_collection(tmp_path)
     with pytest.raises(CollectionError, match="no known collection format"):
         open_collection(tmp_path / "picture.png")
@@ -61,8 +61,8 @@ def test_an_empty_folder_is_no_collection(tmp_path):
         ("a.jsonl", b"", "an empty file"),
         ("a.jsonl", "\ufeff{}".encode("utf-16-le"), "text in UTF-16, .* convert it to UTF-8"),
         ("a.jsonl", "\ufeff{}".encode("utf-16-be"), "text in UTF-16, .* convert it to UTF-8"),
-        ("a.jsonl", gzip.compress(b"{}", mtime=0), "packed by gzip: its name must end in .gz"),
-        ("a.jsonl", lzma.compress(b"{}"), "packed by xz: its name must end in .xz"),
+        ("a.jsonl", gzip.compress(b"{}", mtime=0), "compressed by gzip: its name must end in .gz"),
+        ("a.jsonl", lzma.compress(b"{}"), "compressed by xz: its name must end in .xz"),
         ("a.jsonl.gz", b"{}", "expected a whole .gz file"),
         ("a.jsonl.gz", gzip.compress(b"{}" * 1000, mtime=0)[:-9], "expected a whole .gz file"),
         ("a.zip", b"PK\x03\x04", "a zip archive: unpack it"),
@@ -95,7 +95,7 @@ def test_standard_input_is_json_lines_and_read_once(monkeypatch):
 def test_what_may_be_two_things_must_be_forced(tmp_path):
     write(tmp_path / "corpus.jsonl", '{"_id": "b", "text": "beir"}\n')
     write(tmp_path / "collection.tsv", "m\tmsmarco\n")
-    with pytest.raises(CollectionError, match="may be beir, msmarco: force one"):
+    with pytest.raises(CollectionError, match="may be beir, msmarco: choose one"):
         open_collection(tmp_path)
     assert [doc.docno for doc in open_collection(tmp_path, format="msmarco").docs()] == ["m"]
     assert [doc.docno for doc in open_collection(tmp_path, format="beir").docs()] == ["b"]
@@ -179,7 +179,7 @@ def test_a_folder_of_texts_gives_a_document_for_each_file(tmp_path):
 
 def test_a_byte_that_is_no_text_is_named_by_file_and_line(tmp_path):
     write(tmp_path / "a.txt", b"\xef\xbb\xbfone\ntw\xf6\n")
-    with pytest.raises(FormatError, match=r"a\.txt:2: expected utf-8 text .* got 'byte 0xf6 at place 3"):
+    with pytest.raises(FormatError, match=r"a\.txt:2: expected utf-8 text .* got 'byte 0xf6 at position 3"):
         list(open_collection(tmp_path).docs())
     assert [doc.text for doc in open_collection(tmp_path, encoding="latin-1").docs()] == ["one\ntwö\n"]
 
@@ -239,7 +239,7 @@ def test_a_folder_of_csv_and_tsv_files_is_one_collection(tmp_path):
             r":1: expected a header with a column docno or .* got 'docno, title'",
         ),
         ("x.csv", "", ":1: expected a header"),
-        ("x.csv", "docno,text\na,b\na,b,c\n", ":3: expected 2 columns, as the header has, got 'a, b, c'"),
+        ("x.csv", "docno,text\na,b\na,b,c\n", ":3: expected 2 columns as in the header, got 'a, b, c'"),
         ("x.csv", 'docno,text\na,"b\n', r":2: expected CSV \(unexpected end of data\)"),
         ("x.csv", b"docno,text\na,\xe9\n", ":2: expected utf-8 text"),
         ("x.tsv", "docno\ttext\na\n", ":2: expected 2 columns"),
@@ -289,7 +289,7 @@ def test_topics_and_qrels_alone_are_a_collection_without_documents(tmp_path):
     assert (collection.format, collection.splits) == ("topics", ("car", "dl"))
     assert list(collection.split_queries("dl")) == [Query("1", "what")]
     assert list(collection.split_qrels("dl")) == [Qrel("1", "d", 1)]
-    with pytest.raises(CollectionError, match="topics and qrels alone: no documents"):
+    with pytest.raises(CollectionError, match="only topics and qrels: no documents"):
         collection.docs()
 
 

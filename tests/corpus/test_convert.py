@@ -111,7 +111,7 @@ def test_splits_with_a_slash_are_named_for_files(tmp_path):
         (
             collection(qrels={"dev": [Qrel("q 1", "d", 1)]}),
             FormatError,
-            "a qid that is not empty and holds no blank",
+            "a qid that is not empty and has no blank",
         ),
         (collection([Doc("d", "half \ud83d")]), DocumentError, "document 'd' holds a lone surrogate"),
     ],

@@ -75,7 +75,7 @@ def test_a_folder_without_its_files_cannot_be_forced(tmp_path):
     ("file", "line", "message"),
     [
         ("vocabulary", "idx_4 word", r"vocabulary:4: expected 2 columns"),
-        ("vocabulary", "idx_1\tdeath", r"vocabulary:4: expected a number that has no other word"),
+        ("vocabulary", "idx_1\tdeath", r"vocabulary:4: expected a number with only one word"),
         (ANSWERS.format("raw"), "3", r":3: expected 2 columns"),
         (ANSWERS.format("raw"), "3\tidx_9", r":3: expected words of the vocabulary, got 'idx_9'"),
         (QUESTIONS.format("raw", 2, "test"), "domain\tidx_1", r":3: expected 3 or 4 columns"),

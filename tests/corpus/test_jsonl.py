@@ -100,7 +100,8 @@ def test_other_encodings_must_be_named(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes('{"id": "a", "text": "plain"}\n{"id": "b", "text": "été"}\n'.encode("latin-1"))
     with pytest.raises(
-        FormatError, match=r"x\.jsonl:2: expected utf-8 text .*--encoding\), got 'byte 0xe9 at place 22"
+        FormatError,
+        match=r"x\.jsonl:2: expected utf-8 text .*--encoding latin-1\), got 'byte 0xe9 at position 22",
     ):
         list(open_collection(path).docs())
     assert [doc.text for doc in open_collection(path, encoding="latin-1").docs()] == ["plain", "été"]

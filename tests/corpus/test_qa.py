@@ -88,7 +88,7 @@ def test_a_blank_in_the_name_of_a_set_does_not_come_into_its_ids():
 
 def test_an_id_with_a_blank_is_an_error_that_names_the_set():
     with pytest.raises(
-        FormatError, match="one: expected a docno that is not empty and holds no blank, got 'a b'"
+        FormatError, match="one: expected a docno that is not empty and has no blank, got 'a b'"
     ):
         merge([qa_set("one", {"a b": "x"}, {"all": []})])
 

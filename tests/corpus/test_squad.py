@@ -193,7 +193,7 @@ def test_an_id_of_two_questions_is_an_error_that_names_the_place(tmp_path):
     ("spoil", "message"),
     [
         (lambda q: q.pop("question"), r"expected a string as 'question' of data\[0\].paragraphs\[0\].qas\[0\], got 'nothing'"),
-        (lambda q: q.update(id="a b"), "question id that is not empty and holds no blank"),
+        (lambda q: q.update(id="a b"), "question id that is not empty and has no blank"),
         (lambda q: q.update(id=True), "a string as 'id'|a whole number as 'id'"),
         (lambda q: q.update(answers="Paris"), "a list as 'answers'"),
         (lambda q: q["answers"][0].update(answer_start="6"), r"a whole number as 'answer_start' of .*answers\[0\]"),

@@ -209,7 +209,7 @@ def test_a_byte_of_another_encoding_is_named_by_line(tmp_path):
         tmp_path / "x", "<DOC>\n<DOCNO>1</DOCNO>\nplain\ncaf\u00e9 au lait\n</DOC>\n".encode("latin-1")
     )
     with pytest.raises(
-        FormatError, match=r"x:4: expected utf-8 text .* got 'byte 0xe9 at place 4 of the line'"
+        FormatError, match=r"x:4: expected utf-8 text .* got 'byte 0xe9 at position 4 of the line'"
     ):
         list(read_docs(path))
     assert [doc.text for doc in open_collection(path, encoding="latin-1").docs()] == ["plain\ncafé au lait"]

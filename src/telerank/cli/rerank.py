@@ -151,7 +151,7 @@ def rerank(
         docs = _docs(index, opened, needed, stack, " or ".join([run, *([dev] if dev else [])]))
         loss: Sampled | None = None
         if opened is not None and dev:
-            loss = sampled(scorer, docs, tried, opened, opened.split(dev_split))
+            loss = sampled(scorer, docs, tried, opened, opened.resolve_split(dev_split))
             scorer = loss.scorer
         stage = CrossReranker(scorer, docs, k)
         began = time.perf_counter()

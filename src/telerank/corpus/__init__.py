@@ -1,1 +1,1 @@
-"""Collections: readers for each format, the docstore, and sets made from other sets."""
+"""Collections: a reader for each format, the docstore, and ranking sets made from other sets."""

@@ -1,4 +1,4 @@
-"""The collection that is installed with telerank, so that everything can be tried at once."""
+"""The collection that is installed with telerank, for trying things out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PIAF = Path(__file__).parent.parent / "data" / "piaf" / "piaf-v1.1.json.gz"
 
 
 def piaf() -> Collection:
-    """PIAF v1.1, whole: paragraphs of the French Wikipedia, and questions asked of them by volunteers.
+    """All of PIAF v1.1: paragraphs of the French Wikipedia, with questions that volunteers wrote about them.
 
     Source: piaf.etalab.studio (Etalab; Keraron et al., LREC 2020). Licence: MIT (``data/piaf/LICENSE``).
     """

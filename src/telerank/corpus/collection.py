@@ -1,11 +1,13 @@
-"""A collection: documents, queries, qrels and whatever else one source ships; and how it is opened."""
+"""Collections: the documents, queries, qrels, answers and candidate lists of one source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, TypeVar
+
+import numpy as np
 
 from telerank.errors import CollectionError
 from telerank.trec import load_qrels
@@ -21,14 +23,14 @@ Pool: TypeAlias = Callable[[], Iterator[Ranking]]
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Streams of records: each call of a member begins again at the first record.
+    """The records of a collection, as streams: each call of a stream starts again at its first record.
 
-    ``docs``, and by the name of a split ``queries``, ``qrels`` and ``answers``. ``pools`` are the
-    candidate lists that a collection ships, by ``split/name`` (``test/500``, ``dev.small/top1000``);
-    their scores fall by one from place to place, so that the order of the file stands. ``size`` is the
-    number of documents where it is known without reading them all. ``relevant_from`` is the least grade
-    that the collection's makers count as relevant (3 of 4 in ANTIQUE). ``notes``
-    counts what the reader met and put right, by name: paragraphs merged, answers moved.
+    ``docs`` is one stream; ``queries``, ``qrels`` and ``answers`` have one for each split. ``pools`` are
+    candidate lists that come with a collection, by ``split/name`` (``test/500``, ``dev.small/top1000``);
+    scores in them decrease by one from rank to rank, to keep the order of the file. ``size`` is the number of
+    documents if it is known without reading them. ``relevant_from`` is the lowest grade that the collection's
+    makers count as relevant (3 of 4 in ANTIQUE). ``notes`` counts what the reader repaired, by name:
+    paragraphs merged, answers moved.
     """
 
     name: str
@@ -46,66 +48,74 @@ class Collection:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The names of all splits, in the order in which the collection gives them."""
+        """The names of all splits, in the collection's order."""
         pooled = (name.partition("/")[0] for name in self.pools)
         return tuple(dict.fromkeys((*self.queries, *self.qrels, *self.answers, *pooled)))
 
-    def split(self, name: str | None = None) -> str:
-        """``name`` if there is such a split; without a name, the only split there is.
+    def resolve_split(self, name: str | None = None) -> str:
+        """Return ``name`` if there is such a split, or without a name the only split.
 
         Raises
         ------
         CollectionError
-            If there is no such split, or none is named and there are several.
+            If there is no such split, or no name is given and there are several.
         """
         known = ", ".join(self.splits)
         if name is None:
             if len(self.splits) == 1:
                 return self.splits[0]
             if not self.splits:
-                raise CollectionError(f"{self.name} has documents alone: no queries, no qrels")
-            raise CollectionError(f"{self.name} has several splits, name one of them: {known}")
+                raise CollectionError(f"{self.name} has only documents: no queries, no qrels")
+            raise CollectionError(f"{self.name} has several splits, choose one of them: {known}")
         if name not in self.splits:
             raise CollectionError(f"{self.name} has no split {name!r}; it has: {known or 'none'}")
         return name
 
-    def split_queries(self, name: str | None = None) -> Iterator[Query]:
-        """The queries of a split (see :meth:`split`)."""
-        return _member(self, "queries", self.queries, self.split(name))()
+    def split_queries(self, split: str | None = None) -> Iterator[Query]:
+        """The queries of a split (see :meth:`resolve_split`)."""
+        return self._stream("queries", self.queries, split)
 
-    def split_qrels(self, name: str | None = None) -> Iterator[Qrel]:
-        """The qrels of a split (see :meth:`split`)."""
-        return _member(self, "qrels", self.qrels, self.split(name))()
+    def split_qrels(self, split: str | None = None) -> Iterator[Qrel]:
+        """The qrels of a split with the grades of the file; to measure, use :meth:`judged`."""
+        return self._stream("qrels", self.qrels, split)
 
-    def judged(self, name: str | None = None) -> Qrels:
-        """The grades of a split to measure with: ``qid -> docno -> grade``.
+    def judged(self, split: str | None = None) -> Qrels:
+        """The grades of a split for measuring: ``judged[qid][docno] -> grade``.
 
-        A grade that the makers do not count as relevant (below :attr:`relevant_from`) is 0 here, so that
-        measures need no ``rel``: they take any grade above 0 for relevant.
+        Grades below :attr:`relevant_from` are 0 here, since measures count any grade above 0 as relevant.
 
         Raises
         ------
         CollectionError
-            If there is no such split (see :meth:`split`), or it has no qrels.
+            If there is no such split (see :meth:`resolve_split`), or it has no qrels.
         FormatError
             If a document has two grades for a query.
         """
-        qrels = load_qrels(self.split_qrels(name))
+        qrels = load_qrels(self.split_qrels(split))
         for grades in qrels.values() if self.relevant_from > 1 else ():
             grades.update({docno: 0 for docno, grade in grades.items() if 0 < grade < self.relevant_from})
         return qrels
 
-    def split_answers(self, name: str | None = None) -> Iterator[Answer]:
-        """The answer spans of a split (see :meth:`split`)."""
-        return _member(self, "answers", self.answers, self.split(name))()
+    def split_answers(self, split: str | None = None) -> Iterator[Answer]:
+        """The answer spans of a split (see :meth:`resolve_split`)."""
+        return self._stream("answers", self.answers, split)
+
+    def _stream(
+        self, kind: str, streams: Mapping[str, Callable[[], Iterator[Record]]], split: str | None
+    ) -> Iterator[Record]:
+        name = self.resolve_split(split)
+        if name not in streams:
+            has = ", ".join(streams) or "none"
+            raise CollectionError(f"{self.name}: split {name!r} has no {kind}; splits with {kind}: {has}")
+        return streams[name]()
 
 
 @dataclass(frozen=True)
 class Format:
-    """A way to lay out a collection in files.
+    """A file format of collections.
 
-    ``recognises`` looks at names and at the beginning of files, never at all of them. ``open`` is
-    given the place and the encoding of its texts (``utf-8`` unless the user names another).
+    ``recognises`` checks names and the beginning of files only. ``open`` takes the path and the encoding of
+    the texts.
     """
 
     name: str
@@ -114,10 +124,7 @@ class Format:
     description: str
 
 
-def _member(
-    collection: Collection, what: str, members: Mapping[str, Callable[[], Iterator[Record]]], split: str
-) -> Callable[[], Iterator[Record]]:
-    if split not in members:
-        has = ", ".join(members) or "none"
-        raise CollectionError(f"{collection.name}: split {split!r} has no {what}; splits with {what}: {has}")
-    return members[split]
+def rank_in_order(query: Query, docnos: Iterable[str]) -> Ranking:
+    """Rank documents that are sorted but have no scores: scores decrease by one, down to 1."""
+    names = tuple(docnos)
+    return Ranking(query, names, np.arange(len(names), 0, -1, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""Every format that telerank reads, in one place, and the opening of a collection in any of them."""
+"""The formats that telerank reads, and opening a collection in any of them."""
 
 from __future__ import annotations
 
@@ -44,82 +44,102 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-_STARTS = (
-    (b"\xff\xfe", "text in UTF-16, which is not read here: convert it to UTF-8"),
-    (b"\xfe\xff", "text in UTF-16, which is not read here: convert it to UTF-8"),
-    (b"\x1f\x8b", "packed by gzip: its name must end in .gz"),
-    (b"\xfd7zXZ\x00", "packed by xz: its name must end in .xz"),
+_UNREADABLE = (
+    (b"\xff\xfe", "text in UTF-16, which cannot be read: convert it to UTF-8"),
+    (b"\xfe\xff", "text in UTF-16, which cannot be read: convert it to UTF-8"),
+    (b"\x1f\x8b", "compressed by gzip: its name must end in .gz"),
+    (b"\xfd7zXZ\x00", "compressed by xz: its name must end in .xz"),
     (b"PK\x03\x04", "a zip archive: unpack it"),
 )
 
 
-def open_collection(where: str | Path, *, format: str | None = None, encoding: str = "utf-8") -> Collection:  # noqa: A002
-    """The collection in a folder or a file, or of an ``ir_datasets`` id (``beir/scifact/test``).
+def open_collection(source: str | Path, *, format: str | None = None, encoding: str = "utf-8") -> Collection:  # noqa: A002
+    """Open the collection in a folder or a file, or of an ``ir_datasets`` id (``beir/scifact/test``).
 
-    Its format is recognised by layout and content, or forced with ``format``. ``-`` stands for JSON lines on
-    standard input, which can be read once.
+    The format is recognised from layout and content unless ``format`` is given. ``-`` reads JSON lines from
+    standard input, which is possible once.
 
     Raises
     ------
     CollectionError
-        If nothing is there, or no format, or more than one, is recognised.
+        If there is no such file or folder, or no format or several are recognised.
     FormatError
-        If a file turns out not to follow its format (often later, while it is read).
+        If a file does not follow its format (often later, when it is read).
     MissingExtra
         If an id is given and ``ir_datasets`` is not installed.
     """
-    path = Path(where)
-    known = {one.name: one for one in FORMATS}
+    path = Path(source)
+    known = {form.name: form for form in FORMATS}
     if format is not None and format not in (*known, IR_DATASETS):
         raise CollectionError(f"unknown format {format!r}; known: {', '.join((*known, IR_DATASETS))}")
-    if str(where) == "-":
+    if str(source) == "-":
         return _standard_input(format or JSONL.name, encoding)
     if format == IR_DATASETS or (format is None and not path.exists()):
-        return open_id(str(where))
+        return open_id(str(source))
     if not path.exists():
-        raise CollectionError(f"{where}: no such file or folder")
-    return (known[format] if format else _recognised(path)).open(path, encoding)
+        raise CollectionError(f"{source}: no such file or folder")
+    return (known[format] if format else _recognise(path)).open(path, encoding)
 
 
-def _recognised(path: Path) -> Format:
-    found = [one for one in FORMATS if one.recognises(path)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(one.name for one in found)
-        raise CollectionError(f"{path}: may be {names}: force one with format= (--format)")
-    _refuse_plainly(path)
-    looked = "; ".join(f"{one.name} ({one.description})" for one in FORMATS)
-    raise CollectionError(f"{path}: no known collection format; looked for: {looked}")
+def recognise_formats(path: Path) -> list[Format]:
+    """The formats that a file or folder may have, by its layout and content."""
+    return [form for form in FORMATS if form.recognises(path)]
 
 
-def _refuse_plainly(path: Path) -> None:
-    """Say what is wrong with what is no collection of any format, where that is plain to see."""
-    told = ""
+def list_formats() -> dict[str, str]:
+    """The description of each format that can be read, by name."""
+    ids = "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"
+    return {form.name: form.description for form in FORMATS} | {IR_DATASETS: ids}
+
+
+def list_collections(folder: str | Path) -> dict[str, str]:
+    """The formats of the collections in a folder, by file name; none if the folder is itself a collection.
+
+    An entry that has several formats lists them as ``beir or jsonl``.
+    """
+    path = Path(folder)
+    if not path.is_dir() or recognise_formats(path):
+        return {}
+    entries = (entry for entry in sorted(path.iterdir()) if not entry.name.startswith("."))
+    forms = {entry.name: recognise_formats(entry) for entry in entries}
+    return {name: " or ".join(form.name for form in found) for name, found in forms.items() if found}
+
+
+def _recognise(path: Path) -> Format:
+    candidates = recognise_formats(path)
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        names = ", ".join(form.name for form in candidates)
+        raise CollectionError(f"{path}: may be {names}: choose one with format= (--format)")
+    if problem := _diagnose(path):
+        raise CollectionError(f"{path}: {problem}")
+    known = "; ".join(f"{form.name} ({form.description})" for form in FORMATS)
+    raise CollectionError(f"{path}: no known collection format; known: {known}")
+
+
+def _diagnose(path: Path) -> str:
+    """Why a file or folder is not a collection, if that is easy to see."""
     if path.is_dir():
         if (path / "manifest.json").is_file() and (path / "segments").is_dir():
-            told = "an index, not a collection"
-        elif not any(path.iterdir()):
-            told = "an empty folder"
-    else:
-        with open_bytes(path) as file:  # what cannot be read or unpacked says so
-            start = file.read(1 << 16)
-        told = next(
-            (said for mark, said in _STARTS if start.startswith(mark)), "" if start else "an empty file"
-        )
-    if told:
-        raise CollectionError(f"{path}: {told}")
+            return "an index, not a collection"
+        return "" if any(path.iterdir()) else "an empty folder"
+    with open_bytes(path) as file:  # raises if the file cannot be read or decompressed
+        start = file.read(1 << 16)
+    if not start:
+        return "an empty file"
+    return next((problem for mark, problem in _UNREADABLE if start.startswith(mark)), "")
 
 
-def _standard_input(format_: str, encoding: str) -> Collection:
-    if format_ != JSONL.name:
-        raise CollectionError(f"standard input (-) is read as {JSONL.name}, not as {format_}")
-    opened = JSONL.open(Path("-"), encoding)
-    unread = [opened.docs]
+def _standard_input(form: str, encoding: str) -> Collection:
+    if form != JSONL.name:
+        raise CollectionError(f"standard input (-) is read as {JSONL.name}, not as {form}")
+    collection = JSONL.open(Path("-"), encoding)
+    unread = [collection.docs]
 
     def docs() -> Iterator[Doc]:
         if not unread:
             raise CollectionError("standard input (-) can be read once only")
         return unread.pop()()
 
-    return replace(opened, name="standard input", docs=docs)
+    return replace(collection, name="standard input", docs=docs)

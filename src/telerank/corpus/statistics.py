@@ -155,7 +155,7 @@ def describe(
     ``relevant_from`` on, and counts once. A document that pairs name but the collection lacks has no input
     length. Without ``language`` the one is taken that recognises more of the question words.
     """
-    names = tuple(collection.splits if splits is None else (collection.split(name) for name in splits))
+    names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
     queries = _queries(collection, names)
     question_lengths = {qid: count(query.text) for qid, query in queries.items()}
     pairs = _pairs(collection, names)

@@ -1,8 +1,7 @@
-r"""The files of the field: runs, qrels and topics, plain or packed, streaming.
+r"""Reading and writing of runs, qrels and topics, plain or compressed, streaming.
 
-All of them are UTF-8. A leading byte order mark and ``\r\n`` are accepted; lines of nothing but
-blanks say nothing and are passed over. Any other line that does not follow its format is a
-:class:`~telerank.errors.FormatError` that names file and line.
+Files are UTF-8. A leading byte order mark and ``\r\n`` are accepted, and blank lines are skipped. Any other
+line that does not follow its format raises a :class:`~telerank.errors.FormatError` with file and line.
 """
 
 from telerank.trec.files import numbered_lines, open_text

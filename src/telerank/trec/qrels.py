@@ -1,4 +1,4 @@
-"""Qrels files, TREC's and BEIR's."""
+"""Qrels files of TREC and BEIR."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _WHOLE = re.compile(rb"[+-]?[0-9]+")
 
 
 def read_qrels(path: str | Path) -> Iterator[Qrel]:
-    """The judgments of a qrels file, in the file's order.
+    """Read the judgments of a qrels file, in the file's order.
 
-    TREC's four columns with any blanks between (MS MARCO's too), or BEIR's three with tabs and a
-    header line. A judgment that a file repeats with the same grade is given as often as it stands
-    there, and counts once in :func:`load_qrels`.
+    The file has TREC's four columns separated by any blanks (as MS MARCO's), or BEIR's three separated by
+    tabs with a header line. A judgment repeated with the same grade is yielded each time, and counts once in
+    :func:`load_qrels`.
 
     Raises
     ------
     FormatError
-        If a line has other columns, a grade is not a whole number, or a judgment is repeated with
-        another grade.
+        If a line has other columns, a grade is not a whole number, or a judgment is repeated with another
+        grade.
     """
     lines = numbered_bytes(path)
     beir = False
     seen: dict[str, dict[str, int]] = {}
-    for place, (number, line) in enumerate(lines):
-        if place == 0 and line.split() == _BEIR_HEADER:
+    for position, (number, line) in enumerate(lines):
+        if position == 0 and line.split() == _BEIR_HEADER:
             beir = True
             continue
         qrel = _qrel(path, number, line, beir=beir)
@@ -44,7 +44,7 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
 
 
 def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
-    """``qrels[qid][docno] -> grade``.
+    """Collect judgments as ``qrels[qid][docno] -> grade``.
 
     Raises
     ------
@@ -60,12 +60,12 @@ def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
 
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
-    """Write TREC's four columns; a mapping ``qrels[qid][docno]`` may be given, too.
+    """Write judgments, or a mapping ``qrels[qid][docno] -> grade``, in TREC's four columns.
 
     Raises
     ------
     FormatError
-        If an id is empty or holds a blank.
+        If an id is empty or contains a blank.
     """
     with open_text(path, "w") as file:
         for qrel in _flat(qrels):

@@ -14,21 +14,21 @@ from telerank.trec.files import check_id, numbered_bytes, open_text
 from telerank.types import Query, Ranking
 
 _COLUMNS = "6 columns: qid Q0 docno rank score tag"
-_TOO_LARGE = 2.0**128 - 2.0**103  # from here on a number rounds to an infinite float32
+_TOO_LARGE = 2.0**128 - 2.0**103  # the least number that rounds to an infinite float32
 _Row = tuple[int, bytes, bytes, float]
 
 
 def read_run(path: str | Path) -> Iterator[Ranking]:
-    """The rankings of a run file, one query at a time, in the file's order of queries.
+    """Read the rankings of a run file, one query at a time, in the file's order of queries.
 
-    Documents are ordered as trec_eval orders them, by float32 score and then docno, both descending;
-    the rank column is not looked at. A run holds no texts: every query's text is empty.
+    Documents are sorted as by trec_eval: by float32 score, then docno, both descending; the rank column is
+    ignored. The text of every query is empty, since a run has none.
 
     Raises
     ------
     FormatError
-        If a line has not six columns, a score is not a finite float32, a document comes twice for
-        a query, or the lines of a query do not stand together.
+        If a line does not have six columns, a score is not a finite float32, a document comes twice for a
+        query, or the lines of a query are not contiguous.
     """
     begun: dict[bytes, int] = {}
     for qid, rows in groupby(_rows(path), key=lambda row: row[1]):
@@ -36,22 +36,20 @@ def read_run(path: str | Path) -> Iterator[Ranking]:
         first = lines[0][0]
         if qid in begun:
             name = qid.decode(errors="replace")
-            raise FormatError(
-                path, first, f"the lines of query {name} to stand together from line {begun[qid]}"
-            )
+            raise FormatError(path, first, f"the lines of query {name} together, from line {begun[qid]} on")
         begun[qid] = first
         yield _ranking(path, qid, lines)
 
 
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "telerank") -> None:
-    """Write a run file that :func:`read_run` reads back equal, and that trec_eval orders alike.
+    """Write a run file that :func:`read_run` reads back as equal rankings, and trec_eval sorts alike.
 
-    Nine digits tell any two float32 apart. A query that found nothing leaves no line.
+    Scores have nine digits, which distinguish any two float32. A query without documents has no line.
 
     Raises
     ------
     FormatError
-        If a qid, docno or the tag is empty or holds a blank.
+        If a qid, docno or the tag is empty or contains a blank.
     ValueError
         If a query comes twice.
     """
@@ -94,18 +92,18 @@ def _ranking(path: str | Path, qid: bytes, rows: list[_Row]) -> Ranking:
     except UnicodeDecodeError as error:
         raise FormatError(path, rows[0][0], "ids in UTF-8 in this line and those of its query") from error
     if len(set(docnos)) < len(docnos):
-        _name_the_double(path, query, rows)
+        _raise_repeated(path, query, rows)
     scores = np.array([row[3] for row in rows], np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
     if all(docnos[i] > docnos[i + 1] for i in np.flatnonzero(scores[:-1] == scores[1:])):
-        falling = bool((scores[:-1] >= scores[1:]).all())
+        is_sorted = bool((scores[:-1] >= scores[1:]).all())
     else:
-        falling = False
-    if falling:  # as nearly every run stands already
+        is_sorted = False
+    if is_sorted:  # nearly every run is
         return Ranking.presorted(query, tuple(docnos), scores)
     return Ranking.ranked(query, docnos, scores)
 
 
-def _name_the_double(path: str | Path, query: Query, rows: list[_Row]) -> None:
+def _raise_repeated(path: str | Path, query: Query, rows: list[_Row]) -> None:
     seen: dict[bytes, int] = {}
     for number, _, docno, _ in rows:
         if docno in seen:

@@ -1,4 +1,4 @@
-"""Topics files: TREC's SGML, tab-separated lines, JSON lines, and TREC-CAR's outline paths."""
+"""Topics files: TREC's SGML, tab-separated lines, JSON lines, and outline paths of TREC-CAR."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -25,7 +26,7 @@ _NUMBER = re.compile(r"""\bnumber\s*=\s*["']?\s*([^"'\s>]+)""")
 _LABEL = re.compile(r"^(?:Number|Topic|Description|Narrative)\s*:\s*")
 _SAME = {"query": "title", "description": "desc", "question": "desc", "narrative": "narr"}
 _OTHER = ("num", "title", "desc", "narr", "head", "dom", "smry", "con", "fac", "nat", "time", "def")
-_FIELDS = _SAME | {name: name for name in _OTHER}  # any other tag is mark-up within a field
+_FIELDS = _SAME | {name: name for name in _OTHER}  # other tags are mark-up within a field
 
 
 def read_topics(
@@ -35,40 +36,40 @@ def read_topics(
     format: str | None = None,  # noqa: A002
     encoding: str = "utf-8",
 ) -> Iterator[Query]:
-    """The queries of a topics file, in its order.
+    """Read the queries of a topics file, in its order.
 
-    ``format`` is recognised by the first line, unless it is named:
+    ``format`` is recognised from the first line unless it is given:
 
     ``trec``
-        ``<top>`` with ``<num>``, ``<title>``, ``<desc>``, ``<narr>``, end tags or none; also the later
+        ``<top>`` with ``<num>``, ``<title>``, ``<desc>``, ``<narr>``, with or without end tags; or the newer
         ``<topic number="…">`` with ``<query>``, ``<description>`` or ``<question>``, ``<narrative>``.
-        ``field`` is ``title`` unless said otherwise; ``title+desc`` joins two. White space is folded.
+        ``field`` defaults to ``title``; ``title+desc`` joins two. White space is collapsed.
     ``tsv``
-        a qid, a tab, the text as it stands.
+        Lines of a qid, a tab and the text, which is kept as it is.
     ``jsonl``
-        one object a line, with the qid as ``_id``, ``qid``, ``id`` or ``query_id``, and the text as
-        ``text``, ``query``, ``title`` or ``question``, the first that is there; or ``field`` names keys.
+        One object a line, with the qid as ``_id``, ``qid``, ``id`` or ``query_id``, and the text as
+        the first present of ``text``, ``query``, ``title`` or ``question``, or as ``field`` names it.
     ``car``
-        one outline path a line, which is the qid; its headings are the text.
+        One outline path a line, which is the qid; its headings are the text.
 
     Raises
     ------
     FormatError
-        If a line or a topic lacks what its format asks for, or a qid comes twice.
+        If a line or a topic does not follow its format, or a qid comes twice.
     ValueError
-        If there is no such format, or the format has no fields and ``field`` is given.
+        If the format is unknown, or ``field`` is given for a format without fields.
     """
     lines = numbered_lines(path, encoding)
     first = next(lines, None)
     if first is None:
         return
-    name = format or _recognised(path, *first)
+    name = format or _recognise_format(path, *first)
     if name not in _READERS:
         raise ValueError(f"a topics format is one of {', '.join(_READERS)}, got {name!r}")
     if field is not None and name in {"tsv", "car"}:
         raise ValueError(f"{path}: topics in the format {name} have no fields, got field={field!r}")
     begun: dict[str, int] = {}
-    for number, query in _READERS[name](path, _again(first, lines), field):
+    for number, query in _READERS[name](path, chain([first], lines), field):
         check_id(query.qid, "qid", path, number)
         if begun.setdefault(query.qid, number) != number:
             raise FormatError(path, number, f"query {query.qid} once, as on line {begun[query.qid]}")
@@ -76,31 +77,31 @@ def read_topics(
 
 
 def write_topics(path: str | Path, queries: Iterable[Query]) -> None:
-    """Write JSON lines where the name says ``.jsonl``, else a qid, a tab and the text on each line.
+    """Write JSON lines if the name contains ``.jsonl``, else lines of a qid, a tab and the text.
 
     Raises
     ------
     FormatError
-        If a qid is empty or holds a blank, or a text for a tab-separated line holds a tab or line end.
+        If a qid is empty or contains a blank, or the text of a tab-separated line a tab or line end.
     """
     json_lines = ".jsonl" in Path(path).suffixes
     with open_text(path, "w") as file:
         for query in queries:
             qid = check_id(query.qid, "qid", path)
             if json_lines:
-                # escapes, so that a lone surrogate of a text can be written
+                # escaped if need be: a text may contain a lone surrogate
                 file.write(
                     json.dumps({"_id": qid, "text": query.text}, ensure_ascii=not query.text.isprintable())
                 )
                 file.write("\n")
             elif re.search(r"[\t\n\r]", query.text):
-                what = f"a text for query {qid} without tabs and line ends (a .jsonl file can hold them)"
+                what = f"a text for query {qid} without tabs and line ends (a .jsonl file may have them)"
                 raise FormatError(path, None, what, query.text)
             else:
                 file.write(f"{qid}\t{query.text}\n")
 
 
-def _recognised(path: str | Path, number: int, line: str) -> str:
+def _recognise_format(path: str | Path, number: int, line: str) -> str:
     start = line.lstrip()
     if start.startswith("<"):
         return "trec"
@@ -111,11 +112,6 @@ def _recognised(path: str | Path, number: int, line: str) -> str:
     if " " not in line and ("/" in line or line.startswith("enwiki:")):
         return "car"
     raise FormatError(path, number, "topics: <top>, {…}, a qid and a tab, or an outline path", line)
-
-
-def _again(first: tuple[int, str], rest: _Lines) -> _Lines:
-    yield first
-    yield from rest
 
 
 def _tsv(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
@@ -140,49 +136,48 @@ def _jsonl(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
             raise FormatError(path, number, f"a JSON object ({error})", line) from error
         if not isinstance(record, dict):
             raise FormatError(path, number, "a JSON object", line)
-        qid = _value(record, _ID_KEYS)
+        qid = _first_value(record, _ID_KEYS)
         if isinstance(qid, bool) or not isinstance(qid, str | int):
             raise FormatError(path, number, f"a qid as {' or '.join(_ID_KEYS)}", line)
-        texts = (
-            [_value(record, (key,)) for key in field.split("+")] if field else [_value(record, _TEXT_KEYS)]
-        )
+        keys = [(key,) for key in field.split("+")] if field else [_TEXT_KEYS]
+        texts = [_first_value(record, names) for names in keys]
         if not all(isinstance(text, str) for text in texts):
             raise FormatError(path, number, f"a text as {field or ' or '.join(_TEXT_KEYS)}", line)
         yield number, Query(str(qid), " ".join(texts))
 
 
-def _value(record: dict[str, Any], keys: Iterable[str]) -> Any:
+def _first_value(record: dict[str, Any], keys: Iterable[str]) -> Any:
     return next((record[key] for key in keys if key in record), None)
 
 
 def _trec(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
-    wanted = (field or "title").split("+")
-    for number, fields in _topics(path, lines):
+    names = (field or "title").split("+")
+    for number, fields in _read_fields(path, lines):
         texts = []
-        for name in ("num", *wanted):
+        for name in ("num", *names):
             if _SAME.get(name, name) not in fields:
                 raise FormatError(path, number, f"a <{name}> in the topic that begins here")
-            texts.append(_clean(fields[_SAME.get(name, name)]))
+            texts.append(_unescape(fields[_SAME.get(name, name)]))
         yield number, Query(texts[0], " ".join(text for text in texts[1:] if text))
 
 
-def _clean(text: str) -> str:
+def _unescape(text: str) -> str:
     plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     return _LABEL.sub("", " ".join(plain.split()))
 
 
-def _topics(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each topic's first line and its raw fields; a field ends at its end tag or at the next field."""
+def _read_fields(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each topic's first line number and raw fields; a field ends at its end tag or the next field."""
     begun, name, fields = 0, "", dict[str, str]()
     for number, line in lines:
-        for ends, tag, attributes, text in _pieces(line):
+        for ends, tag, attributes, text in _split_at_tags(line):
             if tag in {"top", "topic"}:
                 if ends != bool(begun):
                     what = "<top> before </top>" if ends else f"</top> for the topic of line {begun}"
                     raise FormatError(path, number, what, line)
                 if ends:
                     yield begun, fields
-                begun, name, fields = (0 if ends else number), "", _attributes(attributes)
+                begun, name, fields = (0 if ends else number), "", _read_attributes(attributes)
             elif tag in _FIELDS:
                 name = "" if ends else _FIELDS[tag]
             if not begun and text.strip():
@@ -192,8 +187,8 @@ def _topics(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[str, st
         raise FormatError(path, begun, "</top> for the topic that begins here, before the file ends")
 
 
-def _pieces(line: str) -> Iterator[tuple[bool, str, str, str]]:
-    """The text of a line, cut before each tag: is it an end tag, its name, its attributes, what follows."""
+def _split_at_tags(line: str) -> Iterator[tuple[bool, str, str, str]]:
+    """Split a line before each tag: whether it is an end tag, its name and attributes, the text after it."""
     tags = list(_TAG.finditer(line))
     starts = [tag.start() for tag in tags] + [len(line)]
     yield False, "", "", line[: starts[0]]
@@ -201,7 +196,7 @@ def _pieces(line: str) -> Iterator[tuple[bool, str, str, str]]:
         yield tag[1] == "/", tag[2].lower(), tag[3], line[tag.end() : end]
 
 
-def _attributes(text: str) -> dict[str, str]:
+def _read_attributes(text: str) -> dict[str, str]:
     number = _NUMBER.search(text)
     return {"num": number[1]} if number else {}
 

@@ -75,7 +75,7 @@ def _documents(opened: Collection, docnos: list[str]) -> Iterator[dict[str, Any]
 
 
 def _query(opened: Collection, qid: str, split: str | None) -> dict[str, Any]:
-    splits = opened.splits if split is None else (opened.split(split),)
+    splits = opened.splits if split is None else (opened.resolve_split(split),)
     for name in splits:
         found = next((query for query in _stream(opened.queries, name) if query.qid == qid), None)
         if found is None:
@@ -93,7 +93,7 @@ def _stream(streams: Mapping[str, Callable[[], Iterator[Any]]], split: str) -> I
 
 
 def _first(opened: Collection, count: int, split: str | None) -> Iterator[dict[str, Any]]:
-    splits = opened.splits if split is None else (opened.split(split),)
+    splits = opened.splits if split is None else (opened.resolve_split(split),)
     if opened.size != 0:
         for doc in itertools.islice(opened.docs(), count):
             yield {"kind": "document", **asdict(doc)}

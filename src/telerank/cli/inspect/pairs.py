@@ -70,11 +70,11 @@ class Asked:
         named = self.candidates or _only_pool(collection)
         if named in collection.pools:
             split = named.partition("/")[0] if self.split is None else self.split
-            return CandidateLists(collection, collection.split(split), collection.pools[named])
+            return CandidateLists(collection, collection.resolve_split(split), collection.pools[named])
         if not Path(named).is_file():
             known = ", ".join(collection.pools) or "none"
             raise CollectionError(f"{named}: no run file, nor a pool of {collection.name} (it has: {known})")
-        return CandidateLists(collection, collection.split(self.split), partial(read_run, named))
+        return CandidateLists(collection, collection.resolve_split(self.split), partial(read_run, named))
 
 
 def named(models: Sequence[str]) -> dict[str, str]:

@@ -92,7 +92,7 @@ def normalise(text: str) -> str:
 
 
 def _prefix(one: Collection) -> str:
-    """The set's name as a part of an id, which holds no blank."""
+    """The set's name as a part of an id, which has no blank."""
     return "_".join(one.name.split())
 
 

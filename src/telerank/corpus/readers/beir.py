@@ -1,4 +1,4 @@
-"""BEIR's folders: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``, plain or packed.
+"""BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``, plain or compressed.
 
 Source: Thakur et al., BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval
 Models, NeurIPS 2021 (github.com/beir-cellar/beir). Each set has the licence of its own source; the
@@ -13,26 +13,26 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.jsonl import read_docs
-from telerank.corpus.readers.reading import WHOLE, find_file, plain_name
+from telerank.corpus.readers.reading import WHOLE, find_file, plain_name, require_file
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Query
 
 
 def _recognises(path: Path) -> bool:
-    made_here = path / "ranking-set.json"  # .ranking_set reads more of such a folder
-    return path.is_dir() and find_file(path, "corpus.jsonl") is not None and not made_here.exists()
+    ranking_set = path / "ranking-set.json"  # has a reader of its own
+    return path.is_dir() and find_file(path, "corpus.jsonl") is not None and not ranking_set.exists()
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    corpus, queries = find_file(path, "corpus.jsonl"), find_file(path, "queries.jsonl")
-    if corpus is None:
-        raise CollectionError(f"{path}: no corpus.jsonl (or .gz, .xz)")
+    corpus, queries = require_file(path, "corpus.jsonl"), find_file(path, "queries.jsonl")
     qrels = _qrels_files(path)
     if qrels and queries is None:
         raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
     streams = {
-        split: functools.partial(_judged, queries, file, encoding) for split, file in qrels.items() if queries
+        split: functools.partial(_judged_queries, queries, file, encoding)
+        for split, file in qrels.items()
+        if queries
     }
     if queries and not qrels:
         streams = {WHOLE: functools.partial(read_topics, queries, format="jsonl", encoding=encoding)}
@@ -52,8 +52,8 @@ def _qrels_files(path: Path) -> dict[str, Path]:
     return {name.removesuffix(".tsv"): file for file in files if (name := plain_name(file)).endswith(".tsv")}
 
 
-def _judged(queries: Path, qrels: Path, encoding: str) -> Iterator[Query]:
-    """The queries that a split judges, in the order of ``queries.jsonl``, which holds all splits' queries."""
+def _judged_queries(queries: Path, qrels: Path, encoding: str) -> Iterator[Query]:
+    """The queries that a split judges, in the order of ``queries.jsonl``, which has those of all splits."""
     missing = {qrel.qid for qrel in read_qrels(qrels)}
     for query in read_topics(queries, format="jsonl", encoding=encoding):
         if query.qid in missing:
@@ -61,9 +61,7 @@ def _judged(queries: Path, qrels: Path, encoding: str) -> Iterator[Query]:
             yield query
     if missing:
         some = ", ".join(sorted(missing)[:3])
-        raise FormatError(
-            queries, None, f"every query of {qrels.name}; {len(missing)} are not there ({some})"
-        )
+        raise FormatError(queries, None, f"every query of {qrels.name}; {len(missing)} are missing ({some})")
 
 
 BEIR = Format("beir", _recognises, _open, "BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv")

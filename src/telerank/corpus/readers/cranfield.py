@@ -1,8 +1,8 @@
 """Cranfield: ``cran.all.1400.xml``, ``cran.qry.xml``, ``cranqrel.trec.txt``.
 
-The ``<num>`` of a query (1, 2, 4, 8, …, 365) is that of a longer list; the qrels number the 225 queries
-that are left by their position (1 to 225), so that is their qid here. Two documents (471 and 995) are
-empty. The text of a document begins with its title, which is the document's title as well.
+The ``<num>`` of a query (1, 2, 4, 8, …, 365) is its number in a longer list; the qrels use the position of
+the query (1 to 225), which is its qid here. Two documents (471 and 995) are empty. The text of a document
+begins with its title, which is also its ``title``.
 
 Source: Cleverdon, 1967, in the edition of University of Glasgow
 (ir.dcs.gla.ac.uk/resources/test_collections/cran) as TREC files. Licence: none stated.
@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import WHOLE, find_file
+from telerank.corpus.readers.reading import WHOLE, require_file
 from telerank.corpus.readers.trec_sgml import is_cranfield, read_docs
-from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Query
 
@@ -30,7 +29,7 @@ def _queries(path: Path, encoding: str) -> Iterator[Query]:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    docs, queries, qrels = (_there(path, name) for name in (_DOCS, _QUERIES, _QRELS))
+    docs, queries, qrels = (require_file(path, name) for name in (_DOCS, _QUERIES, _QRELS))
     return Collection(
         path.name,
         CRANFIELD.name,
@@ -40,13 +39,6 @@ def _open(path: Path, encoding: str) -> Collection:
         size=1400,
         source="Cleverdon 1967, ir.dcs.gla.ac.uk/resources/test_collections/cran",
     )
-
-
-def _there(path: Path, name: str) -> Path:
-    found = find_file(path, name)
-    if found is None:
-        raise CollectionError(f"{path}: no {name} (or .gz, .xz)")
-    return found
 
 
 CRANFIELD = Format("cranfield", is_cranfield, _open, f"Cranfield: {_DOCS}, {_QUERIES}, {_QRELS}")

@@ -1,13 +1,12 @@
-r"""CSV and TSV files with a header, a document a line; and numbered passages without one.
+r"""CSV and TSV files with a header, one document a line; and ``passages.tsv`` without a header.
 
-The header names the columns as :mod:`.jsonl` names its keys, in any case and order: ``docno`` (``_id``,
-``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; others are not read. In CSV a field
-may be quoted and hold commas and line ends; in TSV a quote is a character like others, and a field holds
-no tab. A collection is one file, or a folder that holds nothing else.
+The header names the columns like the keys of :mod:`.jsonl`, in any case and order: ``docno`` (``_id``,
+``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; other columns are ignored. In CSV,
+fields may be quoted and contain commas and line ends; in TSV, quotes have no meaning and fields contain no
+tab. A collection is one file, or a folder of such files only.
 
-``passages.tsv`` has no header but three columns: number, source, text. The source is kept as the
-document's url, which is not searched. These are forms of files, not sets: source and licence are those
-of the texts.
+``passages.tsv`` has no header and three columns: number, source, text. The source becomes the document's url,
+which is not searched. These are file formats, not data sets: source and licence are those of the texts.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _HEADER = f"a header with a column {' or '.join(DOCNO_KEYS)} and a column {' or 
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The documents of a CSV or TSV file with a header.
+    """Read the documents of a CSV or TSV file with a header.
 
     Raises
     ------
     FormatError
-        If the header lacks a column, or a line has another number of columns.
+        If the header lacks a column, or a line does not have as many columns as the header.
     """
     rows = (
         _csv_rows(path, encoding) if plain_name(path).lower().endswith(".csv") else _tsv_rows(path, encoding)
@@ -54,17 +53,17 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
         raise FormatError(path, number, _HEADER, ", ".join(header))
     for number, row in rows:
         if len(row) != len(header):
-            raise FormatError(path, number, f"{len(header)} columns, as the header has", ", ".join(row))
+            raise FormatError(path, number, f"{len(header)} columns as in the header", ", ".join(row))
         yield Doc(**{field: row[column] for field, column in columns.items()})
 
 
 def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The documents of ``passages.tsv``: number, source, text.
+    """Read the documents of ``passages.tsv``: number, source, text.
 
     Raises
     ------
     FormatError
-        If a line has not three columns.
+        If a line does not have three columns.
     """
     for number, line in read_lines(path, encoding):
         columns = line.split("\t", 2)
@@ -78,9 +77,9 @@ def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the number of their last line; blank lines are passed over."""
+    """Rows with the number of their last line; blank lines are skipped."""
     check_encoding(encoding)
-    csv.field_size_limit(sys.maxsize)  # the module's limit of 128 KiB is one for all of the process
+    csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, holds for the whole process
     with open_bytes(path) as file:
         numbered = enumerate(itertools.chain([next(file, b"").removeprefix(b"\xef\xbb\xbf")], file), 1)
         reader = csv.reader(
@@ -95,13 +94,13 @@ def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(header: list[str]) -> dict[str, int]:
-    """The place of each of our fields in the header; the first name that is there counts."""
+    """The column of each field of a document; of several names the first in the header counts."""
     named = [name.strip().lower() for name in header]
-    found = {
+    columns = {
         field: next((named.index(name) for name in names if name in named), -1)
         for field, names in _NAMES.items()
     }
-    return {field: place for field, place in found.items() if place >= 0}
+    return {field: column for field, column in columns.items() if column >= 0}
 
 
 def _recognises(path: Path) -> bool:
@@ -129,7 +128,7 @@ def _has_header(path: Path) -> bool:
 def _open(path: Path, encoding: str) -> Collection:
     files = _files(path)
     if not files:
-        raise CollectionError(f"{path}: expected a .csv or .tsv file, or a folder of them alone")
+        raise CollectionError(f"{path}: expected a .csv or .tsv file, or a folder of such files only")
     return Collection(path.name, CSV.name, functools.partial(_docs, tuple(files), encoding))
 
 

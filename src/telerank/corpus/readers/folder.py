@@ -1,9 +1,9 @@
-"""A folder of plain texts: each file is a document, its docno the path within the folder.
+"""A folder of plain texts: each file is a document, and its docno is the path within the folder.
 
-Files are taken in the order of their paths, by ``.txt``, ``.text`` or ``.md``, packed or not; hidden ones and
-files of other names are no documents. A docno has no blanks, so that blanks, control characters and
-``%`` are written as in an address: ``my notes.txt`` is ``my%20notes.txt``. A form of files, not a set:
-source and licence are those of the texts.
+Files are read in the order of their paths if their names end in ``.txt``, ``.text`` or ``.md`` (or these and
+``.gz``, ``.xz``); hidden and other files are ignored. Since a docno has no blanks, blanks, control characters
+and ``%`` are encoded as in a URL: ``my notes.txt`` is ``my%20notes.txt``. This is a file format, not a data
+set: source and licence are those of the texts.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from telerank.types import Doc
 
 _TEXTS = (".txt", ".text", ".md")
 _QUOTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f%]")
-_QUESTIONS = re.compile(r"(?:topics|queries|qrels)\b", re.IGNORECASE)  # a folder of these alone is no corpus
-_LOOKED_AT = 1000  # files, before a folder is believed to hold nothing but texts
+_QUESTIONS = re.compile(r"(?:topics|queries|qrels)\b", re.IGNORECASE)  # such files alone are no corpus
+_CHECKED = 1000  # files that must be texts for a folder to be recognised
 
 
 def read_docs(folder: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The documents of a folder and the folders in it.
+    """Read the documents of a folder and its subfolders.
 
     Raises
     ------
     FormatError
-        If a file is not text of that encoding: names the byte; or its name is not in UTF-8.
+        If a file is not text in the encoding, or its name is not UTF-8.
     """
     check_encoding(encoding)
     for path in _files(folder):
@@ -48,23 +48,23 @@ def _docno(path: Path, folder: Path) -> str:
         name.encode()
     except UnicodeEncodeError as error:
         raise FormatError(ascii(str(path)), None, "a file name in UTF-8") from error
-    return _QUOTED.sub(lambda found: quote(found[0]), name)
+    return _QUOTED.sub(lambda match: quote(match[0]), name)
 
 
 def _text(path: Path, encoding: str) -> str:
     with open_bytes(path) as file:
-        held = file.read().removeprefix(b"\xef\xbb\xbf")
+        content = file.read().removeprefix(b"\xef\xbb\xbf")
     try:
-        return held.decode(encoding)
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        line = held.count(b"\n", 0, error.start) + 1
-        place = error.start - held.rfind(b"\n", 0, error.start)
-        byte = f"byte 0x{held[error.start]:02x} at place {place} of the line"
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        byte = f"byte 0x{content[error.start]:02x} at position {column} of the line"
         raise FormatError(path, line, f"{encoding} text (see --encoding)", byte) from error
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files that are not hidden, by path; one folder's names at a time in memory."""
+    """All files that are not hidden, sorted by path, with the names of one folder at a time in memory."""
     with os.scandir(folder) as entries:
         names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
     for name, is_folder in names:
@@ -83,13 +83,13 @@ def _is_text(path: Path) -> bool:
 def _recognises(path: Path) -> bool:
     if not path.is_dir():
         return False
-    files = list(itertools.islice(_files(path), _LOOKED_AT))
+    files = list(itertools.islice(_files(path), _CHECKED))
     return all(_is_text(file) for file in files) and any(not _QUESTIONS.match(file.name) for file in files)
 
 
 def _open(path: Path, encoding: str) -> Collection:
     if not path.is_dir():
-        raise CollectionError(f"{path}: a single file is no folder of texts")
+        raise CollectionError(f"{path}: a file, not a folder of texts")
     return Collection(path.name, FOLDER.name, functools.partial(read_docs, path, encoding))
 
 

@@ -1,9 +1,9 @@
 """InsuranceQA v2 in its official layout: vocabulary, label2answer, and question files with pools.
 
-Texts are sequences of word numbers; the file ``vocabulary`` tells the words. The answers are the
-documents, and an answer's label is its docno. A question has no id in the files: its qid is its place
-in its split, ``test-1`` for the first; all question files of a split list them in the same order, which
-is checked. The file of all questions without splits holds nothing more and is not read.
+Texts are sequences of word numbers, and the file ``vocabulary`` gives the words. The answers are the
+documents, and an answer's label is its docno. Questions have no ids in the files: the qid is the position in
+the split, ``test-1`` for the first. All question files of a split must have the same order, which is checked.
+The file of all questions without splits adds nothing and is not read.
 
 Source: github.com/shuzi/insuranceQA (Feng et al. 2015). Licence as stated there: research purposes only.
 """
@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-import numpy as np
-
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection, Format, rank_in_order
 from telerank.corpus.readers.reading import find_file, plain_name, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query, Ranking
@@ -33,7 +31,7 @@ _WORD = re.compile(r"idx_\d+")
 
 @dataclass(frozen=True, slots=True)
 class InsuranceQuestion:
-    """One line of a question file; ``pool`` in the order of the file, which is Solr's, best first."""
+    """One line of a question file; ``pool`` is in the order of the file, which is Solr's, best first."""
 
     query: Query
     domain: str
@@ -42,7 +40,7 @@ class InsuranceQuestion:
 
 
 def read_vocabulary(path: str | Path, *, encoding: str = "utf-8") -> dict[str, str]:
-    """The word of each number (``idx_17904``).
+    """Read the word of each number (``idx_17904``).
 
     Raises
     ------
@@ -55,12 +53,12 @@ def read_vocabulary(path: str | Path, *, encoding: str = "utf-8") -> dict[str, s
         if not tab or not word or not _WORD.fullmatch(index):
             raise FormatError(path, number, "2 columns with a tab between: idx_N word", line)
         if words.setdefault(index, word) != word:
-            raise FormatError(path, number, "a number that has no other word", line)
+            raise FormatError(path, number, "a number with only one word", line)
     return words
 
 
 def read_answers(path: str | Path, words: Mapping[str, str], *, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The documents of a ``label2answer`` file; a token that is no number stands for itself.
+    """Read the documents of a ``label2answer`` file; a token that is not a word number is kept as it is.
 
     Raises
     ------
@@ -71,51 +69,51 @@ def read_answers(path: str | Path, words: Mapping[str, str], *, encoding: str = 
         columns = line.split("\t")
         if len(columns) != 2 or not columns[0].isdecimal():
             raise FormatError(path, number, "2 columns with a tab between: label text", line)
-        yield Doc(columns[0], _decoded(columns[1], words, path, number))
+        yield Doc(columns[0], _decode_text(columns[1], words, path, number))
 
 
 def read_questions(
     path: str | Path, words: Mapping[str, str], split: str, *, encoding: str = "utf-8"
 ) -> Iterator[InsuranceQuestion]:
-    """The questions of a file with pools (four columns) or without (three); qids are ``split-1``, …
+    """Read the questions of a file with pools (four columns) or without (three); qids are ``split-1``, …
 
     Raises
     ------
     FormatError
         If a line has other columns, a label is not a number or comes twice, or a word is unknown.
     """
-    for place, (number, line) in enumerate(read_lines(Path(path), encoding), 1):
+    for position, (number, line) in enumerate(read_lines(Path(path), encoding), 1):
         columns = line.split("\t")
         if len(columns) not in {3, 4}:
             raise FormatError(
                 path, number, "3 or 4 columns with tabs between: domain question labels pool", line
             )
-        query = Query(f"{split}-{place}", _decoded(columns[1], words, path, number))
-        relevant, pool = (_labels(column, path, number) for column in (*columns[2:], "")[:2])
+        query = Query(f"{split}-{position}", _decode_text(columns[1], words, path, number))
+        relevant, pool = (_read_labels(column, path, number) for column in (*columns[2:], "")[:2])
         yield InsuranceQuestion(query, columns[0], relevant, pool)
 
 
-def _decoded(text: str, words: Mapping[str, str], path: str | Path, number: int) -> str:
-    return " ".join(_word(token, words, path, number) for token in text.split(" ") if token)
+def _decode_text(text: str, words: Mapping[str, str], path: str | Path, number: int) -> str:
+    return " ".join(_decode_word(token, words, path, number) for token in text.split(" ") if token)
 
 
-def _word(token: str, words: Mapping[str, str], path: str | Path, number: int) -> str:
+def _decode_word(token: str, words: Mapping[str, str], path: str | Path, number: int) -> str:
     word = words.get(token)
     if word is None and _WORD.fullmatch(token):
         raise FormatError(path, number, "words of the vocabulary", token)
     return token if word is None else word
 
 
-def _labels(column: str, path: str | Path, number: int) -> tuple[str, ...]:
+def _read_labels(column: str, path: str | Path, number: int) -> tuple[str, ...]:
     labels = tuple(column.split())
     if not all(label.isdecimal() for label in labels) or len(set(labels)) != len(labels):
-        raise FormatError(path, number, "answer labels, numbers with blanks between, each once", column)
+        raise FormatError(path, number, "answer labels: different numbers separated by blanks", column)
     return labels
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """The files of one variety; ``questions[split][pool size]``, sizes rising."""
+    """The files of one variety; ``questions[split][pool size]``, sizes ascending."""
 
     vocabulary: Path
     answers: Path
@@ -135,7 +133,7 @@ class _Folder:
         return {"tokens_that_stand_for_themselves": strange}
 
     def read(self, split: str, size: int | None = None) -> Iterator[InsuranceQuestion]:
-        """The questions of a split from the file with pools of that size, by default the smallest."""
+        """The questions of a split from the file with pools of this size, by default the smallest."""
         files = self.questions[split]
         file = files[next(iter(files)) if size is None else size]
         return read_questions(file, self.words, split, encoding=self.encoding)
@@ -144,21 +142,19 @@ class _Folder:
         return (question.query for question in self.read(split))
 
     def qrels(self, split: str) -> Iterator[Qrel]:
-        return (Qrel(one.query.qid, label, 1) for one in self.read(split) for label in one.relevant)
+        return (Qrel(asked.query.qid, label, 1) for asked in self.read(split) for label in asked.relevant)
 
     def pool(self, split: str, size: int) -> Iterator[Ranking]:
-        """The pools as rankings whose scores fall by one from place to place."""
         for first, question in zip_longest(self.read(split), self.read(split, size)):
             if first is None or question is None or first.query != question.query:
                 here = (question or first).query.qid
                 raise FormatError(
                     self.questions[split][size], None, f"the questions of the smallest pool; see {here}"
                 )
-            scores = np.arange(len(question.pool), 0, -1, dtype=np.float32)
-            yield Ranking.presorted(question.query, question.pool, scores)
+            yield rank_in_order(question.query, question.pool)
 
 
-def _folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder | None:
+def _find_folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder | None:
     if not path.is_dir():
         return None
     vocabulary = find_file(path, "vocabulary")
@@ -167,15 +163,15 @@ def _folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder | None
         return None
     questions: dict[str, dict[int, Path]] = {split: {} for split in _SPLITS}
     for file in sorted(path.iterdir()):
-        found = _QUESTION_FILE.fullmatch(plain_name(file))
-        if found and found[1] == variety:
-            questions[found[3]][int(found[2])] = file
-    rising = {split: dict(sorted(files.items())) for split, files in questions.items() if files}
-    return _Folder(vocabulary, answers, rising, encoding)
+        match = _QUESTION_FILE.fullmatch(plain_name(file))
+        if match and match[1] == variety:
+            questions[match[3]][int(match[2])] = file
+    ascending = {split: dict(sorted(files.items())) for split, files in questions.items() if files}
+    return _Folder(vocabulary, answers, ascending, encoding)
 
 
 def _open(variety: str, path: Path, encoding: str) -> Collection:
-    folder = _folder(path, variety, encoding)
+    folder = _find_folder(path, variety, encoding)
     if folder is None:
         raise CollectionError(
             f"{path}: expected vocabulary and InsuranceQA.label2answer.{variety}.encoded in it"
@@ -199,16 +195,16 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
 
 INSURANCEQA = Format(
     "insuranceqa",
-    lambda path: _folder(path, "raw") is not None,
+    lambda path: _find_folder(path, "raw") is not None,
     functools.partial(_open, "raw"),
     "InsuranceQA v2: vocabulary, InsuranceQA.label2answer.raw.encoded, …",
 )
-"""The texts as they were written. Pools are ``test/100``, ``test/500``, … for every size that is there."""
+"""The original texts. Pools are ``test/100``, ``test/500``, … for each size there is."""
 
 INSURANCEQA_TOKEN = Format(
     "insuranceqa-token",
-    lambda path: _folder(path, "raw") is None and _folder(path, "token") is not None,
+    lambda path: _find_folder(path, "raw") is None and _find_folder(path, "token") is not None,
     functools.partial(_open, "token"),
     "InsuranceQA v2, tokenised: InsuranceQA.label2answer.token.encoded, …",
 )
-"""The tokenised variety; where a folder holds both, the raw one is taken unless this is forced."""
+"""The tokenised variety, which must be chosen with ``format`` if a folder contains both."""

@@ -1,4 +1,4 @@
-r"""JSON lines: one document a line.
+r"""JSON lines, one document a line.
 
 ====================================================  =========================================
 ``docno``, ``_id``, ``id``, ``doc_id``, ``docid``     the docno, a string or a whole number
@@ -6,10 +6,10 @@ r"""JSON lines: one document a line.
 ``title``, ``url``                                    may be absent or null
 ====================================================  =========================================
 
-Of several names for one thing the first that is there counts; other keys are not read. A collection is
-one file (``docs.jsonl``), or a folder of such files with ``queries.SPLIT.jsonl`` and ``qrels.SPLIT.tsv``
-(or ``.txt``) beside them, and nothing else but a README or licence. This is a form of files, not a set:
-source and licence are those of the texts.
+Of several names for a field the first present counts; other keys are ignored. A collection is one file
+(``docs.jsonl``), or a folder of such files, which may also contain ``queries.SPLIT.jsonl``,
+``qrels.SPLIT.tsv`` (or ``.txt``), a README and a licence, but nothing else. This is a file format, not a data
+set: source and licence are those of the texts.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    r"""The documents of a file of JSON lines.
+    r"""Read the documents of a file of JSON lines.
 
     Raises
     ------
     FormatError
-        If a line is no JSON object, lacks docno or text, has a value of another type, or holds half
-        of a surrogate pair (``\ud83d`` alone), which no file in UTF-8 can.
+        If a line is not a JSON object, lacks docno or text, has a value of another type, or contains half of
+        a surrogate pair (``\ud83d`` alone), which UTF-8 cannot encode.
     """
     for number, line in read_lines(path, encoding):
         record = _record(path, number, line)
@@ -62,10 +62,8 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any]:
         raise FormatError(path, number, f"a JSON object ({error})", line) from error
     if not isinstance(record, dict):
         raise FormatError(path, number, "a JSON object", line)
-    if _ESCAPED.search(line) and (found := _SURROGATE.search(json.dumps(record, ensure_ascii=False))):
-        raise FormatError(
-            path, number, "whole characters", f"half of a surrogate pair, U+{ord(found[0]):04X}"
-        )
+    if _ESCAPED.search(line) and (half := _SURROGATE.search(json.dumps(record, ensure_ascii=False))):
+        raise FormatError(path, number, "whole characters", f"half of a surrogate pair, U+{ord(half[0]):04X}")
     return record
 
 
@@ -93,18 +91,18 @@ def _first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
 
 def _recognises(path: Path) -> bool:
     if path.is_file():
-        return plain_name(path).endswith(".jsonl") and _begins_with_a_document(path)
+        return plain_name(path).endswith(".jsonl") and _starts_with_document(path)
     names = [plain_name(file) for file in path.iterdir() if not file.name.startswith(".")]
     files = _doc_files(path)
     return (
         bool(files)
         and "corpus.jsonl" not in names  # BEIR's
         and all(name.endswith(".jsonl") or _QRELS.fullmatch(name) or _NOTES.match(name) for name in names)
-        and _begins_with_a_document(files[0])
+        and _starts_with_document(files[0])
     )
 
 
-def _begins_with_a_document(path: Path) -> bool:
+def _starts_with_document(path: Path) -> bool:
     start = read_beginning(path, 1 << 16).lstrip()
     keys = re.match(r'\{\s*"', start) and re.search(rf'"(?:{"|".join(DOCNO_KEYS)})"\s*:', start)
     return bool(keys) and not _QUERIES.fullmatch(plain_name(path)) and plain_name(path) != "queries.jsonl"
@@ -115,8 +113,8 @@ def _open(path: Path, encoding: str) -> Collection:
     files = _doc_files(path) if path.is_dir() else [path]
     if not files:
         raise CollectionError(f"{path}: no file named *.jsonl")
-    queries = {found[1]: file for file in folder if (found := _QUERIES.fullmatch(plain_name(file)))}
-    qrels = {found[1]: file for file in folder if (found := _QRELS.fullmatch(plain_name(file)))}
+    queries = {match[1]: file for file in folder if (match := _QUERIES.fullmatch(plain_name(file)))}
+    qrels = {match[1]: file for file in folder if (match := _QRELS.fullmatch(plain_name(file)))}
     return Collection(
         path.name,
         JSONL.name,

@@ -11,9 +11,9 @@
 ``qidpidtriples.train.full.2.tsv``               the same by qid, pid, pid (:func:`read_triples`)
 ===============================================  ====================================================
 
-All may be packed. Pools are named ``SPLIT/topN``. The lists of the split ``dev`` are those of
-``dev.small``, as the queries in them are. Scores fall by one from place to place of the file, whose order
-in the official ``top1000.dev.tsv`` is not that of BM25.
+All may be compressed. Pools are named ``SPLIT/topN``. Lists named ``dev`` belong to ``dev.small``, whose
+queries they have. Their scores decrease by one from line to line; the order in the official
+``top1000.dev.tsv`` is not that of BM25.
 
 Source: Nguyen et al., MS MARCO: A Human Generated MAchine Reading COmprehension Dataset, 2016
 (microsoft.github.io/msmarco). Licence: MS MARCO terms, non-commercial research only.
@@ -27,9 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from telerank.corpus.collection import Collection, Format, Pool
+from telerank.corpus.collection import Collection, Format, Pool, rank_in_order
 from telerank.corpus.readers.reading import plain_name, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
@@ -46,7 +44,7 @@ _LISTS = re.compile(
 
 
 class Triple(NamedTuple):
-    """A query, a text relevant to it and one that is not: texts, or in ``qidpidtriples`` their ids."""
+    """A query, a relevant and a non-relevant text; in ``qidpidtriples`` their ids."""
 
     query: str
     positive: str
@@ -54,46 +52,41 @@ class Triple(NamedTuple):
 
 
 def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The passages of ``collection.tsv``; all after the first tab is text."""
+    """Read the passages of ``collection.tsv``; all after the first tab is text."""
     for docno, text in _columns(path, encoding, "pid passage"):
         yield Doc(docno, text)
 
 
 def read_documents(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The documents of ``msmarco-docs.tsv``; all after the third tab is text."""
+    """Read the documents of ``msmarco-docs.tsv``; all after the third tab is text."""
     for docno, url, title, body in _columns(path, encoding, "docid url title body"):
         yield Doc(docno, body, title, url)
 
 
 def read_triples(path: Path, encoding: str = "utf-8") -> Iterator[Triple]:
-    """The training triples of a file, of texts or of ids, streaming."""
+    """Read the training triples of a file, of texts or of ids, streaming."""
     for query, positive, negative in _columns(path, encoding, "query positive negative"):
         yield Triple(query, positive, negative)
 
 
 def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
-    """The candidate lists of a file: qid, pid, query, passage; queries as they first come.
+    """Read the candidate lists of a file: qid, pid, query, passage; queries in order of first appearance.
 
-    Lines of a query need not stand together; what is kept in memory is the ids, ten bytes a line.
+    The lines of a query need not be contiguous; memory holds the ids, ten bytes a line.
 
     Raises
     ------
     FormatError
-        If a line has not four columns, or a list names a document twice.
+        If a line does not have four columns, or a list repeats a document.
     """
-    found: dict[str, tuple[str, bytearray]] = {}
+    lists: dict[str, tuple[str, bytearray]] = {}
     for qid, docno, text, _ in _columns(path, encoding, "qid pid query passage"):
-        found.setdefault(qid, (text, bytearray()))[1].extend(f"{docno}\n".encode())
-    for qid, (text, held) in found.items():
-        docnos = tuple(held.decode().split("\n")[:-1])
+        lists.setdefault(qid, (text, bytearray()))[1].extend(f"{docno}\n".encode())
+    for qid, (text, lines) in lists.items():
+        docnos = tuple(lines.decode().split("\n")[:-1])
         if len(set(docnos)) < len(docnos):
             raise FormatError(path, None, f"each document once in the list of query {qid}")
         yield rank_in_order(Query(qid, text), docnos)
-
-
-def rank_in_order(query: Query, docnos: tuple[str, ...]) -> Ranking:
-    """A list that stands in an order without scores: they fall by one from place to place, to 1."""
-    return Ranking(query, docnos, np.arange(len(docnos), 0, -1, dtype=np.float32))
 
 
 def _columns(path: Path, encoding: str, names: str) -> Iterator[list[str]]:
@@ -112,12 +105,11 @@ def _recognises(path: Path) -> bool:
 def _corpus(path: Path) -> tuple[Path, Callable[[Path, str], Iterator[Doc]]] | None:
     readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    found = [(file, readers[name]) for file in files if (name := plain_name(file)) in readers]
-    if len(found) > 1:
-        raise CollectionError(
-            f"{path}: both {found[0][0].name} and {found[1][0].name}: which is the collection?"
-        )
-    return found[0] if found else None
+    corpora = [(file, readers[name]) for file in files if (name := plain_name(file)) in readers]
+    if len(corpora) > 1:
+        names = f"{corpora[0][0].name} and {corpora[1][0].name}"
+        raise CollectionError(f"{path}: both {names}: which is the collection?")
+    return corpora[0] if corpora else None
 
 
 def _open(path: Path, encoding: str) -> Collection:
@@ -132,10 +124,10 @@ def _open(path: Path, encoding: str) -> Collection:
         MSMARCO.name,
         functools.partial(read, file, encoding),
         {
-            split: functools.partial(read_topics, one, format="tsv", encoding=encoding)
-            for split, one in queries.items()
+            split: functools.partial(read_topics, topics, format="tsv", encoding=encoding)
+            for split, topics in queries.items()
         },
-        {split: functools.partial(read_qrels, one) for split, one in qrels.items()},
+        {split: functools.partial(read_qrels, judgments) for split, judgments in qrels.items()},
         pools=_pools(files, encoding, queries),
         licence="MS MARCO terms: non-commercial research",
         source="microsoft.github.io/msmarco",
@@ -143,8 +135,8 @@ def _open(path: Path, encoding: str) -> Collection:
 
 
 def _by_split(files: list[Path], names: re.Pattern[str]) -> dict[str, Path]:
-    found = ((names.fullmatch(plain_name(file)), file) for file in files)
-    splits = ((next(group for group in match.groups() if group), file) for match, file in found if match)
+    matches = ((names.fullmatch(plain_name(file)), file) for file in files)
+    splits = ((next(group for group in match.groups() if group), file) for match, file in matches if match)
     return {f"test{split}" if split.isdecimal() else split: file for split, file in splits}
 
 

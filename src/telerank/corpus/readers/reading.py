@@ -1,4 +1,4 @@
-"""What the readers of collections share: finding files, decoding lines, saying where a bad byte stands."""
+"""Functions that the readers of collections share: finding files, decoding lines, reporting bad bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import numbered_bytes, open_bytes
 
 WHOLE = "all"
-"""The name of the one split of a collection that names none."""
+"""The name of the split of a collection whose files name none."""
 PACKED = (".gz", ".xz")
 _AFFIXES = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)|\.(?:txt|tsv|trec|xml|jsonl)$")
 _BOM = b"\xef\xbb\xbf"
@@ -18,14 +18,14 @@ _COMPRESS = (".z", ".0z", ".1z", ".2z")
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers from 1, without their ends; unpacked by the extension.
+    """Read the lines that are not blank, with their numbers from 1, without line ends.
 
     Raises
     ------
     FormatError
-        If bytes are not of that encoding: names file, line and byte.
+        If bytes are not valid in the encoding; the message names file, line and byte.
     CollectionError
-        If the encoding is unknown or does not hold ASCII (UTF-16).
+        If the encoding is unknown, or has no single-byte line end (UTF-16).
     """
     check_encoding(encoding)
     for number, line in numbered_bytes(path):
@@ -33,17 +33,23 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
 
 
 def decode_line(line: bytes, path: Path, number: int, encoding: str) -> str:
-    """The text of one line (see :func:`read_lines`)."""
+    """Decode one line (see :func:`read_lines`)."""
     try:
         return line.decode(encoding)
     except UnicodeDecodeError as error:
-        byte = f"byte 0x{line[error.start]:02x} at place {error.start + 1} of the line"
-        hint = f"{encoding} text (another encoding can be given, such as latin-1: --encoding)"
+        byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
+        hint = f"{encoding} text (for another encoding: --encoding latin-1)"
         raise FormatError(path, number, hint, byte) from error
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse, before anything is read, an encoding unknown or without a single-byte line end."""
+    """Check that an encoding is known and has a single-byte line end.
+
+    Raises
+    ------
+    CollectionError
+        If it is not, or has none.
+    """
     try:
         fits = "\n".encode(encoding) == b"\n"
     except LookupError as error:
@@ -55,7 +61,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def check_packing(path: Path) -> None:
-    """Refuse a file of ``compress``, as the TREC disks hold them, and say how to unpack it.
+    """Refuse a file packed by ``compress``, as on the TREC disks, and say how to unpack it.
 
     Raises
     ------
@@ -64,7 +70,7 @@ def check_packing(path: Path) -> None:
     """
     if is_compressed(path):
         raise CollectionError(
-            f"{path}: packed by compress (LZW), which is not read here; "
+            f"{path}: packed by compress (LZW), which cannot be read; "
             f"unpack the folder once: gzip -d -r -S {path.suffix} {path.parent}"
         )
 
@@ -75,48 +81,62 @@ def is_compressed(path: Path) -> bool:
 
 
 def plain_name(path: Path) -> str:
-    """The file's name without an extension that only says how it is packed."""
+    """The file's name without ``.gz`` or ``.xz``."""
     return path.stem if path.suffix in PACKED else path.name
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """The file ``name`` of a folder, plain or packed, or none."""
-    places = (folder / f"{name}{extension}" for extension in ("", *PACKED))
-    return next((place for place in places if place.is_file()), None)
+    """The file ``name`` of a folder, plain or compressed, or None."""
+    files = (folder / f"{name}{extension}" for extension in ("", *PACKED))
+    return next((file for file in files if file.is_file()), None)
 
 
-def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:
-    """Topics and qrels files by the split that their names tell: ``topics.dl20.txt.gz`` is ``dl20``.
-
-    A single pair belongs together, whatever it is called: where the names differ it is the split ``all``.
+def require_file(folder: Path, name: str) -> Path:
+    """:func:`find_file`, for a file that must exist.
 
     Raises
     ------
     CollectionError
-        If two files tell the same.
+        If there is no such file.
     """
-    found = _told(topics), _told(qrels)
-    if len(topics) == len(qrels) == 1 and found[0].keys() != found[1].keys():
+    file = find_file(folder, name)
+    if file is None:
+        raise CollectionError(f"{folder}: no {name} (or .gz, .xz)")
+    return file
+
+
+def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:
+    """Topics and qrels files by the split in their names: ``topics.dl20.txt.gz`` is ``dl20``.
+
+    A single pair of files always belongs together: if their names differ, the split is ``all``.
+
+    Raises
+    ------
+    CollectionError
+        If two files have the same split.
+    """
+    topics_by_split, qrels_by_split = _by_split(topics), _by_split(qrels)
+    if len(topics) == len(qrels) == 1 and topics_by_split.keys() != qrels_by_split.keys():
         return {WHOLE: topics[0]}, {WHOLE: qrels[0]}
-    return found
+    return topics_by_split, qrels_by_split
 
 
-def _told(files: list[Path]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+def _by_split(files: list[Path]) -> dict[str, Path]:
+    splits: dict[str, Path] = {}
     for file in files:
         split = _AFFIXES.sub("", plain_name(file)) or WHOLE
-        if split in found:
+        if split in splits:
             raise CollectionError(
-                f"{file}: a second file for the split {split!r}, beside {found[split].name}"
+                f"{file}: a second file for the split {split!r}, beside {splits[split].name}"
             )
-        found[split] = file
-    return found
+        splits[split] = file
+    return splits
 
 
 def read_beginning(path: Path, size: int = 4096) -> str:
-    """The first bytes of a file as text, for recognising its format; unreadable ones are replaced."""
+    """Read the first bytes of a file as text, to recognise its format; invalid bytes are replaced."""
     try:
         with open_bytes(path) as file:
             return file.read(size).removeprefix(_BOM).decode("utf-8", "replace")
-    except (FormatError, OSError):  # whoever reads the file says what is wrong with it
+    except (FormatError, OSError):  # reported when the file is read
         return ""

@@ -1,8 +1,7 @@
 """Topics and qrels without documents: ``topics.SPLIT.txt``, ``queries.SPLIT.tsv``, ``qrels.SPLIT.txt``.
 
-What an evaluation or a search needs of a set whose documents are indexed already. A folder that holds
-nothing else, or one file. A form of files, not a set: source and
-licence are those of the topics.
+For searching and evaluating with documents that are indexed already. A collection is one such file, or a
+folder of such files only. This is a file format, not a data set: source and licence are those of the topics.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def _open(path: Path, encoding: str) -> Collection:
 
 
 def _no_docs(path: Path) -> Iterator[Doc]:
-    raise CollectionError(f"{path} has topics and qrels alone: no documents")
+    raise CollectionError(f"{path} has only topics and qrels: no documents")
 
 
-TOPICS = Format("topics", _recognises, _open, "topics.* and qrels.* alone, without documents")
+TOPICS = Format("topics", _recognises, _open, "only topics.* and qrels.*, without documents")
