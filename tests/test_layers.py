@@ -34,6 +34,7 @@ ALLOWED = {
     "dense": {*_LOW, "stage", "corpus", "models"},
     "sparse": {*_LOW, "stage", "text", "corpus"},
     "retrieval": {*_LOW, "stage", "text", "corpus", "dense", "sparse"},
+    "pipelines": {*_LOW, "stage", "trec", "sparse", "dense", "retrieval", "fuse", "reranking"},
     "fuse": {"types", "errors", "expressions", "stage", "show", "evaluate"},
     "reranking": {*_LOW, "stage", "text", "models"},
     "training": {

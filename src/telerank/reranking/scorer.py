@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,13 @@ class Scorer:
     @property
     def setting(self) -> Setting:
         return Setting(self.backend, self.precision, self.threads, self.device)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from their defaults, by name."""
+        names = ("backend", "precision", "threads", "tokens", "device", "max_query", "max_length")
+        defaults = {setting.name: setting.default for setting in fields(self)}
+        return {name: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
 
     @cached_property
     def reranker(self) -> Reranker:

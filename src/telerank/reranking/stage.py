@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from telerank.errors import CollectionError
+from telerank.expressions import call_text, quote
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.explain import explained
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TextPair
-from telerank.stage import Stage, check_depth
+from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
 from telerank.types import Doc, Explanation, Query, Ranking
 
 
@@ -25,12 +26,13 @@ class Docs(Protocol):
     def __contains__(self, docno: str) -> bool: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossReranker(Stage):
     """Scores each document, title and text, by the logit of ``model`` for it and the query; ``k`` are kept.
 
     ``model`` is a re-ranker, its name or folder, or a :class:`~telerank.reranking.scorer.Scorer`, which says
-    how it is computed, too. The stage looks ahead over queries to fill its batches.
+    how it is computed, too. The stage looks ahead over queries to fill its batches. ``name`` stands for the
+    model in the text of a pipeline over an index; without it the text cannot be read back.
 
     Raises
     ------
@@ -45,6 +47,7 @@ class CrossReranker(Stage):
     model: Scorer | Reranker | str | Path
     docs: Docs
     k: int | None = None
+    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if self.k is not None:
@@ -71,6 +74,16 @@ class CrossReranker(Stage):
 
     def limit(self, k: int) -> CrossReranker:
         return replace(self, k=k if self.k is None else min(self.k, k))
+
+    @property
+    def text(self) -> str:
+        call = call_text("rerank", quote(self.name or self.scorer.name), **self.scorer.changed)
+        readable = self.name and not self.scorer.samples
+        return depth_text(call if readable else f"<{call}>", self.k)
+
+    @property
+    def binding(self) -> int:
+        return CALL if self.k is None else PRODUCT
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""

@@ -1,0 +1,1 @@
+"""Pipelines as text: read against an index, saved with it."""

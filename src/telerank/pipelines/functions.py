@@ -1,0 +1,92 @@
+"""The functions of pipelines, and reading a pipeline against an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from telerank.errors import CollectionError
+from telerank.expressions import Expression, parse_expression
+from telerank.fuse import interleave, minmax, rrf
+from telerank.fuse.prob import prob
+from telerank.pipelines.reader import Names, Reader, StageFunction
+from telerank.pipelines.run_files import RunFile
+from telerank.retrieval.index import Index
+from telerank.retrieval.locate import locate_model
+from telerank.stage import Stage
+
+
+def pipeline(text: str, index: Index | str | Path | None = None) -> Stage:
+    """The stage that a text describes, over an index: ``bm25 % 100 >> rerank(my-reranker) % 10``.
+
+    A word is a pipeline saved with the index, or a function without arguments. A model is looked for with the
+    index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub. The ``repr`` of the stage is a
+    text that reads back as an equal stage.
+
+    Raises
+    ------
+    ExpressionError
+        If the text cannot be read; the message shows where, and the names that are known.
+    """
+    opened = Index(index) if isinstance(index, str | Path) else index
+    return read_pipeline(text, Names(opened, functions=FUNCTIONS))
+
+
+def read_pipeline(text: str, names: Names) -> Stage:
+    """The stage of a text whose words stand for ``names``; raises as :func:`pipeline`."""
+    return Reader(text, names).stage(parse_expression(text))
+
+
+def _dense(
+    names: Names, model: str | None = None, approximate: str | None = None, candidates: int = 1000
+) -> Stage:
+    if names.index is None:
+        raise CollectionError("dense needs an index, and there is none here")
+    return names.index.dense(model, approximate=approximate, candidates=candidates, models=names.models)
+
+
+def _rerank(names: Names, model: str, **settings: Any) -> Stage:
+    from telerank.reranking.scorer import Scorer
+    from telerank.reranking.stage import CrossReranker
+
+    if names.docs is None and names.index is None:
+        raise CollectionError("rerank needs an index, whose documents it reads, and there is none here")
+    folder = None if names.index is None else names.index.folder
+    place = locate_model(model, models=names.models, index=folder)
+    docs = names.docs if names.index is None or not names.index.has_texts else names.index.docs
+    return CrossReranker(Scorer(place, **settings), docs, name=model)
+
+
+def _depth(reader: Reader, tree: Expression) -> int | None:
+    word = getattr(tree, "text", None)
+    return None if word == "none" else reader.whole(tree)
+
+
+FUNCTIONS: Mapping[str, StageFunction] = {
+    "dense": StageFunction(
+        _dense, {"model": Reader.name, "approximate": Reader.name, "candidates": Reader.whole}
+    ),
+    "rerank": StageFunction(
+        _rerank,
+        {
+            "model": Reader.name,
+            "backend": Reader.name,
+            "precision": Reader.name,
+            "threads": Reader.whole,
+            "tokens": Reader.whole,
+            "device": Reader.name,
+            "max_query": Reader.whole,
+            "max_length": Reader.whole,
+        },
+        required=("model",),
+    ),
+    "minmax": StageFunction(lambda _, stage: minmax(stage), {"stage": Reader.stage}, ("stage",)),
+    "prob": StageFunction(lambda _, stage: prob(stage), {"stage": Reader.stage}, ("stage",)),
+    "interleave": StageFunction(
+        lambda _, *stages, depth=1000: interleave(*stages, depth=depth), {"depth": _depth}, stages=True
+    ),
+    "rrf": StageFunction(lambda _, *stages, k=60.0: rrf(*stages, k=k), {"k": Reader.number}, stages=True),
+    "run": StageFunction(lambda _, file: RunFile(file), {"file": Reader.name}, ("file",)),
+}
+"""Besides these the sparse models: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`)."""
