@@ -33,7 +33,7 @@ from training_rounds import FIRST, LATER, TUNED, Rounds, Timings, labelled, meas
 
 from telerank.corpus.formats import open_collection
 from telerank.inspect.drawn_pairs import CandidateLists
-from telerank.models.identity import encoder_fingerprint
+from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.loading import locate, read_tokenizer
 from telerank.models.pairs.pair import batch_of
 from telerank.models.quiet import quiet

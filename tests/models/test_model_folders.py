@@ -17,7 +17,7 @@ from telerank.errors import MissingExtra, ModelError  # noqa: E402
 from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side  # noqa: E402
 from telerank.models.encoders.folders import save  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
-from telerank.models.identity import fingerprint, fingerprint_of  # noqa: E402
+from telerank.models.fingerprints import fingerprint, fingerprint_of  # noqa: E402
 from telerank.models.loading import fresh_bi_encoder, load_bi_encoder, locate  # noqa: E402
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7 " * 4]

@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.identity import encoder_fingerprint, reranker_fingerprint  # noqa: E402
+from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.pairs.word_sides import embedding, sides  # noqa: E402
 from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
 from telerank.models.precision import in_float32  # noqa: E402
-from telerank.models.rerankers import kinds  # noqa: E402
+from telerank.models.rerankers import registry  # noqa: E402
 from telerank.models.rerankers.kind import ModelExplanation, RerankerKind  # noqa: E402
 from telerank.models.rerankers.reranker import (  # noqa: E402
     Shape,
@@ -20,7 +20,7 @@ from telerank.models.rerankers.reranker import (  # noqa: E402
     load_reranker,
     save_reranker,
 )
-from telerank.models.rerankers.word_rankers import WordFamily  # noqa: E402
+from telerank.models.rerankers.word_ranker import WordFamily  # noqa: E402
 from telerank.reranking.explain import explained  # noqa: E402
 from telerank.reranking.scorer import Scorer  # noqa: E402
 from telerank.training.reranker.config import RerankerStart, RerankerTraining  # noqa: E402
@@ -52,7 +52,7 @@ KIND = RerankerKind(
 
 @pytest.fixture
 def vectors(tmp_path, monkeypatch):
-    monkeypatch.setitem(kinds.KINDS, "sum-of-words", __name__)
+    monkeypatch.setitem(registry.KINDS, "sum-of-words", __name__)
     words = [f"{letter}{number}" for letter in "qd" for number in range(9)]
     save_vectors(tmp_path / "vectors", words, torch.randn(len(words) + 2, 8))
     return tmp_path / "vectors"

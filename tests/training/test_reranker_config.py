@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from pydantic import BaseModel
 
 from telerank.errors import FormatError
-from telerank.models.rerankers.kinds import KINDS
+from telerank.models.rerankers.registry import KINDS
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.grid import GridTraining

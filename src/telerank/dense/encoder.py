@@ -76,7 +76,7 @@ class TorchEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        from telerank.models.identity import fingerprint
+        from telerank.models.fingerprints import fingerprint
 
         return fingerprint(*self._loaded)
 

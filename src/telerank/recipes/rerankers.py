@@ -204,7 +204,7 @@ def _start(record: Mapping[str, Any], shop: Workshop) -> str:
 
 
 def _wanted(record: Mapping[str, Any]) -> list[str]:
-    from telerank.models.rerankers.kinds import find_kind
+    from telerank.models.rerankers.registry import find_kind
 
     model = record.get("model", {})
     usual = find_kind(model.get("kind", "monobert")).training.get("model", {}).get("start", "minilm")

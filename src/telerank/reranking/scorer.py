@@ -13,7 +13,7 @@ import numpy as np
 
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
-from telerank.models.identity import reranker_fingerprint
+from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.rerankers.reranker import Reranker, load_reranker
 from telerank.reranking.backends import Compute, Setting, compute

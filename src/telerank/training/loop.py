@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from telerank.errors import ModelError
-from telerank.models.rerankers.attention import train_plainly
+from telerank.models.attention_kernels import train_plainly
 from telerank.training import checkpoint, log
 from telerank.training.log import Record, Report
 from telerank.training.optimiser import optimiser, rate

@@ -13,7 +13,7 @@ from telerank.models.pairs.word_sides import Sides, embedding, sides
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
 from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
-from telerank.models.rerankers.word_rankers import WordFamily
+from telerank.models.rerankers.word_ranker import WordFamily
 
 
 class Dmn(nn.Module):

@@ -90,7 +90,7 @@ class EncoderRanker(TransformerRanker):
 
 @dataclass(frozen=True)
 class EncoderFamily(Family):
-    """Encoders with a head, which is made from the encoder's width and :attr:`Shape.head`."""
+    """Encoders with a head, which is made from the encoder's width and the settings of a shape."""
 
     has_head: ClassVar[bool] = True
 

@@ -54,7 +54,7 @@ class Family(ABC):
     has_head: ClassVar[bool] = False
     """Whether a model is an encoder with a head, so that the encoder may be frozen."""
     takes_settings: ClassVar[bool] = True
-    """Whether a model takes settings (:attr:`Shape.head`)."""
+    """Whether a model takes settings (:attr:`~telerank.models.rerankers.reranker.Shape.head`)."""
 
     @abstractmethod
     def create(

@@ -11,7 +11,7 @@ from telerank.models.pairs.word_sides import embedding, sides
 from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kind import ModelExplanation, RerankerKind
-from telerank.models.rerankers.word_rankers import WordFamily
+from telerank.models.rerankers.word_ranker import WordFamily
 
 MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 DEVIATIONS = (1e-3, *(0.1,) * 10)

@@ -6,14 +6,17 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification
 
 from telerank.errors import ModelError
-from telerank.models.loading import locate
+from telerank.models.loading import first_line, locate, read_config
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
+from telerank.models.quiet import quiet
 from telerank.models.rerankers.kind import Family, Loaded, ModelParts, RerankerKind
-from telerank.models.rerankers.sequence_classifier import read_classifier
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 if TYPE_CHECKING:
@@ -118,6 +121,39 @@ class ClassifierFamily(Family):
 def _load(folder: Path, shape: Shape, dropout: float | None, *, whole: bool = False) -> Loaded:
     model = MonoBert(read_classifier(folder, dropout, whole=whole))
     return model, read_pair_tokenizer(folder, model, shape)
+
+
+def read_classifier(folder: Path, dropout: float | None = None, *, whole: bool = False) -> Any:
+    """A transformer with its classification layer, in float32.
+
+    An encoder's folder lacks the layer, and perhaps a pooler: they are drawn at random, unless the classifier
+    must be ``whole``.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be read, other weights are missing, or it has more than two labels.
+    """
+    config = read_config(folder, dropout)
+    architecture = str((config.architectures or [""])[0])
+    if not architecture.endswith("ForSequenceClassification"):
+        config.num_labels = 1
+    if config.num_labels > 2:
+        raise ModelError(f"{folder}: expected one or two labels, got {config.num_labels}")
+    try:
+        with quiet():
+            model, report = AutoModelForSequenceClassification.from_pretrained(
+                folder, config=config, output_loading_info=True, dtype=torch.float32
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"{folder}: the model cannot be read: {first_line(error)}") from error
+    own = f"{model.base_model_prefix}."
+    missing = sorted(
+        key for key in report["missing_keys"] if whole or (key.startswith(own) and ".pooler." not in key)
+    )
+    if missing:
+        raise ModelError(f"{folder}: {len(missing)} weights are missing, {missing[0]} the first")
+    return model
 
 
 KIND = RerankerKind(

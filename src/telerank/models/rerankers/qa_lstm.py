@@ -16,7 +16,7 @@ from telerank.models.pairs.word_sides import embedding, sides, spread
 from telerank.models.pairs.words import SPECIAL, Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kind import BERT_DMN_PAPER, ModelExplanation, RerankerKind
-from telerank.models.rerankers.word_rankers import WordFamily
+from telerank.models.rerankers.word_ranker import WordFamily
 
 
 def max_pooled(states: Tensor, mask: Tensor) -> Tensor:

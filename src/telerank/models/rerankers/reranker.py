@@ -29,7 +29,7 @@ from telerank.models.pairs.pair import PairTexts
 from telerank.models.positions import positions
 from telerank.models.quiet import quiet
 from telerank.models.rerankers.kind import ModelParts, RerankerKind
-from telerank.models.rerankers.kinds import find_kind
+from telerank.models.rerankers.registry import find_kind
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ SETTINGS = "reranker.json"
 class Shape:
     """Everything besides weights and vocabulary that decides a score.
 
-    ``kind`` is one of :data:`telerank.models.rerankers.kinds.KINDS`. A ``frozen`` encoder is not trained.
+    ``kind`` is one of :data:`telerank.models.rerankers.registry.KINDS`. A ``frozen`` encoder is not trained.
     ``max_query`` and ``max_length`` count tokens (monoBERT, section 2). ``language`` decides how sentences
     are split, for the kinds that read them. ``head`` has the settings of the head, or of a model over word
     vectors, by the names of its arguments.

@@ -1,7 +1,7 @@
 """What a training of a re-ranker is asked to do: a YAML file; defaults are those of the paper of each kind.
 
 What a file leaves out is filled in as it is read, from the record of its kind
-(:mod:`telerank.models.rerankers.kinds`), so that the configuration that is saved beside a model has every
+(:mod:`telerank.models.rerankers.registry`), so that the configuration that is saved beside a model has every
 value.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from telerank.models.rerankers.kinds import KINDS, find_kind
+from telerank.models.rerankers.registry import KINDS, find_kind
 from telerank.training import settings
 from telerank.training.settings import Interval, Looks, Section, Share, Training, TrainingData, known_measures
 

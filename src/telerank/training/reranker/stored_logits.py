@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from telerank.errors import IndexFault
-from telerank.models.identity import encoder_fingerprint
+from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair

@@ -11,7 +11,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.pairs.words import words_in
-from telerank.models.rerankers.kinds import find_kind
+from telerank.models.rerankers.registry import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
 from telerank.training import checkpoint
 from telerank.training.log import Report, unheard

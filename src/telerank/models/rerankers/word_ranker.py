@@ -27,7 +27,7 @@ _TABLE = "words.weight"
 
 @dataclass(frozen=True)
 class WordFamily(Family):
-    """Models that are made from a table of word vectors and :attr:`Shape.head`."""
+    """Models that are made from a table of word vectors and the settings of a shape."""
 
     over_words: ClassVar[bool] = True
 
