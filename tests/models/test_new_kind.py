@@ -21,7 +21,7 @@ from telerank.models.rerankers.reranker import (  # noqa: E402
     save_reranker,
 )
 from telerank.models.rerankers.word_ranker import WordFamily  # noqa: E402
-from telerank.reranking.explain import explained  # noqa: E402
+from telerank.reranking.explain import explain_score  # noqa: E402
 from telerank.reranking.scorer import Scorer  # noqa: E402
 from telerank.training.reranker.config import RerankerStart, RerankerTraining  # noqa: E402
 
@@ -67,7 +67,7 @@ def test_a_new_kind_is_scored_saved_loaded_hashed_and_explained(vectors, tmp_pat
     assert reranker_fingerprint(loaded) == reranker_fingerprint(fresh)
     other = fresh_reranker(vectors, Shape("sum-of-words", head={"scale": 0.6}))
     assert reranker_fingerprint(other) != reranker_fingerprint(fresh)
-    assert [part.what for part in explained(Scorer(loaded), *pairs[0]).parts[0].parts] == ["of 18 words"]
+    assert [part.what for part in explain_score(Scorer(loaded), *pairs[0]).parts[0].parts] == ["of 18 words"]
     assert Scorer(loaded, max_length=2, max_query=1).score([("q1 q2", "d1 d2")]) == pytest.approx(
         Scorer(loaded).score([("q1", "d1")])
     )

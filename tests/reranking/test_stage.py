@@ -9,13 +9,14 @@ from small_rerankers import pairs, small_reranker, with_a_shared_token
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.errors import CollectionError, ModelError
 from telerank.models.rerankers.reranker import save_reranker
-from telerank.reranking.explain import explained
+from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
 from telerank.testing import LAWS, Trial
 from telerank.types import Doc, Query, Ranking
 
 TEXTS = [passage for _, passage in pairs(12)]
+MAPPING = {f"d{number}": ("d1 " if number == 3 else "") + text for number, text in enumerate(TEXTS)}
 QUERIES = [Query("1", "q1 q2"), Query("2", ""), Query("3", "q3 d4 d5")]
 CANDIDATES = [
     Ranking.ranked(query, [f"d{n}" for n in range(n, n + 5)], np.arange(5)) for n, query in enumerate(QUERIES)
@@ -51,6 +52,21 @@ def test_a_named_reranker_obeys(law, named, docs):
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_a_loaded_reranker_obeys(law, loaded, docs):
     law(Trial(CrossReranker(Scorer(loaded, tokens=100), docs) % 3, tuple(CANDIDATES), 1e-5))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_a_reranker_of_texts_in_a_mapping_obeys(law, named):
+    law(Trial(CrossReranker(named, MAPPING), tuple(CANDIDATES), 1e-5))
+
+
+def test_a_mapping_of_texts_is_as_good_as_a_docstore(named, docs):
+    of_texts, of_docs = CrossReranker(named, MAPPING), CrossReranker(named, docs)
+    assert list(of_texts(CANDIDATES)) == list(of_docs(CANDIDATES))
+    assert of_texts.explain(QUERIES[0], "d3").value == of_docs.explain(QUERIES[0], "d3").value
+    assert {of_texts: 1}[CrossReranker(named, dict(MAPPING))] == 1
+    assert of_texts != CrossReranker(named, {"d1": "q1"})
+    with pytest.raises(CollectionError, match="document 'd4' is not among the documents"):
+        list(CrossReranker(named, {"d1": "q1"})(CANDIDATES))
 
 
 def test_documents_are_scored_with_their_titles(named, docs):
@@ -93,17 +109,17 @@ def test_the_gates_of_each_episode_are_shown_over_the_sentences(loaded, docs):
 
 def test_a_sentence_that_is_cut_off_or_without_a_token_has_no_gate(tmp_path):
     scorer = Scorer(small_reranker(tmp_path, "bert-dmn", max_length=14))
-    first = explained(scorer, "q1 q2", "d1 d2.\n\x07\nd3 d4.\nd5 d6.\nd7 d8.").parts[0]
+    first = explain_score(scorer, "q1 q2", "d1 d2.\n\x07\nd3 d4.\nd5 d6.\nd7 d8.").parts[0]
     assert [one.what for one in first.parts] == [
         "sentence 1, “d1 d2.”",
         "sentence 3, “d3 d4.”",
         "sentence 4, “d5 d6.”",
     ]
-    assert explained(scorer, "q1", "").parts[0].parts == ()
+    assert explain_score(scorer, "q1", "").parts[0].parts == ()
 
 
 def test_gates_are_not_shown_as_those_of_sentences_that_they_may_not_be_of(loaded):
-    first = explained(Scorer(with_a_shared_token(loaded)), "q1 q2", "d1 d2. d3 d4. d5.").parts[0]
+    first = explain_score(Scorer(with_a_shared_token(loaded)), "q1 q2", "d1 d2. d3 d4. d5.").parts[0]
     why = "(3 sentences, but 2 by their tokens: a token spans several)"
     assert [one.what for one in first.parts] == [f"number {n} by the tokens {why}" for n in (1, 2)]
 
@@ -118,7 +134,7 @@ def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     )
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     scorer = Scorer(fresh_reranker(tmp_path, Shape(kind), seed=1))
-    said = explained(scorer, "q1 q2 d3", "d1 d2 d3. x1 unheard q2. d7 d8.")
+    said = explain_score(scorer, "q1 q2 d3", "d1 d2 d3. x1 unheard q2. d7 d8.")
     assert said.value == pytest.approx(
         float(scorer.score([("q1 q2 d3", "d1 d2 d3. x1 unheard q2. d7 d8.")])[0])
     )

@@ -19,8 +19,8 @@ from telerank.cli.options import AsJson, Encoding, FormatOption, Split
 from telerank.errors import CollectionError, ModelError
 
 if TYPE_CHECKING:
-    from telerank.cli.rerank_int8 import Sampled
     from telerank.corpus.collection import Collection
+    from telerank.reranking.calibration import Calibration
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import Docs
     from telerank.types import Ranking
@@ -126,7 +126,6 @@ def rerank(
 
     Example: `telerank rerank bm25.run -m my-reranker -i idx -q scifact/queries.jsonl --depth 2 -k 1`
     """
-    from telerank.cli.rerank_int8 import sampled
     from telerank.corpus.formats import open_collection
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import CrossReranker
@@ -149,9 +148,11 @@ def rerank(
         candidates, needed, total = _looked_through(asked, docnos=index is None)
         needed.update(docno for one in tried for docno in one.docnos)
         docs = _docs(index, opened, needed, stack, " or ".join([run, *([dev] if dev else [])]))
-        loss: Sampled | None = None
+        loss: Calibration | None = None
         if opened is not None and dev:
-            loss = sampled(scorer, docs, tried, opened, opened.resolve_split(dev_split))
+            from telerank.reranking.calibration import calibrate
+
+            loss = calibrate(scorer, docs, tried, opened.judged(dev_split))
             scorer = loss.scorer
         stage = CrossReranker(scorer, docs, k)
         began = time.perf_counter()
@@ -282,7 +283,7 @@ def _record(scorer: Scorer, seconds: float) -> dict[str, Any]:
     }
 
 
-def _say(scorer: Scorer, record: dict[str, Any], loss: Sampled | None) -> None:
+def _say(scorer: Scorer, record: dict[str, Any], loss: Calibration | None) -> None:
     pairs, seconds = record["pairs"], record["seconds"]
     rate = f"{seconds:.1f} s, {pairs / max(seconds, 1e-9):,.0f} a second"
     console.say(
@@ -293,4 +294,4 @@ def _say(scorer: Scorer, record: dict[str, Any], loss: Sampled | None) -> None:
         lost = f"{record['cut tokens']:,} tokens were not read"
         console.say(f"{counted(record['cut pairs'], 'pair')} longer than {longest} tokens: cut there, {lost}")
     if loss is not None:
-        console.say(loss.told())
+        console.say(str(loss))

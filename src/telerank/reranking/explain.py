@@ -26,7 +26,7 @@ from telerank.types import Explanation
 _SHOWN = 100  # characters of a sentence
 
 
-def explained(scorer: Scorer, query: str, passage: str) -> Explanation:
+def explain_score(scorer: Scorer, query: str, passage: str) -> Explanation:
     """The score of a pair and its parts, see the table above."""
     reranker = scorer.reranker
     spans = split_sentences(passage, reranker.shape.language)

@@ -11,7 +11,7 @@ from typing import Protocol
 from telerank.errors import CollectionError
 from telerank.expressions import call_text, quote
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.explain import explained
+from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TextPair
 from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
@@ -19,33 +19,48 @@ from telerank.types import Doc, Explanation, Query, Ranking
 
 
 class Docs(Protocol):
-    """The documents by docno: ``index.docs``, a docstore. To be part of a value it is one itself."""
+    """Documents, or their full texts, by docno: ``index.docs``, a docstore, a mapping ``docno -> text``.
 
-    def __getitem__(self, docno: str) -> Doc: ...
+    Stages are compared by their documents, too, so they should compare as values.
+    """
 
-    def __contains__(self, docno: str) -> bool: ...
+    def __getitem__(self, docno: str, /) -> Doc | str: ...
+
+    def __contains__(self, docno: str, /) -> bool: ...
+
+
+def read_text(docs: Docs, docno: str) -> str:
+    """The full text of a document, title and text.
+
+    Raises
+    ------
+    KeyError
+        If there is no such document.
+    """
+    doc = docs[docno]
+    return doc if isinstance(doc, str) else doc.full_text
 
 
 @dataclass(frozen=True, repr=False)
 class CrossReranker(Stage):
-    """Scores each document, title and text, by the logit of ``model`` for it and the query; ``k`` are kept.
+    """Score each document, title and text, by the logit of ``model`` for it and the query; keep ``k``.
 
-    ``model`` is a re-ranker, its name or folder, or a :class:`~telerank.reranking.scorer.Scorer`, which says
-    how it is computed, too. The stage looks ahead over queries to fill its batches. ``name`` stands for the
+    ``model`` is a re-ranker, its name or folder, or a :class:`~telerank.reranking.scorer.Scorer`, which also
+    says how it is computed. The stage reads ahead over queries to fill its batches. ``name`` stands for the
     model in the text of a pipeline over an index; without it the text cannot be read back.
 
     Raises
     ------
     ValueError
-        where k is not a whole number of at least 1.
+        If k is not a whole number of at least 1.
     CollectionError
-        when a ranking comes that names a document which ``docs`` lacks.
+        When a ranking names a document that ``docs`` lacks.
     ModelError, MissingExtra
-        as the scorer.
+        As the scorer.
     """
 
     model: Scorer | Reranker | str | Path
-    docs: Docs
+    docs: Docs = field(hash=False)
     k: int | None = None
     name: str = field(default="", compare=False)
 
@@ -60,17 +75,17 @@ class CrossReranker(Stage):
         return self.model if isinstance(self.model, Scorer) else Scorer(self.model)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        read: deque[Ranking] = deque()
+        waiting: deque[Ranking] = deque()
 
         def groups() -> Iterator[Iterator[TextPair]]:
             for ranking in stream:
-                read.append(ranking)
+                waiting.append(ranking)
                 yield self._texts(ranking)
 
         for scores in self.scorer.stream(groups()):
-            asked = read.popleft()
-            found = Ranking.ranked(asked.query, asked.docnos, scores)
-            yield found if self.k is None else found.cut(self.k)
+            candidates = waiting.popleft()
+            ranking = Ranking.ranked(candidates.query, candidates.docnos, scores)
+            yield ranking if self.k is None else ranking.cut(self.k)
 
     def limit(self, k: int) -> CrossReranker:
         return replace(self, k=k if self.k is None else min(self.k, k))
@@ -87,15 +102,15 @@ class CrossReranker(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""
-        return explained(self.scorer, query.text, self.docs[docno].full_text)
+        return explain_score(self.scorer, query.text, read_text(self.docs, docno))
 
     def _texts(self, ranking: Ranking) -> Iterator[TextPair]:
         for docno in ranking.docnos:
             try:
-                yield ranking.query.text, self.docs[docno].full_text
+                yield ranking.query.text, read_text(self.docs, docno)
             except KeyError as error:
-                lacking = sum(one not in self.docs for one in ranking.docnos)
-                many = f" ({lacking} of its {len(ranking)} candidates are not)" if lacking > 1 else ""
+                missing = sum(candidate not in self.docs for candidate in ranking.docnos)
+                many = f" ({missing} of its {len(ranking)} candidates are not)" if missing > 1 else ""
                 raise CollectionError(
                     f"query {ranking.query.qid}: document {docno!r} is not among the documents{many}"
                 ) from error
