@@ -50,6 +50,10 @@ ALLOWED = {
         "reranking",
     },
     "inspect": {*_LOW, "text", "show", "evaluate", "corpus", "models", "reranking", "training"},
+    "experiments": {
+        *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "retrieval", "models", "show"),
+        *("fuse", "evaluate", "inspect", "training", "reranking", "pipelines"),
+    },
     "recipes": {
         *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "retrieval", "models", "show"),
         *("fuse", "evaluate", "inspect", "training", "reranking"),

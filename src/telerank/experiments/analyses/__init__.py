@@ -1,0 +1,1 @@
+"""The analyses of an experiment: one file each, ``analyse(bench, spec) -> AnalysisResult``."""
