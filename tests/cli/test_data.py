@@ -116,7 +116,7 @@ def test_what_a_format_cannot_hold_is_told_on_standard_error(folder, tmp_path, c
     (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "two\\nlines"}\n')
     status, told, noted = command("convert", folder, tmp_path / "out", "--to", "msmarco", "--json")
     assert status == 0
-    assert json.loads(told)["notes"] == ["1 texts had tabs or line ends: each run of them is a blank now"]
+    assert json.loads(told)["notes"] == ["1 texts had tabs or line ends, which became blanks"]
     assert "note: 1 texts had tabs or line ends" in noted
 
 
@@ -128,7 +128,7 @@ def test_what_a_format_cannot_hold_is_told_on_standard_error(folder, tmp_path, c
         (["show", "{}", "d1", "d9", "d8"], "tiny has no document 'd9', 'd8'"),
         (["show", "{}", "--query", "q9"], "tiny has no query 'q9' in test"),
         (["show", "{}", "--query", "q1", "--split", "dev"], "tiny has no split 'dev'; it has: test"),
-        (["convert", "{}", "{}", "--to", "beir"], "tiny: is there already"),
+        (["convert", "{}", "{}", "--to", "beir"], "tiny: already exists"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(folder, command, arguments, message):

@@ -71,7 +71,7 @@ def test_what_a_format_cannot_hold_is_said(tmp_path):
     assert notes == {
         "beir": ("1 urls are left out: the format has none", *always),
         "jsonl": always,
-        "msmarco": ("1 texts had tabs or line ends: each run of them is a blank now", *always),
+        "msmarco": ("1 texts had tabs or line ends, which became blanks", *always),
         "trec": ("2 texts had blanks that SGML does not keep", *always),
     }
     assert [doc.text for doc in open_collection(tmp_path / "msmarco").docs()] == [
@@ -85,8 +85,8 @@ def test_queries_without_qrels_are_written_and_said(tmp_path):
     made = collection([Doc("d1", "x")], queries=queries, qrels={"dev": [Qrel("q1", "d1", 1)]})
     done = convert(made, tmp_path / "out", "beir")
     assert done.notes == (
-        "1 queries of dev have no qrels there: they are written, but belong to no split",
-        "1 queries of eval have no qrels there: they are written, but belong to no split",
+        "1 queries of dev have no qrels: they are written, but belong to no split",
+        "1 queries of eval have no qrels: they are written, but belong to no split",
     )
     assert [query.qid for query in open_collection(tmp_path / "out").split_queries()] == ["q1"]
 
@@ -113,7 +113,7 @@ def test_splits_with_a_slash_are_named_for_files(tmp_path):
             FormatError,
             "a qid that is not empty and has no blank",
         ),
-        (collection([Doc("d", "half \ud83d")]), DocumentError, "document 'd' holds a lone surrogate"),
+        (collection([Doc("d", "half \ud83d")]), DocumentError, "document 'd' contains a lone surrogate"),
     ],
 )
 def test_nothing_is_left_where_a_record_cannot_be_written(tmp_path, made, error, message):
@@ -130,7 +130,7 @@ def test_two_texts_of_one_query_do_not_fit_into_one_file(tmp_path):
 
 def test_what_is_there_is_not_written_over(tmp_path):
     (tmp_path / "out").mkdir()
-    with pytest.raises(CollectionError, match="out: is there already"):
+    with pytest.raises(CollectionError, match="out: already exists"):
         convert(collection(), tmp_path / "out", "beir")
     with pytest.raises(
         CollectionError, match="no format 'warc' to write; there are: beir, jsonl, msmarco, trec"

@@ -103,7 +103,7 @@ def test_files_of_two_writings_do_not_open_together(tmp_path):
     blob = (tmp_path / FILES[0]).read_bytes()
     write_docnos(tmp_path, ["x", "y", "z"])
     (tmp_path / FILES[0]).write_bytes(blob)
-    with pytest.raises(IndexDamaged, match="do not belong together"):
+    with pytest.raises(IndexDamaged, match="do not match"):
         Docnos.open(tmp_path)
 
 

@@ -71,7 +71,7 @@ def test_documents_of_a_megabyte_and_empty_ones_stand_side_by_side(tmp_path, mon
 @pytest.mark.parametrize("part", ["text", "title", "url"])
 def test_half_of_a_surrogate_pair_is_refused_by_document_and_place(tmp_path, part):
     broken = {"text": "fine", part: "smile \ud83d"}
-    expected = rf"document 'bad': its {part} holds a lone surrogate \(U\+D83D at character 7\).*mend it"
+    expected = rf"document 'bad': its {part} contains a lone surrogate \(U\+D83D at character 7\).*repair it"
     with pytest.raises(DocumentError, match=expected):
         stored(tmp_path, [Doc("good", "fine"), Doc("bad", **broken), Doc("more", "fine")])
     assert list(tmp_path.iterdir()) == []

@@ -205,7 +205,7 @@ def test_another_seed_gives_another_set(tmp_path):
 def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_asked_for(tmp_path):
     made = make_ranking_set([towns()], RankingSetSettings("random"))
     write_ranking_set(tmp_path / "set", made)
-    with pytest.raises(CollectionError, match="is there already"):
+    with pytest.raises(CollectionError, match="already exists"):
         write_ranking_set(tmp_path / "set", made)
     write_ranking_set(tmp_path / "set", made, overwrite=True)
     (tmp_path / "mine").mkdir()

@@ -79,7 +79,7 @@ def test_the_first_and_the_last_record_of_piaf(data):
     )
     assert piaf.answers[0] == Answer("p140295443291664", "0-0", "100 000", 472)
     assert piaf.queries[-1].qid == piaf.answers[-1].qid
-    assert piaf.asked[piaf.queries[-1].qid] == piaf.docs[-1].docno == "479-1"
+    assert piaf.paragraphs[piaf.queries[-1].qid] == piaf.docs[-1].docno == "479-1"
     moved = next(one for one in piaf.answers if one.qid == "p140295202893328")
     assert (moved.text, moved.start) == ("sa voiture entre en collision avec un train", 89)
 
@@ -111,7 +111,7 @@ def test_a_paragraph_that_stands_twice_is_one_document_for_the_questions_of_both
     )
     qa = read_squad(path)
     assert [doc.docno for doc in qa.docs] == ["0-0", "0-1"]
-    assert qa.asked == {"q1": "0-0", "q2": "0-0"}
+    assert qa.paragraphs == {"q1": "0-0", "q2": "0-0"}
     assert qa.tally.merged_paragraphs == 1
 
 
@@ -123,7 +123,7 @@ def test_an_unanswerable_question_is_a_query_without_qrel(tmp_path):
     assert [query.qid for query in qa.queries] == ["q1", "q2"]
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
     assert qa.unanswerable == {"q2"}
-    assert qa.asked["q2"] == "0-0"
+    assert qa.paragraphs["q2"] == "0-0"
     assert len(qa.answers) == 1
 
 
@@ -137,7 +137,7 @@ def test_a_question_of_a_test_file_without_answers_keeps_its_paragraph(tmp_path)
 def test_an_answer_that_stands_nowhere_is_listed_not_dropped(tmp_path):
     qa = read_squad(written(tmp_path, article(("It is Paris.", [question(answers=[("Rome", 6), (" ", 2)])]))))
     assert qa.answers == ()
-    assert qa.unplaced == (Answer("q1", "0-0", "Rome", 6), Answer("q1", "0-0", " ", 2))
+    assert qa.unlocated == (Answer("q1", "0-0", "Rome", 6), Answer("q1", "0-0", " ", 2))
     assert qa.tally.absent == 2
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
 

@@ -60,7 +60,7 @@ def test_a_docno_that_comes_twice_is_named_with_both_places(there, apart, worker
 def test_a_docno_that_no_run_file_could_hold_is_refused(there, docno):
     with IndexWriter(there.folder, workers=1) as writer:
         with pytest.raises(
-            DocumentError, match=r"document 2: its docno (is empty|'.*' holds '.*': a docno has)"
+            DocumentError, match=r"document 2: its docno (is empty|'.*' contains '.*': a docno has)"
         ):
             writer.add([Doc("x", "a"), Doc(docno, "a")])
         with pytest.raises(DocumentError, match="no document"):
@@ -159,7 +159,7 @@ def test_a_lone_surrogate_in_a_document_is_an_error_that_names_the_document(
     monkeypatch.setattr(building, "_STRETCH", 100)
     documents = [*docs(["a b c " * 5] * 50), Doc("spoilt", "half of \ud83d an emoji"), Doc("x", "a")]
     with pytest.raises(
-        DocumentError, match=r"'spoilt': its text holds a lone surrogate \(U\+D83D at character 9"
+        DocumentError, match=r"'spoilt': its text contains a lone surrogate \(U\+D83D at character 9"
     ):
         build_index(documents, there.folder, analyzer=analyzer, overwrite=True, workers=workers)
     assert unchanged(there)

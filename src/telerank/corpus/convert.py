@@ -1,15 +1,15 @@
-"""A collection written anew in another format, as a folder that appears whole or not at all.
+"""Writing of a collection in another format, as a folder that appears only when complete.
 
 ===========  ==================================================================================
 ``beir``     ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``
 ``jsonl``    ``docs.jsonl``, ``queries.SPLIT.jsonl``, ``qrels.SPLIT.txt``
-``msmarco``  ``collection.tsv``, or ``msmarco-docs.tsv`` where a document has a title or url;
+``msmarco``  ``collection.tsv``, or ``msmarco-docs.tsv`` if any document has a title or url;
              ``queries.SPLIT.tsv``, ``qrels.SPLIT.tsv``
 ``trec``     ``docs.trec``, ``topics.SPLIT.trec``, ``qrels.SPLIT.txt``
 ===========  ==================================================================================
 
-What a format cannot hold is said in the notes of the result, never passed over: tabs and line ends in
-MS MARCO's columns, blanks at a text's ends in SGML, urls in BEIR, and everywhere answers and pools.
+The notes of the result name everything that a format cannot represent: tabs and line ends in the columns of
+MS MARCO, blanks around texts in SGML, urls in BEIR, and in all of them answers and pools.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from telerank.trec import open_text, write_qrels
 from telerank.types import Doc, Progress, Qrel, Query, silent
 
 _BREAKS = re.compile(r"[\t\n\r]+")
-_STEP = 1000  # documents between two words of progress
+_STEP = 1000  # documents between two calls of progress
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was written, and what of the collection the new format could not hold as it was."""
+    """Counts of what was written; ``notes`` name what the format could not represent."""
 
     docs: int
     queries: int
@@ -47,7 +47,7 @@ class Conversion:
 
 @dataclass
 class _Work:
-    """One conversion under way: ``changed`` counts texts by what had to be done to them."""
+    """A conversion in progress; ``changed`` counts changes of texts by their description."""
 
     collection: Collection
     folder: Path
@@ -83,15 +83,15 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
     Raises
     ------
     CollectionError
-        If there is no such format, ``out`` is there already, or splits give one qid two texts.
+        If the format is unknown, ``out`` exists, or a qid has two texts in different splits.
     """
     target = Path(out)
     if any("/" in split for split in collection.splits):
         collection = _with_plain_splits(collection)
     if to not in WRITERS:
-        raise CollectionError(f"no format {to!r} to write; there are: {', '.join(WRITERS)}")
+        raise CollectionError(f"cannot write the format {to!r}; known: {', '.join(WRITERS)}")
     if target.exists():
-        raise CollectionError(f"{target}: is there already")
+        raise CollectionError(f"{target}: already exists")
     with _new_folder(target) as folder:
         work = _Work(collection, folder, progress)
         WRITERS[to](work)
@@ -104,7 +104,7 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
 
 
 def _with_plain_splits(collection: Collection) -> Collection:
-    """Splits named for files: ``dev/small`` is ``dev-small``."""
+    """The collection with splits whose names fit in file names: ``dev/small`` is ``dev-small``."""
     return replace(
         collection,
         queries={split.replace("/", "-"): stream for split, stream in collection.queries.items()},
@@ -141,17 +141,17 @@ def _write_beir(work: _Work) -> None:
 
 
 def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator[Query]:
-    """Each query once; what no qrels name is in no split of a BEIR folder that has qrels."""
+    """Each query once; queries without qrels belong to no split of a BEIR folder with qrels."""
     texts: dict[str, str] = {}
     for split, queries in work.collection.queries.items():
-        what = f"queries of {split} have no qrels there: they are written, but belong to no split"
+        change = f"queries of {split} have no qrels: they are written, but belong to no split"
         for query in queries():
             if texts.setdefault(query.qid, query.text) != query.text:
                 raise CollectionError(
                     f"query {query.qid!r} has two texts; a BEIR folder has one file of queries"
                 )
             if judged and query.qid not in judged.get(split, ()):
-                work.changed[what] += 1
+                work.changed[change] += 1
     yield from (Query(qid, text) for qid, text in texts.items())
 
 
@@ -184,18 +184,18 @@ def _write_msmarco(work: _Work) -> None:
     with open_text(work.folder / ("msmarco-docs.tsv" if wide else "collection.tsv"), "w") as file:
         for doc in work.each_doc():
             columns = (doc.docno, doc.url, doc.title, doc.text) if wide else (doc.docno, doc.text)
-            file.write("\t".join(_one_line(work, column) for column in columns) + "\n")
+            file.write("\t".join(_join_lines(work, column) for column in columns) + "\n")
     for split, queries in work.collection.queries.items():
         with open_text(work.folder / f"queries.{split}.tsv", "w") as file:
             for query in work.each_query(queries()):
-                file.write(f"{query.qid}\t{_one_line(work, query.text)}\n")
+                file.write(f"{query.qid}\t{_join_lines(work, query.text)}\n")
     _write_qrels(work, "tsv")
 
 
-def _one_line(work: _Work, text: str) -> str:
+def _join_lines(work: _Work, text: str) -> str:
     if not _BREAKS.search(text):
         return text
-    work.changed["texts had tabs or line ends: each run of them is a blank now"] += 1
+    work.changed["texts had tabs or line ends, which became blanks"] += 1
     return _BREAKS.sub(" ", text)
 
 

@@ -1,14 +1,14 @@
-r"""The docnos of n documents, memory-mapped: from row to docno, from docno to row, and their order.
+r"""The docnos of n documents, memory-mapped: row to docno, docno to row, and their sort order.
 
 ======================  =======================================================================
 ``docnos.bin``          UTF-8, each docno followed by ``\n``: line i is row i
-``docnos.offsets.npy``  n + 1 places in ``docnos.bin`` (int32; int64 from 2 GiB on)
+``docnos.offsets.npy``  n + 1 offsets into ``docnos.bin`` (int32; int64 from 2 GiB on)
 ``docnos.order.npy``    uint32, the rows in ascending order of docno
-``docnos.rank.npy``     uint32, the place of each row in that order
+``docnos.rank.npy``     uint32, the position of each row in that order
 ======================  =======================================================================
 
-Writing 10 M docnos takes 350 MB at its end, where they are sorted (35 bytes a document, the mapped file
-among them), and next to nothing before; reading takes what the system keeps of the files in its cache.
+Writing 10 M docnos takes 350 MB at the end, when they are sorted (35 bytes a document, including the mapped
+file), and almost nothing before; reading takes the system's file cache only.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.n
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 FILES = (BLOB, OFFSETS, ORDER, RANK)
 _REFUSED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_CHUNK = 1 << 24  # bytes looked at in one go for line ends
+_CHUNK = 1 << 24  # bytes searched for line ends at a time
 _FENCE = 1024
-_COMPARED = 1 << 20  # docnos compared with their neighbours in one go
+_COMPARED = 1 << 20  # docnos compared with their neighbours at a time
 
 
 class DocnosWriter:
-    """Writes the docnos of a folder, streaming; a context manager that leaves no file where it fails."""
+    """Writes the docnos of a folder, streaming; a context manager that leaves no file if it fails."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,12 +46,12 @@ class DocnosWriter:
         self._file = (folder / _part(BLOB)).open("wb", buffering=1 << 20)
 
     def add(self, docno: str) -> int:
-        """The row of one more document.
+        """Add a docno and return its row.
 
         Raises
         ------
         DocumentError
-            As :func:`check_docno`.
+            If it is not a valid docno (see :func:`check_docno`).
         """
         check_docno(docno, self._count + 1)
         self._file.write(docno.encode() + b"\n")
@@ -59,7 +59,7 @@ class DocnosWriter:
         return self._count - 1
 
     def close(self) -> None:
-        """Sort the docnos; give the files their names.
+        """Sort the docnos and rename the files to their final names.
 
         Raises
         ------
@@ -69,9 +69,9 @@ class DocnosWriter:
         self._file.close()
         blob = np.frombuffer(_bytes(self._folder / _part(BLOB)), np.uint8)
         offsets = _offsets(blob, self._count)
-        order = _sorted(blob, offsets)
+        order = _sort_rows(blob, offsets)
         rank = np.empty(self._count, np.uint32)
-        for start in range(0, self._count, _COMPARED):  # by parts: a uint32 index is widened in memory
+        for start in range(0, self._count, _COMPARED):  # in parts: indexing widens uint32
             part = order[start : start + _COMPARED]
             rank[part] = np.arange(start, start + len(part), dtype=np.uint32)
         for name, array in ((OFFSETS, offsets), (ORDER, order), (RANK, rank)):
@@ -81,7 +81,7 @@ class DocnosWriter:
             (self._folder / _part(name)).replace(self._folder / name)
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the files written so far."""
         self._file.close()
         for name in FILES:
             (self._folder / _part(name)).unlink(missing_ok=True)
@@ -111,46 +111,46 @@ def write_docnos(folder: Path, docnos: Iterable[str]) -> Docnos:
 
 
 def check_docno(docno: str, number: int) -> None:
-    """Refuse what cannot stand as a docno in a run; ``number`` is the document's, from 1.
+    """Check that a docno is valid in a run; ``number`` is the document's, from 1.
 
     Raises
     ------
     DocumentError
-        If it is empty or holds a blank, a control character or a lone surrogate.
+        If it is empty or contains a blank, a control character or a lone surrogate.
     """
     if not docno:
         raise DocumentError(f"document {number}: its docno is empty")
-    if found := _REFUSED.search(docno):
+    if invalid := _REFUSED.search(docno):
         raise DocumentError(
-            f"document {number}: its docno {docno!r} holds {found[0]!r}: "
+            f"document {number}: its docno {docno!r} contains {invalid[0]!r}: "
             "a docno has no blanks, control characters or surrogates"
         )
 
 
 def check_text(text: str, whose: str) -> None:
-    """Refuse text that no UTF-8 file can hold.
+    """Check that a text can be encoded in UTF-8.
 
     Raises
     ------
     DocumentError
-        If it holds half of a surrogate pair: names the place and says how to mend it.
+        If it contains half of a surrogate pair; the message says how to repair it.
     """
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        found = f"U+{ord(text[error.start]):04X} at character {error.start + 1}"
+        half = f"U+{ord(text[error.start]):04X} at character {error.start + 1}"
         raise DocumentError(
-            f"{whose} holds a lone surrogate ({found}), which is no character; "
-            "mend it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+            f"{whose} contains a lone surrogate ({half}), which is not a character; "
+            "repair it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
         ) from error
 
 
 class Docnos:
-    """The docnos of a folder; threads may share it, and it pickles as its path."""
+    """The docnos of a folder; threads may share it, and it is pickled as its path."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._bytes = _bytes(_there(self.folder / BLOB))
+        self._bytes = _bytes(_existing(self.folder / BLOB))
         self._blob = np.frombuffer(self._bytes, np.uint8)
         self._offsets = _mapped(self.folder / OFFSETS)
         self.order: npt.NDArray[np.uint32] = _mapped(self.folder / ORDER)
@@ -161,12 +161,12 @@ class Docnos:
 
     @classmethod
     def open(cls, folder: str | Path) -> Docnos:
-        """The docnos of a folder.
+        """Open the docnos of a folder.
 
         Raises
         ------
         IndexDamaged
-            If a file is missing, or the files do not belong together.
+            If a file is missing, or the files do not match.
         """
         return cls(folder)
 
@@ -178,31 +178,31 @@ class Docnos:
         KeyError
             If there is no such document.
         """
-        wanted = docno.encode("utf-8", "surrogatepass")
-        fence = bisect_left(self._fences, wanted)  # among every 1024th docno, which stay in memory
+        name = docno.encode("utf-8", "surrogatepass")
+        fence = bisect_left(self._fences, name)  # among every 1024th docno, kept in memory
         begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
-        place = bisect_left(self._order, wanted, begin, end, key=self._docno_bytes)
-        if place == len(self) or self._docno_bytes(row := self._order[place]) != wanted:
+        position = bisect_left(self._order, name, begin, end, key=self._docno_bytes)
+        if position == len(self) or self._docno_bytes(row := self._order[position]) != name:
             raise KeyError(docno)
         return int(row)
 
     def take(self, rows: npt.ArrayLike) -> list[str]:
-        """The docnos of rows, in their order.
+        """The docnos of rows, in the order of the rows.
 
         Raises
         ------
         IndexError
-            If a row is not there.
+            If a row does not exist.
         """
         from telerank.corpus.gather import gather  # loads numba
 
-        wanted = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel
-        if not len(wanted):
+        numbers = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel
+        if not len(numbers):
             return []
-        found = gather(self._blob, self._offsets, wanted)
-        if not len(found):
-            raise IndexError(f"rows {wanted.min()} to {wanted.max()} of {len(self)} documents")
-        return str(found.data, "utf-8").split("\n")
+        lines = gather(self._blob, self._offsets, numbers)
+        if not len(lines):
+            raise IndexError(f"rows {numbers.min()} to {numbers.max()} of {len(self)} documents")
+        return str(lines.data, "utf-8").split("\n")
 
     def __getitem__(self, row: int) -> str:
         if not 0 <= row < len(self):
@@ -235,14 +235,14 @@ class Docnos:
     def _check(self) -> None:
         count = len(self.order)
         if len(self.rank) != count or len(self._offsets) != count + 1 or self._offsets[-1] != len(self._blob):
-            raise IndexDamaged(f"{self.folder}: {', '.join(FILES)} do not belong together")
+            raise IndexDamaged(f"{self.folder}: {', '.join(FILES)} do not match")
 
 
 def _part(name: str) -> str:
     return f"{name}.part"
 
 
-def _there(path: Path) -> Path:
+def _existing(path: Path) -> Path:
     if not path.is_file():
         raise IndexDamaged(f"{path}: missing")
     return path
@@ -257,26 +257,26 @@ def _bytes(path: Path) -> mmap.mmap | bytes:
 
 def _mapped(path: Path) -> npt.NDArray[Any]:
     try:
-        return np.asarray(load_npy(_there(path), mmap_mode="r"))
+        return np.asarray(load_npy(_existing(path), mmap_mode="r"))
     except ValueError as error:
         raise IndexDamaged(f"{path}: {error}") from error
 
 
 def _offsets(blob: npt.NDArray[np.uint8], count: int) -> Offsets:
-    """Where each line of the file begins, then the file's length."""
+    """The offset of each line of the file, then the file's length."""
     offsets: Offsets = np.zeros(count + 1, np.int64) if len(blob) >= 2**31 else np.zeros(count + 1, np.int32)
-    place = 1
+    row = 1
     for start in range(0, len(blob), _CHUNK):
         ends = np.flatnonzero(blob[start : start + _CHUNK] == ord("\n"))
-        offsets[place : place + len(ends)] = ends + (start + 1)
-        place += len(ends)
+        offsets[row : row + len(ends)] = ends + (start + 1)
+        row += len(ends)
     return offsets
 
 
-def _sorted(blob: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uint32]:
-    """The rows by docno: bytes of UTF-8 stand in the order of code points.
+def _sort_rows(blob: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uint32]:
+    """The rows sorted by docno, since bytes of UTF-8 sort as code points do.
 
-    Line ends may stay on: no byte of a docno is as small, so that a docno comes before its continuations.
+    Line ends are included: they are less than any byte of a docno, so a prefix still sorts first.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -289,8 +289,8 @@ def _sorted(blob: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uin
         near = docnos.take(order.slice(start, _COMPARED + 1))
         same = pc.equal(near.slice(1), near.slice(0, len(near) - 1))
         if pc.any(same).as_py():
-            place = start + same.index(pa.scalar(True)).as_py()
-            first, second = order[place].as_py(), order[place + 1].as_py()
+            position = start + same.index(pa.scalar(True)).as_py()
+            first, second = order[position].as_py(), order[position + 1].as_py()
             docno = docnos[first].as_py()[:-1].decode()
             raise DocumentError(f"docno {docno!r} comes twice: documents {first + 1} and {second + 1}")
     return np.asarray(order.to_numpy(), dtype=np.uint32)

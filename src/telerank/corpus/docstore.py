@@ -1,9 +1,9 @@
 """The texts of a corpus by docno or by row, memory-mapped: ``docs.arrow`` beside the files of :mod:`.docnos`.
 
-``docs.arrow`` is an Arrow IPC file that any Arrow library reads: the columns ``text``, ``title`` and
-``url``, a document a row, in the rows of ``docnos.bin``. Its batches are not packed. Packed in batches
-of 64 documents, 300,000 technical passages (62 MB) took 28 MB (LZ4) or 20 MB (Zstandard), but a text at
-random then took 25 or 50 microseconds a column instead of 0.8, and a re-ranker fetches hundreds a query.
+``docs.arrow`` is an Arrow IPC file with the columns ``text``, ``title`` and ``url``, one document a row, in
+the order of ``docnos.bin``. Its batches are not compressed: 300,000 technical passages (62 MB) took 28 MB
+(LZ4) or 20 MB (Zstandard) in batches of 64 documents, but reading a random text took 25 or 50 microseconds a
+column instead of 0.8, and a re-ranker reads hundreds for each query.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FILES = (TEXTS, *DOCNO_FILES)
 _COLUMNS = ("text", "title", "url")
 _SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in _COLUMNS])
 _BATCH = 4 << 20  # characters held before they are written
-_LARGEST = 1 << 30  # characters of one document: a batch's places are 32 bits wide
+_LARGEST = 1 << 30  # characters of one document: a batch's offsets have 32 bits
 
 
 class DocstoreWriter:
-    """Writes the documents of a folder, streaming; a context manager that leaves no file where it fails.
+    """Writes the documents of a folder, streaming; a context manager that leaves no file if it fails.
 
-    In memory are 4 M characters and, at the end, the sorting of the docnos (see :mod:`.docnos`).
+    Memory holds 4 M characters and, at the end, the docnos to sort (see :mod:`.docnos`).
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -47,12 +47,12 @@ class DocstoreWriter:
         self._room = _BATCH
 
     def add(self, doc: Doc) -> int:
-        """The row of one more document, whose texts are kept character for character, NULs included.
+        """Add a document and return its row; texts are kept character for character, NULs included.
 
         Raises
         ------
         DocumentError
-            If the docno cannot be one, a text holds a lone surrogate, or is over 2**30 characters.
+            If the docno is not valid, or a text contains a lone surrogate or over 2**30 characters.
         """
         row = self._docnos.add(doc.docno)
         size = len(doc.text) + len(doc.title) + len(doc.url)
@@ -71,12 +71,12 @@ class DocstoreWriter:
         return row
 
     def close(self) -> None:
-        """Write what is held; give the files their names.
+        """Write the remaining documents and rename the files to their final names.
 
         Raises
         ------
         DocumentError
-            As :meth:`add`, of a document added before, or where a docno comes twice.
+            If a docno comes twice, or as :meth:`add` for a document added before.
         """
         self._flush()
         self._file.close()
@@ -84,7 +84,7 @@ class DocstoreWriter:
         self._part.replace(self._folder / TEXTS)
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the files written so far."""
         self._docnos.discard()
         self._file.close()
         self._part.unlink(missing_ok=True)
@@ -124,7 +124,7 @@ class DocstoreWriter:
 
 
 class Docstore:
-    """The documents of a folder; threads may share it, and it pickles as its path."""
+    """The documents of a folder; threads may share it, and it is pickled as its path."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -134,17 +134,17 @@ class Docstore:
         for size, _ in self._batches:
             self._firsts.append(self._firsts[-1] + size)
         if self._firsts[-1] != len(self.docnos):
-            held = f"{self._firsts[-1]} texts but {len(self.docnos)} docnos"
-            raise IndexDamaged(f"{self.folder}: {held}: {', '.join(FILES)} do not belong together")
+            counts = f"{self._firsts[-1]} texts but {len(self.docnos)} docnos"
+            raise IndexDamaged(f"{self.folder}: {counts}: {', '.join(FILES)} do not match")
 
     @classmethod
     def open(cls, folder: str | Path) -> Docstore:
-        """The docstore in a folder.
+        """Open the docstore of a folder.
 
         Raises
         ------
         IndexDamaged
-            If a file is missing or not whole.
+            If a file is missing or damaged.
         """
         return cls(folder)
 
@@ -169,8 +169,8 @@ class Docstore:
     def __iter__(self) -> Iterator[Doc]:
         docnos = iter(self.docnos)
         for size, columns in self._batches:
-            for place in range(size):
-                yield _doc(next(docnos), columns, place)
+            for row in range(size):
+                yield _doc(next(docnos), columns, row)
 
     def __len__(self) -> int:
         return len(self.docnos)
@@ -190,11 +190,11 @@ class Docstore:
         return type(self), (self.folder,)
 
 
-_Column = tuple[memoryview, memoryview]  # where each text begins (int32), the bytes
+_Column = tuple[memoryview, memoryview]  # offsets of the texts (int32), their bytes
 
 
-def _doc(docno: str, columns: tuple[_Column, ...], place: int) -> Doc:
-    return Doc(docno, *[str(held[begins[place] : begins[place + 1]], "utf-8") for begins, held in columns])
+def _doc(docno: str, columns: tuple[_Column, ...], row: int) -> Doc:
+    return Doc(docno, *[str(texts[begins[row] : begins[row + 1]], "utf-8") for begins, texts in columns])
 
 
 def _batches(path: Path) -> list[tuple[int, tuple[_Column, ...]]]:
@@ -211,5 +211,5 @@ def _batches(path: Path) -> list[tuple[int, tuple[_Column, ...]]]:
 
 
 def _column(array: Any) -> _Column:
-    _, begins, held = array.buffers()
-    return memoryview(begins).cast("i"), memoryview(held or b"")
+    _, begins, texts = array.buffers()
+    return memoryview(begins).cast("i"), memoryview(texts or b"")

@@ -1,7 +1,7 @@
-"""What a set is like: the analyses of the Piaf report's section 5.3.
+"""Statistics of a collection, as in section 5.3 of the Piaf report.
 
-Question words (its table 3), lengths of questions and documents (figures 7 and 8), lengths of the
-inputs that a cross-encoder would read (table 4) and the balance of classes (figure 9).
+Question words (its table 3), lengths of questions and documents (figures 7 and 8), lengths of the inputs of a
+cross-encoder (table 4) and the balance of classes (figure 9).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Counting: TypeAlias = Callable[[str], int]
 """The number of tokens of a text."""
 
 SPECIALS = 3
-"""The tokens that a cross-encoder adds to question and document: [CLS] question [SEP] document [SEP]."""
+"""Number of tokens that a cross-encoder adds: [CLS] question [SEP] document [SEP]."""
 EDGES = (112, 212, 312, 412, 512)
-"""Of the report's table 4: up to but not with each of them, but the last goes with what it closes."""
+"""Edges of the report's table 4: each is excluded from the bin below it, except the last."""
 REACH = 3
-"""How many of a question's first words may be its question word: "in what year", "de la part de qui"."""
+"""Number of first words that may be the question word: "in what year", "de la part de qui"."""
 OTHERS = "others"
 
 _QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
@@ -54,15 +54,15 @@ QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         },
     }
 )
-"""By language, the rows of the table and the forms that belong to each, without case.
+"""For each language the rows of the table and their forms, case-folded.
 
-"Que" takes in the forms of quel and lequel: half of the report's questions are of it, and so are half here.
+"Que" includes the forms of quel and lequel: this gives half of the questions, as in the report.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionWord:
-    """Questions of one question word; ``share`` of all of them, from 0 to 1, and the first as an example."""
+    """The questions with one question word: their count, share (0 to 1) and the first as an example."""
 
     name: str
     count: int
@@ -72,7 +72,7 @@ class QuestionWord:
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """How many texts have which number of tokens; rising."""
+    """Number of texts by length in tokens, lengths ascending."""
 
     counts: Mapping[int, int]
 
@@ -91,14 +91,14 @@ class Lengths:
         )
 
     def quantile(self, q: float) -> int:
-        """The least length that at least the share ``q`` of the texts does not pass; 0 of no texts."""
+        """The least length such that at least the share ``q`` of the texts is no longer; 0 without texts."""
         reached = zip(self.counts, accumulate(self.counts.values()), strict=True)
         return next((length for length, below in reached if below >= q * self.total), 0)
 
     def bins(self, most: int = 20) -> list[tuple[int, int, int]]:
-        """At most so many bins of one round width: ``(from, up to but not with, count)``.
+        """At most ``most`` bins of equal, round width: ``(low, high, count)``, ``high`` excluded.
 
-        They go from the shortest to the 99th percentile; a last bin takes whatever is longer.
+        They range from the shortest to the 99th percentile; the last bin has all longer texts.
         """
         if not self.total:
             return []
@@ -114,7 +114,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class InputBin:
-    """A column of table 4; ``cumulative`` from 0 to 1."""
+    """A column of table 4; ``cumulative`` is from 0 to 1."""
 
     name: str
     count: int
@@ -123,7 +123,7 @@ class InputBin:
 
 @dataclass(frozen=True, eq=False)
 class CollectionStatistics:
-    """Everything about one collection, or about some splits of it."""
+    """The statistics of a collection, or of some of its splits."""
 
     name: str
     splits: tuple[str, ...]
@@ -149,27 +149,27 @@ def describe(
     language: str | None = None,
     progress: Progress = silent,
 ) -> CollectionStatistics:
-    """The statistics of a collection, or of some of its splits; lengths are ``count`` of the texts.
+    """Compute the statistics of a collection, or of some of its splits; ``count`` gives the length of a text.
 
-    Pairs of a question and a document are those of the qrels and the pools; one is positive from
-    ``relevant_from`` on, and counts once. A document that pairs name but the collection lacks has no input
-    length. Without ``language`` the one is taken that recognises more of the question words.
+    Pairs of a question and a document are those of the qrels and the pools, each counted once; a pair is
+    positive from the grade ``relevant_from`` on. Pairs with documents that the collection lacks have no input
+    length. ``language`` defaults to the one in which more question words are recognised.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
     queries = _queries(collection, names)
     question_lengths = {qid: count(query.text) for qid, query in queries.items()}
     pairs = _pairs(collection, names)
-    wanted = {docno for docnos in pairs.values() for docno in docnos}
+    paired = {docno for docnos in pairs.values() for docno in docnos}
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
     for done, doc in enumerate(collection.docs()):
         length = count(doc.full_text)
         texts[length] += 1
-        if doc.docno in wanted:
+        if doc.docno in paired:
             lengths[doc.docno] = length
         if done % 1000 == 0:
             progress("counting tokens", done, collection.size)
-    kinds, spoken = count_question_words((query.text for query in queries.values()), language)
+    words, language = count_question_words((query.text for query in queries.values()), language)
     positives = sum(sum(docnos.values()) for docnos in pairs.values())
     return CollectionStatistics(
         name=collection.name,
@@ -177,8 +177,8 @@ def describe(
         documents=Lengths(MappingProxyType(dict(sorted(texts.items())))),
         questions=Lengths.of(question_lengths.values()),
         unique_questions=len({normalise(query.text) for query in queries.values()}),
-        language=spoken,
-        question_words=kinds,
+        language=language,
+        question_words=words,
         inputs=Lengths.of(_input_lengths(pairs, question_lengths, lengths)),
         positives=positives,
         negatives=sum(map(len, pairs.values())) - positives,
@@ -189,14 +189,14 @@ def describe(
 def count_question_words(
     questions: Iterable[str], language: str | None = None
 ) -> tuple[tuple[QuestionWord, ...], str]:
-    """The table of question words, and the language it is in: the one that recognises more unless named.
+    """Count questions by question word: the table and its language, by default the one that recognises more.
 
-    A question's word is the first of :data:`QUESTION_WORDS` among its first :data:`REACH` words.
+    The word of a question is the first of :data:`QUESTION_WORDS` among its first :data:`REACH` words.
 
     Raises
     ------
     ValueError
-        If there is no such language.
+        If the language is unknown.
     """
     texts = list(questions)
     if language is not None and language not in QUESTION_WORDS:
@@ -207,27 +207,27 @@ def count_question_words(
 
 def _table(texts: list[str], language: str) -> tuple[tuple[QuestionWord, ...], str]:
     forms = {form: name for name, forms in QUESTION_WORDS[language].items() for form in forms}
-    found: dict[str, list[str]] = {name: [] for name in (*QUESTION_WORDS[language], OTHERS)}
+    questions: dict[str, list[str]] = {name: [] for name in (*QUESTION_WORDS[language], OTHERS)}
     for text in texts:
-        found[_kind(text, forms)].append(text)
-    kinds = (
+        questions[_find_question_word(text, forms)].append(text)
+    rows = (
         QuestionWord(name, len(own), len(own) / len(texts) if texts else 0.0, own[0] if own else "")
-        for name, own in found.items()
+        for name, own in questions.items()
     )
-    return tuple(kinds), language
+    return tuple(rows), language
 
 
-def _kind(text: str, forms: Mapping[str, str]) -> str:
+def _find_question_word(text: str, forms: Mapping[str, str]) -> str:
     words = WORDS.findall(text.casefold())[: REACH + 1]
-    for place, word in enumerate(words[:REACH]):
-        kind = forms.get(" ".join(words[place : place + 2])) or forms.get(word)
-        if kind:
-            return kind
+    for position, word in enumerate(words[:REACH]):
+        name = forms.get(" ".join(words[position : position + 2])) or forms.get(word)
+        if name:
+            return name
     return OTHERS
 
 
 def bin_inputs(inputs: Lengths, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
-    """Table 4: ``[0,112[ … [412,512] +512``; what is longer than the last edge a model cuts."""
+    """The bins of table 4: ``[0,112[ … [412,512] +512``; models cut inputs longer than the last edge."""
     lows = (0, *edges[:-1])
     named = [(f"[{low},{high}[", range(low, high)) for low, high in zip(lows, edges, strict=True)]
     low, high = lows[-1], edges[-1]
@@ -243,14 +243,12 @@ def bin_inputs(inputs: Lengths, edges: tuple[int, ...] = EDGES) -> list[InputBin
 
 
 def _queries(collection: Collection, splits: tuple[str, ...]) -> dict[str, Query]:
-    given = (
-        query for split in splits if split in collection.queries for query in collection.queries[split]()
-    )
-    return {query.qid: query for query in given}
+    streams = (collection.queries[split] for split in splits if split in collection.queries)
+    return {query.qid: query for stream in streams for query in stream()}
 
 
 def _pairs(collection: Collection, splits: tuple[str, ...]) -> dict[str, dict[str, bool]]:
-    """``pairs[qid][docno]``: is it relevant?"""
+    """``pairs[qid][docno]``: whether the document is relevant."""
     pairs: dict[str, dict[str, bool]] = {}
     for name, pool in collection.pools.items():
         if name.partition("/")[0] in splits:

@@ -21,8 +21,8 @@ _STYLE = {
 }  # fmt: skip
 
 
-def save_plots(description: CollectionStatistics, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
-    """Draw every plot that the description has data for, and say where; the same data give the same SVG.
+def save_plots(statistics: CollectionStatistics, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
+    """Save every plot that the statistics have data for; the same data give the same SVG.
 
     Raises
     ------
@@ -31,36 +31,36 @@ def save_plots(description: CollectionStatistics, folder: str | Path, *, format:
     """
     if format not in FORMATS:
         raise ValueError(f"plots are made as {', '.join(FORMATS)}, not as {format!r}")
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     saved = []
     for name, (has_data, draw) in _PLOTS.items():
-        if not has_data(description):
+        if not has_data(statistics):
             continue
         with mpl.rc_context(_STYLE):
             figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-            draw(figure.add_subplot(), description)
-            saved.append(place / f"{name}.{format}")
+            draw(figure.add_subplot(), statistics)
+            saved.append(folder / f"{name}.{format}")
             metadata = {"Date": None} if format == "svg" else {}
             figure.savefig(saved[-1], metadata=metadata)
     return saved
 
 
-def _question_words(axes: Axes, description: CollectionStatistics) -> None:
-    kinds = list(reversed(description.question_words))
-    bars = axes.barh([one.name for one in kinds], [100 * one.share for one in kinds], color=_BLUE, height=0.7)
-    axes.bar_label(bars, [f"{100 * one.share:.1f} %" for one in kinds], padding=4, color=_GREY)
-    axes.set_xlim(0, max(1.0, 112 * max(one.share for one in kinds)))
-    axes.set(title=f"Question words of {description.name}", xlabel="share of the questions [%]")
+def _question_words(axes: Axes, statistics: CollectionStatistics) -> None:
+    words = list(reversed(statistics.question_words))
+    bars = axes.barh([one.name for one in words], [100 * one.share for one in words], color=_BLUE, height=0.7)
+    axes.bar_label(bars, [f"{100 * one.share:.1f} %" for one in words], padding=4, color=_GREY)
+    axes.set_xlim(0, max(1.0, 112 * max(one.share for one in words)))
+    axes.set(title=f"Question words of {statistics.name}", xlabel="share of the questions [%]")
     axes.tick_params(axis="y", length=0)
 
 
-def _question_lengths(axes: Axes, description: CollectionStatistics) -> None:
-    _histogram(axes, description.questions, f"Question lengths of {description.name}", "questions")
+def _question_lengths(axes: Axes, statistics: CollectionStatistics) -> None:
+    _histogram(axes, statistics.questions, f"Question lengths of {statistics.name}", "questions")
 
 
-def _document_lengths(axes: Axes, description: CollectionStatistics) -> None:
-    _histogram(axes, description.documents, f"Document lengths of {description.name}", "documents")
+def _document_lengths(axes: Axes, statistics: CollectionStatistics) -> None:
+    _histogram(axes, statistics.documents, f"Document lengths of {statistics.name}", "documents")
 
 
 def _histogram(axes: Axes, lengths: Lengths, title: str, what: str) -> None:
@@ -68,7 +68,7 @@ def _histogram(axes: Axes, lengths: Lengths, title: str, what: str) -> None:
     width = bins[0][1] - bins[0][0]
     heights = [count for _, _, count in bins]
     colours = [_BLUE if high - low == width else _ORANGE for low, high, _ in bins]
-    lefts = [low - 0.5 for low, _, _ in bins]  # a length is the middle of its place
+    lefts = [low - 0.5 for low, _, _ in bins]  # centres the bar of a length on it
     axes.bar(lefts, heights, width=0.94 * width, align="edge", color=colours)
     last = bins[-1]
     if last[1] - last[0] != width and last[2]:
@@ -88,8 +88,8 @@ def _histogram(axes: Axes, lengths: Lengths, title: str, what: str) -> None:
     _whole_numbers(axes)
 
 
-def _input_lengths(axes: Axes, description: CollectionStatistics) -> None:
-    bins = description.bin_inputs()
+def _input_lengths(axes: Axes, statistics: CollectionStatistics) -> None:
+    bins = statistics.bin_inputs()
     names = [one.name for one in bins]
     bars = axes.bar(
         names, [one.count for one in bins], color=[*[_BLUE] * (len(bins) - 1), _ORANGE], width=0.75
@@ -97,21 +97,21 @@ def _input_lengths(axes: Axes, description: CollectionStatistics) -> None:
     axes.bar_label(bars, [f"{one.cumulative:.3f}" for one in bins], padding=3, color=_GREY)
     axes.margins(y=0.12)
     axes.set(
-        title=f"Input lengths of {description.name}, with their cumulative share",
+        title=f"Input lengths of {statistics.name}, with their cumulative share",
         xlabel="tokens of question and document and three more", ylabel="pairs",
     )  # fmt: skip
     _whole_numbers(axes)
 
 
-def _class_balance(axes: Axes, description: CollectionStatistics) -> None:
-    counts = {"relevant": description.positives, "not relevant": description.negatives}
+def _class_balance(axes: Axes, statistics: CollectionStatistics) -> None:
+    counts = {"relevant": statistics.positives, "not relevant": statistics.negatives}
     total = sum(counts.values())
     bars = axes.bar(list(counts), list(counts.values()), color=[_ORANGE, _BLUE], width=0.5)
     axes.bar_label(
         bars, [f"{n:,} ({100 * n / total:.1f} %)" for n in counts.values()], padding=3, color=_GREY
     )
     axes.margins(x=0.3, y=0.12)
-    axes.set(title=f"Pairs of a question and a document in {description.name}", ylabel="pairs")
+    axes.set(title=f"Pairs of a question and a document in {statistics.name}", ylabel="pairs")
     axes.tick_params(axis="x", length=0)
     _whole_numbers(axes)
 
@@ -121,13 +121,13 @@ def _whole_numbers(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-# by name: whether the description has anything to show, and how to draw it
+# by name: whether there is data for the plot, and how to draw it
 _PLOTS: Mapping[
     str, tuple[Callable[[CollectionStatistics], object], Callable[[Axes, CollectionStatistics], None]]
 ] = {
-    "question-words": (lambda one: one.questions.total, _question_words),
-    "question-lengths": (lambda one: one.questions.total, _question_lengths),
-    "document-lengths": (lambda one: one.documents.total, _document_lengths),
-    "input-lengths": (lambda one: one.inputs.total, _input_lengths),
-    "class-balance": (lambda one: one.negatives, _class_balance),
+    "question-words": (lambda statistics: statistics.questions.total, _question_words),
+    "question-lengths": (lambda statistics: statistics.questions.total, _question_lengths),
+    "document-lengths": (lambda statistics: statistics.documents.total, _document_lengths),
+    "input-lengths": (lambda statistics: statistics.inputs.total, _input_lengths),
+    "class-balance": (lambda statistics: statistics.negatives, _class_balance),
 }

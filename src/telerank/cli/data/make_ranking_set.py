@@ -63,7 +63,7 @@ def make_ranking_set(
     from telerank.text import Analyzer
 
     used = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
-    recipe = ranking_set.RankingSetSettings(negatives.value, depth, split_by.value, seed, used)
+    settings = ranking_set.RankingSetSettings(negatives.value, depth, split_by.value, seed, used)
     if used:  # a mistake in them is told before the work begins
         Analyzer.parse(analyzer)
         parse_similarity(model)
@@ -74,10 +74,10 @@ def make_ranking_set(
         def first_stage(docs: Iterable[Doc]) -> AbstractContextManager[Stage]:
             return _indexed(docs, analyzer, model, progress)
 
-        made = ranking_set.make_ranking_set(opened, recipe, first_stage=first_stage, progress=progress)
+        made = ranking_set.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         ranking_set.write_ranking_set(out, made, overwrite=overwrite)
     if as_json:
-        print(json.dumps(ranking_set.manifest(made), ensure_ascii=False))  # noqa: T201
+        print(json.dumps(made.manifest(), ensure_ascii=False))  # noqa: T201
     else:
         _show(made)
 
@@ -105,7 +105,7 @@ def _show(made: RankingSet) -> None:
     )
     table = Table()
     table.add_column("part")
-    for name in ("questions", "pairs", f"< {made.recipe.depth} negatives", "paragraphs", "also in train"):
+    for name in ("questions", "pairs", f"< {made.settings.depth} negatives", "paragraphs", "also in train"):
         table.add_column(name, justify="right", no_wrap=True)
     for part, counts in made.counts().items():
         leak = leaks.get(part)

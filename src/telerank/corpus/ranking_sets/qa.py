@@ -1,4 +1,4 @@
-"""Question-answering sets as questions over one set of documents: merged, without duplicates."""
+"""Merging of question-answering sets into questions over one set of documents, without duplicates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, the documents that answer it, and its answers as spans of them, where a set has any."""
+    """A question, the documents that answer it, and its answers as spans of them, if a set has any."""
 
     query: Query
     positives: tuple[str, ...]
@@ -27,7 +27,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class MergeTally:
-    """``questions`` of all sets; those left out, and documents whose text stood before."""
+    """Counts over all sets; duplicates are of the text of an earlier question or document."""
 
     questions: int = 0
     duplicate_questions: int = 0
@@ -44,22 +44,21 @@ class MergedSet:
 
 
 def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> MergedSet:
-    """All splits of the collections in one; ids get the name of their set before them (``piaf-0-3``).
+    """Merge all splits of the collections; ids begin with the name of their set (``piaf-0-3``).
 
-    Documents of the same text are one, the first. Questions of the same :func:`normalise` are one,
-    the first; its positives and answers are those of all of them, since who asks in the same words
-    is answered by any. A question without a relevant document (``is_impossible``) is left out.
-    Everything is held in memory.
+    Of documents with the same text the first is kept. Of questions with the same normalised text (see
+    :func:`normalise`) the first is kept, with the positives and answers of all. A question without a relevant
+    document (``is_impossible``) is left out. Everything is held in memory.
 
     Raises
     ------
     CollectionError
-        If two sets have one name, a set has no questions, a qid means two questions in two splits,
+        If two sets have the same name, a set has no questions, a qid has different questions in two splits,
         or qrels name a document that the set does not have.
     FormatError
-        If an id is empty or holds a blank.
+        If an id is empty or contains a blank.
     """
-    names = [_prefix(one) for one in collections]
+    names = [_prefix(collection) for collection in collections]
     for name in names:
         if names.count(name) > 1:
             raise CollectionError(f"two of the sets are named {name!r}: rename a folder or a file")
@@ -67,66 +66,74 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
     by_text: dict[str, str] = {}
     questions: dict[str, Question] = {}
     tally = MergeTally()
-    for done, one in enumerate(collections):
+    for done, collection in enumerate(collections):
         progress("reading sets", done, len(collections))
-        known = _add_docs(one, docs, by_text)
-        asked = _questions(one, known)
-        answered = [question for question in asked if question.positives]
+        new_docnos = _add_docs(collection, docs, by_text)
+        own = _read_questions(collection, new_docnos)
+        answered = [question for question in own if question.positives]
         before = len(questions)
         for question in answered:
             key = normalise(question.query.text)
-            questions[key] = _joined(questions[key], question) if key in questions else question
+            questions[key] = _join(questions[key], question) if key in questions else question
         tally = MergeTally(
-            questions=tally.questions + len(asked),
+            questions=tally.questions + len(own),
             duplicate_questions=tally.duplicate_questions + len(answered) - (len(questions) - before),
-            without_positive=tally.without_positive + len(asked) - len(answered),
-            documents=tally.documents + len(known),
-            duplicate_documents=tally.documents + len(known) - len(docs),
+            without_positive=tally.without_positive + len(own) - len(answered),
+            documents=tally.documents + len(new_docnos),
+            duplicate_documents=tally.documents + len(new_docnos) - len(docs),
         )
     return MergedSet(MappingProxyType(docs), tuple(questions.values()), tally)
 
 
 def normalise(text: str) -> str:
-    """Words in compatibility form and without case, a blank between; the text itself where it has no word."""
+    """The case-folded words of a text in NFKC, separated by blanks; a text without words stays as it is."""
     return " ".join(WORDS.findall(unicodedata.normalize("NFKC", text).casefold())) or text.strip()
 
 
-def _prefix(one: Collection) -> str:
-    """The set's name as a part of an id, which has no blank."""
-    return "_".join(one.name.split())
+def _prefix(collection: Collection) -> str:
+    """The collection's name without blanks, as a part of ids."""
+    return "_".join(collection.name.split())
 
 
-def _add_docs(one: Collection, docs: dict[str, Doc], by_text: dict[str, str]) -> dict[str, str]:
-    """Add what is new, and tell the new docno of every old one."""
-    known: dict[str, str] = {}
-    for doc in one.docs():
-        docno = by_text.setdefault(doc.text, f"{_prefix(one)}-{check_id(doc.docno, 'docno', one.name)}")
-        known[doc.docno] = docno
+def _add_docs(collection: Collection, docs: dict[str, Doc], by_text: dict[str, str]) -> dict[str, str]:
+    """Add new documents to ``docs``; returns the docno there of every docno of the collection."""
+    new_docnos: dict[str, str] = {}
+    for doc in collection.docs():
+        own = f"{_prefix(collection)}-{check_id(doc.docno, 'docno', collection.name)}"
+        docno = new_docnos[doc.docno] = by_text.setdefault(doc.text, own)
         if docno not in docs:
             docs[docno] = replace(doc, docno=docno)
-    return known
+    return new_docnos
 
 
-def _questions(one: Collection, known: Mapping[str, str]) -> list[Question]:
-    """Every question of a set in all its splits, also one without a positive."""
-    if not one.queries:
-        raise CollectionError(f"{one.name} has no questions")
+def _read_questions(collection: Collection, new_docnos: Mapping[str, str]) -> list[Question]:
+    """The questions of all splits of a collection, also those without a positive."""
+    if not collection.queries:
+        raise CollectionError(f"{collection.name} has no questions")
+
+    def new_docno(docno: str) -> str:
+        if docno not in new_docnos:
+            problem = f"judgments name document {docno!r}, which the set does not have"
+            raise CollectionError(f"{collection.name}: {problem}")
+        return new_docnos[docno]
+
     texts: dict[str, str] = {}
     positives: dict[str, list[str]] = {}
     answers: dict[str, list[Answer]] = {}
-    for split in one.splits:
-        for query in one.queries.get(split, tuple)():
+    for split in collection.splits:
+        for query in collection.queries.get(split, tuple)():
             if texts.setdefault(query.qid, query.text) != query.text:
-                raise CollectionError(f"{one.name}: {query.qid!r} is another question in split {split!r}")
-        for qrel in one.qrels.get(split, tuple)():
-            if qrel.grade >= one.relevant_from:
-                positives.setdefault(qrel.qid, []).append(_known(one, known, qrel.docno))
-        for answer in one.answers.get(split, tuple)():
-            docno = _known(one, known, answer.docno)
-            answers.setdefault(answer.qid, []).append(replace(answer, docno=docno))
+                problem = f"{query.qid!r} is another question in split {split!r}"
+                raise CollectionError(f"{collection.name}: {problem}")
+        for qrel in collection.qrels.get(split, tuple)():
+            if qrel.grade >= collection.relevant_from:
+                positives.setdefault(qrel.qid, []).append(new_docno(qrel.docno))
+        for answer in collection.answers.get(split, tuple)():
+            answers.setdefault(answer.qid, []).append(replace(answer, docno=new_docno(answer.docno)))
+    prefix = _prefix(collection)
     return [
         _question(
-            Query(f"{_prefix(one)}-{check_id(qid, 'qid', one.name)}", text),
+            Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text),
             positives.get(qid, ()),
             answers.get(qid, ()),
         )
@@ -134,18 +141,12 @@ def _questions(one: Collection, known: Mapping[str, str]) -> list[Question]:
     ]
 
 
-def _known(one: Collection, known: Mapping[str, str], docno: str) -> str:
-    if docno not in known:
-        raise CollectionError(f"{one.name}: judgments name document {docno!r}, which the set does not have")
-    return known[docno]
-
-
 def _question(query: Query, positives: Iterable[str], answers: Iterable[Answer]) -> Question:
     own = tuple(replace(answer, qid=query.qid) for answer in answers)
     return Question(query, tuple(dict.fromkeys(positives)), tuple(dict.fromkeys(own)))
 
 
-def _joined(first: Question, other: Question) -> Question:
+def _join(first: Question, other: Question) -> Question:
     answers = (replace(answer, qid=first.query.qid) for answer in other.answers)
     return Question(
         first.query,

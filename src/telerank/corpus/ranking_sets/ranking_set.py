@@ -1,13 +1,13 @@
 """A ranking set: questions split into train, dev and test, each with positives and negatives, on disk.
 
-The folder is a BEIR folder with more in it::
+The folder is an extended BEIR folder::
 
     corpus.jsonl  queries.jsonl  qrels/{train,dev,test}.tsv
     negatives/{train,dev,test}.run   candidates that are not relevant, a TREC run, best first
-    answers/{train,dev,test}.jsonl   the spans that answer, in the documents' texts
-    ranking-set.json                 how it was made: recipe, sources, counts, leak, versions
+    answers/{train,dev,test}.jsonl   the answers as spans of the documents' texts
+    ranking-set.json                 its settings, sources, counts, leak and versions
 
-The same sets and recipe give the same bytes.
+The same sets and settings give the same bytes.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from telerank.types import Answer, Doc, Progress, Ranking, silent
 MANIFEST = "ranking-set.json"
 SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
-"""Makes a first stage over the documents, and lets go of it afterwards."""
+"""Opens a first stage over the documents, as a context manager that releases it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankingSetSettings:
-    """What a ranking set is made by; ``model`` says in words which first stage found the negatives.
+    """How a ranking set is made; ``model`` describes the first stage that found the negatives.
 
     Raises
     ------
     ValueError
-        If a strategy or a way to split is unknown, or the depth is not positive.
+        If ``negatives`` or ``split_by`` is unknown, or the depth is not positive.
     """
 
     negatives: str = "bm25"
@@ -80,9 +80,9 @@ class RankingSetSettings:
 
 @dataclass(frozen=True, eq=False)
 class RankingSet:
-    """The result of :func:`make_ranking_set`; ``negatives`` by part, one ranking a question, in its order."""
+    """A result of :func:`make_ranking_set`; ``negatives`` has for each part one ranking a question."""
 
-    recipe: RankingSetSettings
+    settings: RankingSetSettings
     sources: tuple[Collection, ...]
     merged: MergedSet
     split: Split
@@ -94,116 +94,141 @@ class RankingSet:
         return count_leaks(self.split)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By part: questions, their pairs with documents, and how many have fewer negatives than asked."""
+        """For each part its questions, pairs with documents, and questions with too few negatives."""
         return {
             part: {
                 "questions": len(questions),
-                "positives": sum(len(one.positives) for one in questions),
+                "positives": sum(len(question.positives) for question in questions),
                 "negatives": sum(map(len, self.negatives[part])),
                 "short_of_negatives": sum(
-                    len(ranking) < self.recipe.depth for ranking in self.negatives[part]
+                    len(ranking) < self.settings.depth for ranking in self.negatives[part]
                 ),
             }
             for part, questions in self.split.parts.items()
         }
 
+    def manifest(self) -> dict[str, Any]:
+        """The content of ``ranking-set.json``."""
+        return {
+            "recipe": asdict(self.settings),
+            "sources": [
+                {"name": one.name, "format": one.format, "licence": one.licence, "notes": dict(one.notes())}
+                for one in self.sources
+            ],
+            "merged": asdict(self.merged.tally) | {"kept": len(self.merged.questions)},
+            "parts": self.counts(),
+            "refused_as_negative": dict(self.refused),
+            "leak": {part: asdict(leak) for part, leak in self.leaks.items()},
+            "versions": {"telerank": version("telerank")},
+        }
+
 
 def make_ranking_set(
     collections: Sequence[Collection],
-    recipe: RankingSetSettings,
+    settings: RankingSetSettings,
     *,
     first_stage: FirstStage | None = None,
     progress: Progress = silent,
 ) -> RankingSet:
-    """The Piaf report's section 5: merge, remove duplicates, split 80/10/10, find negatives.
+    """Merge sets, remove duplicates, split 80/10/10 and find negatives (section 5 of the Piaf report).
 
     Raises
     ------
     ValueError
-        If negatives are to be found by a first stage and none is given.
+        If the negatives need a first stage and none is given.
     CollectionError
-        If the sets cannot be merged (see :func:`.qa.merge`), or hold no question with a positive.
+        If the sets cannot be merged (see :func:`.qa.merge`), or no question has a positive.
     """
     merged = merge(collections, progress=progress)
     if not merged.questions:
         raise CollectionError("no question of these sets has a relevant document")
-    split = SPLITTERS[recipe.split_by](merged, seed=recipe.seed)
+    split = SPLITTERS[settings.split_by](merged, seed=settings.seed)
     screen = Screen(merged.docs, split.homes)
-    if recipe.negatives == "bm25":
+    depth, seed = settings.depth, settings.seed
+    if settings.negatives == "bm25":
         if first_stage is None:
             raise ValueError("negatives 'bm25' need a first stage")
         with first_stage(merged.docs.values()) as stage:
-            find = functools.partial(search_negatives, stage=stage, depth=recipe.depth, progress=progress)
-            negatives = {part: tuple(find(ones, screen)) for part, ones in split.parts.items()}
-    elif recipe.negatives == "random":
+            negatives = {
+                part: tuple(search_negatives(questions, screen, stage, depth=depth, progress=progress))
+                for part, questions in split.parts.items()
+            }
+    elif settings.negatives == "random":
         candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
-        draw = functools.partial(
-            draw_random_negatives, candidates=candidates, depth=recipe.depth, seed=recipe.seed
-        )
-        negatives = {part: tuple(draw(ones, screen)) for part, ones in split.parts.items()}
+        negatives = {
+            part: tuple(draw_random_negatives(questions, screen, candidates, depth=depth, seed=seed))
+            for part, questions in split.parts.items()
+        }
     else:
-        batch = functools.partial(take_batch_negatives, depth=recipe.depth, seed=recipe.seed)
-        negatives = {part: tuple(batch(ones, screen)) for part, ones in split.parts.items()}
-    return RankingSet(
-        recipe, tuple(collections), merged, split, negatives, dict(sorted(screen.refused.items()))
-    )
+        negatives = {
+            part: tuple(take_batch_negatives(questions, screen, depth=depth, seed=seed))
+            for part, questions in split.parts.items()
+        }
+    refused = dict(sorted(screen.refused.items()))
+    return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
 
 
 def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Refuse a place that a ranking set cannot be written to, before the work of making it.
+    """Check that a ranking set can be written to ``folder``.
 
     Raises
     ------
     CollectionError
-        If something stands there already and is not to be overwritten, or is no ranking set.
+        If it exists and is not to be overwritten, or is not a ranking set.
     """
     target = Path(folder)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise CollectionError(f"{folder}: is there already; overwrite it with --overwrite")
+        raise CollectionError(f"{folder}: already exists; replace it with --overwrite")
     if not (target / MANIFEST).is_file():
-        raise CollectionError(f"{folder}: is no ranking set and is not overwritten")
+        raise CollectionError(f"{folder}: not a ranking set, so it is not overwritten")
 
 
-def write_ranking_set(folder: str | Path, made: RankingSet, *, overwrite: bool = False) -> None:
-    """Write the folder beside its name, and give it the name when all of it is there.
+def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite: bool = False) -> None:
+    """Write a ranking set; the folder appears only when complete.
 
     Raises
     ------
     CollectionError
-        As :func:`check_target` does.
+        If it cannot be written there (see :func:`check_target`).
     """
     check_target(folder, overwrite=overwrite)
     target = Path(folder)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        _write(beside, made)
+        _write(part, ranking_set)
         if target.exists():
             shutil.rmtree(target)
-        beside.replace(target)
+        part.replace(target)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
 
 
-def _write(folder: Path, made: RankingSet) -> None:
+def _write(folder: Path, ranking_set: RankingSet) -> None:
     for name in ("qrels", "negatives", "answers"):
         (folder / name).mkdir(parents=True)
     _write_lines(
         folder / "corpus.jsonl",
-        ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in made.merged.docs.values()),
+        (
+            {"_id": doc.docno, "title": doc.title, "text": doc.text}
+            for doc in ranking_set.merged.docs.values()
+        ),
     )
     _write_lines(
         folder / "queries.jsonl",
-        ({"_id": one.query.qid, "text": one.query.text} for one in made.merged.questions),
+        ({"_id": one.query.qid, "text": one.query.text} for one in ranking_set.merged.questions),
     )
-    for part, questions in made.split.parts.items():
+    for part, questions in ranking_set.split.parts.items():
         with open_text(folder / "qrels" / f"{part}.tsv", "w") as file:
             file.write("query-id\tcorpus-id\tscore\n")
             file.writelines(f"{one.query.qid}\t{docno}\t1\n" for one in questions for docno in one.positives)
-        write_run(folder / "negatives" / f"{part}.run", made.negatives[part], made.recipe.negatives)
+        write_run(
+            folder / "negatives" / f"{part}.run", ranking_set.negatives[part], ranking_set.settings.negatives
+        )
         _write_lines(folder / "answers" / f"{part}.jsonl", _answers(questions))
-    (folder / MANIFEST).write_text(json.dumps(manifest(made), ensure_ascii=False, indent=2) + "\n", "utf-8")
+    text = json.dumps(ranking_set.manifest(), ensure_ascii=False, indent=2)
+    (folder / MANIFEST).write_text(text + "\n", "utf-8")
 
 
 def _answers(questions: Iterable[Question]) -> Iterator[dict[str, Any]]:
@@ -219,35 +244,21 @@ def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
-def manifest(made: RankingSet) -> dict[str, Any]:
-    """What ``ranking-set.json`` says."""
-    return {
-        "recipe": asdict(made.recipe),
-        "sources": [
-            {"name": one.name, "format": one.format, "licence": one.licence, "notes": dict(one.notes())}
-            for one in made.sources
-        ],
-        "merged": asdict(made.merged.tally) | {"kept": len(made.merged.questions)},
-        "parts": made.counts(),
-        "refused_as_negative": dict(made.refused),
-        "leak": {part: asdict(leak) for part, leak in made.leaks.items()},
-        "versions": {"telerank": version("telerank")},
-    }
-
-
 def _recognises(path: Path) -> bool:
     return path.is_dir() and (path / MANIFEST).is_file()
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    opened = BEIR.open(path, encoding)
+    collection = BEIR.open(path, encoding)
     return replace(
-        opened,
+        collection,
         format=RANKING_SET.name,
         answers={
             part: functools.partial(_read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS
         },
-        pools={f"{part}/negatives": functools.partial(_read_negatives, path, opened, part) for part in PARTS},
+        pools={
+            f"{part}/negatives": functools.partial(_read_negatives, path, collection, part) for part in PARTS
+        },
         source=f"made by telerank; {MANIFEST} names its sources",
     )
 
@@ -263,12 +274,12 @@ def _read_answers(path: Path) -> Iterator[Answer]:
             ) from error
 
 
-def _read_negatives(path: Path, opened: Collection, part: str) -> Iterator[Ranking]:
-    queries = {query.qid: query for query in opened.split_queries(part)}
+def _read_negatives(path: Path, collection: Collection, part: str) -> Iterator[Ranking]:
+    queries = {query.qid: query for query in collection.split_queries(part)}
     for ranking in read_run(path / "negatives" / f"{part}.run"):
         query = queries.get(ranking.query.qid, ranking.query)
         yield Ranking.presorted(query, ranking.docnos, ranking.scores)
 
 
 RANKING_SET = Format("ranking-set", _recognises, _open, f"ranking set made by telerank: {MANIFEST}")
-"""The sources and their licences stand in the set's own ``ranking-set.json``."""
+"""Sources and licences are in the set's ``ranking-set.json``."""

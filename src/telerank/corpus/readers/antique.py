@@ -32,28 +32,28 @@ _SPLITS = ("train", "test")
 
 
 def read_antique_docs(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The answers; some have no text at all.
+    """Read the answers; some have no text.
 
     Raises
     ------
     FormatError
-        If a line has no tab, or its docno is empty or holds a blank.
+        If a line has no tab, or its docno is empty or contains a blank.
     """
     return (Doc(docno, text) for docno, text in _pairs(Path(path), "docno", encoding))
 
 
 def read_antique_queries(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Query]:
-    """The questions; the same errors as :func:`read_antique_docs`."""
+    """Read the questions; raises as :func:`read_antique_docs` does."""
     return (Query(qid, text) for qid, text in _pairs(Path(path), "qid", encoding))
 
 
 def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
-    """The judgments, with the grades 1 to 4 of the file.
+    """Read the judgments, with the grades 1 to 4 of the file.
 
     Raises
     ------
     FormatError
-        If a line has not four columns, or a grade is another.
+        If a line does not have four columns, or a grade is not from 1 to 4.
     """
     for qrel in read_qrels(path):
         if not 1 <= qrel.grade <= 4:
@@ -98,4 +98,4 @@ ANTIQUE = Format(
     _open,
     f"ANTIQUE: {_DOCS}, …",
 )
-"""A folder with the files as they are distributed, plain or packed."""
+"""A folder with the files as they are distributed, plain or compressed."""

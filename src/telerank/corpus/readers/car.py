@@ -1,8 +1,8 @@
 """TREC-CAR: paragraphs of Wikipedia in CBOR, and outlines, whose headings are the queries.
 
-A file is a stream of CBOR items: those of release 1.5 one after the other; those of release 2.0 (and
-1.6) a header ``["CAR", [kind of file, …], …]`` and then one array of unknown length. What is read of
-an item, as ``trec-car-tools`` defines it:
+A file is a stream of CBOR items: in release 1.5 one after the other, in release 2.0 (and 1.6) a header
+``["CAR", [kind of file, …], …]`` and then one array of unknown length. These parts of an item, as defined by
+``trec-car-tools``, are read:
 
 ==============  ==================================================================================
 paragraph       ``[0, id, [body, …]]``
@@ -11,9 +11,9 @@ page            ``[0, name, id, [part, …], …]``
 part of a page  ``[0, heading, heading id, [part, …]]``; others (paragraphs, images, lists) are no headings
 ==============  ==================================================================================
 
-A paragraph's text is that of its bodies, a link's being its anchor text. A query is a page or a
-section with its path: the qid is ``page id/heading id/…``, the text the names along it with blanks
-between, as Nogueira and Cho query. In release 1.5 ids have no ``enwiki:`` before them.
+A paragraph's text is that of its bodies, where a link has its anchor text. A query is a page or a section
+with its path: the qid is ``page id/heading id/…``, and the text the names along it separated by blanks, as
+in Nogueira and Cho. In release 1.5 ids do not begin with ``enwiki:``.
 
 Source: trec-car.cs.unh.edu (Dietz et al. 2017). Licence as stated there: CC BY-SA 3.0, as Wikipedia's.
 """
@@ -37,13 +37,13 @@ _LIST, _BREAK = b"\x9f", b"\xff"
 
 
 def read_paragraphs(path: str | Path) -> Iterator[Doc]:
-    """The paragraphs of a CBOR file, plain or packed, one at a time.
+    """Read the paragraphs of a CBOR file, plain or compressed, one at a time.
 
     Raises
     ------
     FormatError
-        If the file is of another kind, ends within an item, or an item is no paragraph; it names
-        the item by its number from 1.
+        If the file is of another kind, ends within an item, or an item is not a paragraph; items are numbered
+        from 1.
     """
     for number, item in _items(path, (PARAGRAPHS,)):
         try:
@@ -58,14 +58,14 @@ def read_paragraphs(path: str | Path) -> Iterator[Doc]:
 
 
 def read_outlines(path: str | Path) -> Iterator[Query]:
-    """The queries of a file of outlines or pages: every page, then its sections, depth first.
+    """Read the queries of a file of outlines or pages: every page, then its sections, depth first.
 
-    A path that a page holds twice (two sections of the same name) is one query.
+    A path that a page has twice (two sections of the same name) is one query.
 
     Raises
     ------
     FormatError
-        If the file is of another kind, ends within an item, or an item is no page.
+        If the file is of another kind, ends within an item, or an item is not a page.
     """
     for number, item in _items(path, (OUTLINES, PAGES)):
         try:
@@ -79,7 +79,7 @@ def read_outlines(path: str | Path) -> Iterator[Query]:
 
 
 def _body_text(body: list[object]) -> str:
-    """The words of one body; ``ValueError`` where it is neither text nor link."""
+    """The text of one body; ``ValueError`` if it is neither text nor link."""
     tag, content = body[0], body[1]
     text = content if tag == 0 else content[4] if tag == 1 and isinstance(content, list) else None
     if not isinstance(text, str):
@@ -88,7 +88,7 @@ def _body_text(body: list[object]) -> str:
 
 
 def _paths(path: list[tuple[str, str]], parts: list[list[Any]]) -> Iterator[tuple[str, str]]:
-    """Qid and text of what ``path`` leads to, as ids and names from the page on, and of all below it."""
+    """Qid and text of the section at ``path``, ids and names from the page on, and of all below it."""
     yield "/".join(step for step, _ in path), " ".join(name for _, name in path)
     for part in parts:
         if part[0] == 0:
@@ -96,7 +96,7 @@ def _paths(path: list[tuple[str, str]], parts: list[list[Any]]) -> Iterator[tupl
 
 
 def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
-    """The items of a file of one of these kinds, numbered from 1; the header is none of them."""
+    """The items of a file of one of these kinds, without the header, numbered from 1."""
     with open_bytes(path) as file:
         window, number = _Window(file), 1
         try:
@@ -123,16 +123,16 @@ def _is_header(item: object) -> bool:
 def _check_header(path: str | Path, header: list[Any], kinds: tuple[int, ...]) -> None:
     kind = header[1][0] if isinstance(header[1], list) and header[1] else None
     if kind not in kinds:
-        wanted = " or ".join(KINDS[one] for one in kinds)
+        expected = " or ".join(KINDS[number] for number in kinds)
         raise FormatError(
-            path, None, f"a TREC-CAR file of {wanted}", KINDS[kind] if kind in KINDS else str(header)
+            path, None, f"a TREC-CAR file of {expected}", KINDS[kind] if kind in KINDS else str(header)
         )
 
 
 class _Window:
-    """Decodes items from a part of the file that is in memory, and reads on where an item goes on.
+    """Decodes items from a part of the file in memory, which is extended until it contains a whole item.
 
-    A decoder reads ahead and seeks back, which a packed file cannot do.
+    The decoder reads ahead and seeks back, which a compressed file cannot do.
     """
 
     def __init__(self, file: BinaryIO, size: int = 1 << 20) -> None:
@@ -140,39 +140,39 @@ class _Window:
         self._bytes = io.BytesIO()
 
     def item(self) -> Any:
-        """The next item; ``CBORDecodeEOF`` where the file ends before it does."""
+        """The next item; ``CBORDecodeEOF`` if the file ends within it."""
         while True:
-            place = self._bytes.tell()
+            start = self._bytes.tell()
             try:
                 return cbor2.load(self._bytes)
             except cbor2.CBORDecodeEOF:
-                if not self._read_on(place):
+                if not self._read_on(start):
                     raise
 
     def peek(self) -> bytes:
-        """The next byte, left where it is; none at the end of the file."""
-        place = self._bytes.tell()
+        """The next byte, which is not consumed; empty at the end of the file."""
+        start = self._bytes.tell()
         byte = self._bytes.read(1)
         if byte:
-            self._bytes.seek(place)
+            self._bytes.seek(start)
             return byte
-        return self.peek() if self._read_on(place) else b""
+        return self.peek() if self._read_on(start) else b""
 
     def take(self) -> bytes:
         byte = self.peek()
         self._bytes.seek(len(byte), io.SEEK_CUR)
         return byte
 
-    def _read_on(self, place: int) -> bool:
-        self._bytes.seek(place)
+    def _read_on(self, start: int) -> bool:
+        self._bytes.seek(start)
         rest = self._bytes.read()
-        more = self._file.read(max(self._size, len(rest)))  # at least doubled: no item is tried often
+        more = self._file.read(max(self._size, len(rest)))  # at least double: no item is decoded often
         self._bytes = io.BytesIO(rest + more)
         return bool(more)
 
 
 def detect_kind(path: Path) -> int | None:
-    """What a CBOR file holds, by its header or else by its first item; none where it is not TREC-CAR's."""
+    """The kind of a CBOR file by its header or first item; None if it is not TREC-CAR's."""
     try:
         with open_bytes(path) as file:
             item = _Window(file, 1 << 16).item()

@@ -1,14 +1,14 @@
 """A folder of TREC-CAR files as a collection.
 
-Files are told apart by their content (``.cbor`` in the name) or their name (qrels, topics):
+Files are recognised by their content (``.cbor`` in the name) or their name (qrels, topics):
 
 - files of paragraphs are the documents, one file after the other;
-- a file of outlines is a split, named by what its name has before ``.cbor``
-  (``test.pages.cbor-outlines.cbor`` is ``test.pages``); pages serve where there are no outlines;
-- so is a file of topics as TREC has them (``topics.car17v2.0.benchmarkY1test.txt``);
-- a file of qrels belongs to the split of the same name. Hierarchical judgments have that name alone;
-  those on pages and on top-level sections are splits ``test.pages-article`` and
-  ``test.pages-toplevel``, whose queries are pages and top-level sections.
+- a file of outlines is a split, named by the part of its name before ``.cbor``
+  (``test.pages.cbor-outlines.cbor`` is ``test.pages``); without outlines, pages are used;
+- so is a file of TREC's topics (``topics.car17v2.0.benchmarkY1test.txt``);
+- a file of qrels belongs to the split of the same name. Hierarchical judgments have just this name; those on
+  pages and on top-level sections are the splits ``test.pages-article`` and ``test.pages-toplevel``, whose
+  queries are pages and top-level sections.
 """
 
 from __future__ import annotations
@@ -48,23 +48,27 @@ def _open(path: Path, encoding: str) -> Collection:
     files = [(file, _car_kind(file)) for file in _inside(path)]
     if not any(kind is not None for _, kind in files):
         raise CollectionError(f"{path}: expected TREC-CAR files of paragraphs or outlines (.cbor)")
-    asked = {_stem(file): functools.partial(read_outlines, file) for file, kind in files if kind == PAGES}
-    asked |= {_stem(file): functools.partial(read_outlines, file) for file, kind in files if kind == OUTLINES}
-    asked |= {
+    readers = {_stem(file): functools.partial(read_outlines, file) for file, kind in files if kind == PAGES}
+    readers |= {
+        _stem(file): functools.partial(read_outlines, file) for file, kind in files if kind == OUTLINES
+    }
+    readers |= {
         _stem(file): functools.partial(read_topics, file, format="car")
         for file, kind in files
         if kind is None and _TOPICS.search(plain_name(file))
     }
     judged = [(file, *_split(file)) for file, _ in files if _QRELS.search(plain_name(file))]
-    levels = {split: (stem, level) for _, split, stem, level in judged} | {stem: (stem, "") for stem in asked}
+    levels = {split: (stem, level) for _, split, stem, level in judged} | {
+        stem: (stem, "") for stem in readers
+    }
     return Collection(
         name=path.name if path.is_dir() else _stem(path),
         format=TREC_CAR.name,
         docs=functools.partial(_docs, tuple(file for file, kind in files if kind == PARAGRAPHS)),
         queries={
-            split: functools.partial(_queries, asked[stem], level)
+            split: functools.partial(_queries_of_level, readers[stem], level)
             for split, (stem, level) in sorted(levels.items())
-            if stem in asked
+            if stem in readers
         },
         qrels={split: functools.partial(read_qrels, file) for file, split, _, _ in judged},
         licence="CC BY-SA 3.0",
@@ -90,8 +94,8 @@ def _stem(file: Path) -> str:
 
 def _split(qrels: Path) -> tuple[str, str, str]:
     """Split, stem and level of a file of judgments."""
-    found, stem = _LEVEL.search(plain_name(qrels)), _stem(qrels)
-    level = found[1] if found and found[1] in _STEPS else ""
+    match, stem = _LEVEL.search(plain_name(qrels)), _stem(qrels)
+    level = match[1] if match and match[1] in _STEPS else ""
     return f"{stem}-{level}" if level else stem, stem, level
 
 
@@ -99,7 +103,7 @@ def _docs(files: tuple[Path, ...]) -> Iterator[Doc]:
     return (doc for file in files for doc in read_paragraphs(file))
 
 
-def _queries(read: Callable[[], Iterator[Query]], level: str) -> Iterator[Query]:
+def _queries_of_level(read: Callable[[], Iterator[Query]], level: str) -> Iterator[Query]:
     return (query for query in read() if not level or query.qid.count("/") == _STEPS[level])
 
 

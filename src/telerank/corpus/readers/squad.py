@@ -1,19 +1,19 @@
-"""SQuAD-style JSON: articles of paragraphs, questions asked of a paragraph, answers as spans of it.
+"""SQuAD-style JSON: articles of paragraphs, questions about a paragraph, answers as spans of it.
 
-How such a file becomes a collection:
+Such a file becomes a collection as follows:
 
-- A paragraph is a document. Its docno is its place in the file, ``3-7`` for ``data[3].paragraphs[7]``,
-  its title that of the article. A paragraph whose text stood in the file before is merged with the
-  first (``Tally.merged_paragraphs``); questions about it point there.
-- A question is a query, and its paragraph relevant to it with grade 1. A question marked
-  ``is_impossible`` (SQuAD 2.0) is a query without relevant document and without answer: its paragraph
-  was judged not to hold one, and it is kept in ``QASet.asked``. In qrels it would count zero in every mean.
-- An id that comes twice is one question if text and paragraph are the same
-  (``Tally.merged_questions``, its answers are joined), and an error otherwise.
-- An answer's text must begin at its offset. Where it does not, it moves to where the text stands, if
-  that is one place (``Tally.moved``), or to the place nearest to the offset given (``Tally.nearest``).
-  In COVID-QA 234 offsets are one to three characters off: all of them are mended so. An answer that is
-  blank or stands nowhere is no span; it is listed in ``QASet.unplaced`` as the file gives it.
+- A paragraph is a document. Its docno is its position in the file, ``3-7`` for ``data[3].paragraphs[7]``, and
+  its title that of the article. A paragraph with the text of an earlier one is merged with that
+  (``Tally.merged_paragraphs``), and so are the questions about it.
+- A question is a query, and its paragraph is relevant to it with grade 1. A question marked
+  ``is_impossible`` (SQuAD 2.0) is a query without relevant document or answer: its paragraph, which is in
+  ``QASet.paragraphs``, was judged not to have one. In the qrels it would count 0 in every mean.
+- An id that comes twice is one question if text and paragraph are equal (``Tally.merged_questions``; its
+  answers are joined), and an error otherwise.
+- The text of an answer must begin at its offset. If it does not, the answer moves to the text's only
+  occurrence (``Tally.moved``) or to the one nearest to the offset (``Tally.nearest``); in COVID-QA this
+  repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does not
+  occur is not a span; it is kept in ``QASet.unlocated`` as the file has it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TYPE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was read, and what had to be put right; ``exact + moved + nearest + absent == answers``."""
+    """Counts of what was read and repaired; ``exact + moved + nearest + absent == answers``."""
 
     articles: int = 0
     paragraphs: int = 0
@@ -63,35 +63,35 @@ class Tally:
     absent: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)))
+        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Tally)))
 
 
 @dataclass(frozen=True, eq=False)
 class QASet:
-    """Paragraphs, questions and answers of one file; ``asked[qid]`` is the docno of a paragraph."""
+    """Paragraphs, questions and answers of one file; ``paragraphs[qid]`` is the docno of a question's."""
 
     docs: tuple[Doc, ...]
     queries: tuple[Query, ...]
-    asked: Mapping[str, str]
+    paragraphs: Mapping[str, str]
     unanswerable: frozenset[str]
     answers: tuple[Answer, ...]
-    unplaced: tuple[Answer, ...]
+    unlocated: tuple[Answer, ...]
     tally: Tally
 
     @property
     def qrels(self) -> Iterator[Qrel]:
         """The paragraph of every question that has an answer, with grade 1."""
-        return (Qrel(qid, docno, 1) for qid, docno in self.asked.items() if qid not in self.unanswerable)
+        return (Qrel(qid, docno, 1) for qid, docno in self.paragraphs.items() if qid not in self.unanswerable)
 
 
 def read_squad(path: str | Path, *, encoding: str = "utf-8", prefix: str = "") -> QASet:
-    """The question-answering set in a SQuAD-style file, plain or packed; docnos begin with ``prefix``.
+    """Read a SQuAD-style file, plain or compressed; docnos begin with ``prefix``.
 
     Raises
     ------
     FormatError
-        If the file is not JSON, lacks a field, a field is of another type, or an id comes twice
-        with different questions; it names the place as ``data[3].paragraphs[7].qas[0]``.
+        If the file is not JSON, lacks a field, has a field of another type, or has two questions with one id;
+        the message locates it as ``data[3].paragraphs[7].qas[0]``.
     """
     reader = _SquadReader(path, prefix)
     for a, article in enumerate(reader.field(reader.load(encoding), "data", list, "the file")):
@@ -100,26 +100,26 @@ def read_squad(path: str | Path, *, encoding: str = "utf-8", prefix: str = "") -
 
 
 class _SquadReader:
-    """Collects what one file holds."""
+    """Collects the records of one file."""
 
     def __init__(self, path: str | Path, prefix: str) -> None:
         self._path, self._prefix = path, prefix
-        self._counts: dict[str, int] = {one.name: 0 for one in fields(Tally)}
+        self._counts: dict[str, int] = {field.name: 0 for field in fields(Tally)}
         self._docs: dict[str, Doc] = {}  # by text
         self._queries: dict[str, Query] = {}
-        self._asked: dict[str, str] = {}
+        self._paragraphs: dict[str, str] = {}
         self._unanswerable: set[str] = set()
         self._answers: list[Answer] = []
-        self._unplaced: list[Answer] = []
+        self._unlocated: list[Answer] = []
 
     def result(self) -> QASet:
         return QASet(
             tuple(self._docs.values()),
             tuple(self._queries.values()),
-            MappingProxyType(self._asked),
+            MappingProxyType(self._paragraphs),
             frozenset(self._unanswerable),
             tuple(self._answers),
-            tuple(self._unplaced),
+            tuple(self._unlocated),
             Tally(**self._counts),
         )
 
@@ -138,91 +138,93 @@ class _SquadReader:
             raise FormatError(self._path, None, "whole characters", got)
         return loaded
 
-    def field(self, holder: object, name: str, kind: type[Kind], place: str, **default: Kind) -> Kind:
-        """``holder[name]``, checked; a field that may be absent has its value then in ``default``."""
-        if not isinstance(holder, dict):
-            raise FormatError(self._path, None, f"an object as {place}", json.dumps(holder))
-        value = holder.get(name)
-        if value is None and default:
-            return default["otherwise"]
+    def field(
+        self, record: object, name: str, kind: type[Kind], where: str, *, default: Kind | None = None
+    ) -> Kind:
+        """``record[name]``, checked, or ``default`` if it is absent; ``where`` locates the record."""
+        if not isinstance(record, dict):
+            raise FormatError(self._path, None, f"an object as {where}", json.dumps(record))
+        value = record.get(name)
+        if value is None and default is not None:
+            return default
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            got = "nothing" if name not in holder else json.dumps(value)
-            raise FormatError(self._path, None, f"{_TYPE_NAMES[kind]} as {name!r} of {place}", got)
+            got = "nothing" if name not in record else json.dumps(value)
+            raise FormatError(self._path, None, f"{_TYPE_NAMES[kind]} as {name!r} of {where}", got)
         return value
 
     def read_article(self, a: int, article: object) -> None:
-        place = f"data[{a}]"
+        where = f"data[{a}]"
         self._counts["articles"] += 1
-        title = self.field(article, "title", str, place, otherwise="")
-        for p, paragraph in enumerate(self.field(article, "paragraphs", list, place)):
-            self._read_paragraph(f"{self._prefix}{a}-{p}", title, paragraph, f"{place}.paragraphs[{p}]")
+        title = self.field(article, "title", str, where, default="")
+        for p, paragraph in enumerate(self.field(article, "paragraphs", list, where)):
+            self._read_paragraph(f"{self._prefix}{a}-{p}", title, paragraph, f"{where}.paragraphs[{p}]")
 
-    def _read_paragraph(self, docno: str, title: str, paragraph: object, place: str) -> None:
-        text = self.field(paragraph, "context", str, place)
+    def _read_paragraph(self, docno: str, title: str, paragraph: object, where: str) -> None:
+        text = self.field(paragraph, "context", str, where)
         self._counts["paragraphs"] += 1
         self._counts["merged_paragraphs"] += text in self._docs
         doc = self._docs.setdefault(text, Doc(docno, text, title))
-        for q, question in enumerate(self.field(paragraph, "qas", list, place)):
-            self._read_question(doc, question, f"{place}.qas[{q}]")
+        for q, question in enumerate(self.field(paragraph, "qas", list, where)):
+            self._read_question(doc, question, f"{where}.qas[{q}]")
 
-    def _read_question(self, doc: Doc, question: object, place: str) -> None:
-        query = Query(self._qid(question, place), self.field(question, "question", str, place))
-        impossible = self.field(question, "is_impossible", bool, place, otherwise=False)
-        answers = self.field(question, "answers", list, place, otherwise=[])
+    def _read_question(self, doc: Doc, question: object, where: str) -> None:
+        query = Query(self._qid(question, where), self.field(question, "question", str, where))
+        impossible = self.field(question, "is_impossible", bool, where, default=False)
+        answers = self.field(question, "answers", list, where, default=[])
         if impossible and answers:
-            raise FormatError(self._path, None, f"no answers of {place}, which is marked is_impossible")
+            raise FormatError(self._path, None, f"no answers of {where}, which is marked is_impossible")
         known = query.qid in self._queries
         if known and (query, doc.docno, impossible) != self._known(query.qid):
-            raise FormatError(self._path, None, f"an id of {place} that no other question has", query.qid)
+            raise FormatError(self._path, None, f"an id of {where} that no other question has", query.qid)
         self._counts["questions"] += 1
         self._counts["merged_questions"] += known
         self._counts["unanswerable"] += impossible and not known
-        self._queries[query.qid], self._asked[query.qid] = query, doc.docno
+        self._queries[query.qid], self._paragraphs[query.qid] = query, doc.docno
         if impossible:
             self._unanswerable.add(query.qid)
         for i, answer in enumerate(answers):
-            self._read_answer(query.qid, doc, answer, f"{place}.answers[{i}]")
+            self._read_answer(query.qid, doc, answer, f"{where}.answers[{i}]")
 
     def _known(self, qid: str) -> tuple[Query, str, bool]:
-        return self._queries[qid], self._asked[qid], qid in self._unanswerable
+        return self._queries[qid], self._paragraphs[qid], qid in self._unanswerable
 
-    def _qid(self, question: object, place: str) -> str:
+    def _qid(self, question: object, where: str) -> str:
         number = isinstance(question, dict) and isinstance(question.get("id"), int)  # COVID-QA numbers them
         qid = (
-            str(self.field(question, "id", int, place)) if number else self.field(question, "id", str, place)
+            str(self.field(question, "id", int, where)) if number else self.field(question, "id", str, where)
         )
-        return check_id(qid, "question id", f"{self._path}: {place}")
+        return check_id(qid, "question id", f"{self._path}: {where}")
 
-    def _read_answer(self, qid: str, doc: Doc, answer: object, place: str) -> None:
-        text = self.field(answer, "text", str, place)
-        stated = self.field(answer, "answer_start", int, place)
+    def _read_answer(self, qid: str, doc: Doc, answer: object, where: str) -> None:
+        text = self.field(answer, "text", str, where)
+        stated = self.field(answer, "answer_start", int, where)
         start, how = locate_answer(doc.text, text, stated)
         self._counts["answers"] += 1
         self._counts[how] += 1
-        (self._unplaced if how == "absent" else self._answers).append(Answer(qid, doc.docno, text, start))
+        (self._unlocated if how == "absent" else self._answers).append(Answer(qid, doc.docno, text, start))
 
 
 def locate_answer(text: str, answer: str, stated: int) -> tuple[int, str]:
-    """Where ``answer`` begins in ``text``, and whether that is ``exact``, ``moved``, ``nearest``, ``absent``.
+    """Find the offset of ``answer`` in ``text``: it is ``exact``, ``moved``, ``nearest`` or ``absent``.
 
-    Of two places equally near to the stated one the earlier is taken; an absent answer keeps the stated one.
+    Of two offsets equally near to ``stated`` the earlier is taken; an absent answer keeps ``stated``.
     """
     if not answer.strip():
         return stated, "absent"
     if stated >= 0 and text.startswith(answer, stated):
         return stated, "exact"
-    places = list(_places(text, answer))
-    if not places:
+    offsets = list(_find_all(text, answer))
+    if not offsets:
         return stated, "absent"
-    nearest = min(places, key=lambda place: (abs(place - stated), place))
-    return nearest, "moved" if len(places) == 1 else "nearest"
+    nearest = min(offsets, key=lambda offset: (abs(offset - stated), offset))
+    return nearest, "moved" if len(offsets) == 1 else "nearest"
 
 
-def _places(text: str, part: str) -> Iterator[int]:
-    place = text.find(part)
-    while place >= 0:
-        yield place
-        place = text.find(part, place + 1)
+def _find_all(text: str, part: str) -> Iterator[int]:
+    offset = text.find(part)
+    while offset >= 0:
+        yield offset
+        offset = text.find(part, offset + 1)
 
 
 _SPLIT = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
@@ -260,18 +262,18 @@ def _stream(read: Callable[[], QASet], member: str) -> Callable[[], Iterator[Any
 def _files(path: Path) -> dict[str, Path]:
     """The SQuAD-style files of a folder, or the file itself, by split."""
     inside = sorted(path.iterdir()) if path.is_dir() else [path]
-    files = [one for one in inside if one.is_file() and _is_squad(one)]
-    splits = [_split(one) for one in files]
-    often = Counter(splits)
+    files = [file for file in inside if file.is_file() and _is_squad(file)]
+    splits = [_split(file) for file in files]
+    counts = Counter(splits)
     return {
-        split if often[split] == 1 else plain_name(file).removesuffix(".json"): file
+        split if counts[split] == 1 else plain_name(file).removesuffix(".json"): file
         for split, file in zip(splits, files, strict=True)
     }
 
 
 def _split(file: Path) -> str:
-    found = _SPLIT.search(plain_name(file).lower())
-    return found[1] if found else "all"
+    match = _SPLIT.search(plain_name(file).lower())
+    return match[1] if match else "all"
 
 
 def _is_squad(file: Path) -> bool:
@@ -281,10 +283,10 @@ def _is_squad(file: Path) -> bool:
 
 
 SQUAD = Format("squad", _recognises, _open, "SQuAD-style JSON: data, paragraphs, qas")
-"""A file, or a folder with a file for each split, which its name tells (``train-v1.1.json``).
+"""A file, or a folder with a file for each split, named after it (``train-v1.1.json``).
 
-A file whose name says nothing is the split ``all``; where two say the same, splits are named by the
-whole names. In a folder of several files docnos begin with the split (``dev-3-7``).
+A file whose name has no split is the split ``all``; if two have the same split, splits have the whole file
+names. In a folder of several files docnos begin with the split (``dev-3-7``).
 
 Sources, and licences as stated there: SQuAD 1.1 and 2.0, rajpurkar.github.io/SQuAD-explorer, CC BY-SA 4.0.
 PIAF, piaf.etalab.studio, MIT. FQuAD, fquad.illuin.tech, CC BY-NC-SA, for research. SQuAD-FR,

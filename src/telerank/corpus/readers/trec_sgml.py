@@ -2,22 +2,22 @@
 
 ===========  =================================================================================
 ``docno``    ``<DOCNO>``
-``title``    ``<HEADLINE>``, or else ``<TITLE>``, ``<HL>``, ``<HEAD>``, ``<TTL>``, ``<TI>``
-``text``     every ``<TEXT>``, ``<LP>`` and ``<LEADPARA>``; where there is none of them, all but
+``title``    ``<HEADLINE>``, otherwise ``<TITLE>``, ``<HL>``, ``<HEAD>``, ``<TTL>``, ``<TI>``
+``text``     every ``<TEXT>``, ``<LP>`` and ``<LEADPARA>``; without these, everything except
              docno, title and url
 ``url``      ``<URL>``
 ===========  =================================================================================
 
-So dates, bylines, sections and captions, which stand in elements of their own beside ``<TEXT>``, are not
-part of the text (Financial Times, LA Times, FBIS, Federal Register). Tags may be written in small
-letters. Within a text tags and comments are blanks, entities are the characters they name
-(``&hyph;`` and ``&blank;`` of the Federal Register, too), and unknown ones stand as they are.
+Dates, bylines, sections and captions have elements of their own beside ``<TEXT>``, so they are not part of
+the text (Financial Times, LA Times, FBIS, Federal Register). Tags may be in lower case. In texts, tags and
+comments become blanks, entities become characters (``&hyph;`` and ``&blank;`` of the Federal Register, too),
+and unknown entities stay as they are.
 
 A collection is a file, or a folder with files of documents at any depth, topics (files that begin with
-``<top>``) and qrels (``qrels`` in the name). READMEs, change lists (``READCHG``, …) and DTDs on the
-disks are passed over, hidden files, too. Robust04 leaves out the Congressional Record: keep its folder
-``CR`` elsewhere. Files packed by ``compress`` (``.Z``, ``.z``, ``.0z``) must be unpacked first; texts that
-are not UTF-8 need ``--encoding latin-1``.
+``<top>``) and qrels (``qrels`` in the name). READMEs, change lists (``READCHG``, …), DTDs and hidden files
+are ignored. Robust04 does not include the Congressional Record: keep its folder ``CR`` elsewhere. Files
+packed by ``compress`` (``.Z``, ``.z``, ``.0z``) must be unpacked first; texts that are not UTF-8 need
+``--encoding latin-1``.
 
 Source: TREC disks 4 and 5 (trec.nist.gov/data/cd45; licence: NIST's agreement, research only); Vaswani
 (University of Glasgow, ir.dcs.gla.ac.uk/resources/test_collections/npl; no licence stated).
@@ -65,31 +65,31 @@ _NO_DOCUMENTS = re.compile(
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """The documents of one file.
+    """Read the documents of one file.
 
     Raises
     ------
     FormatError
-        If ``<DOC>`` and ``</DOC>`` do not pair, something else stands between documents, a document
-        has not exactly one ``<DOCNO>``, or a byte is not of the encoding: names the line.
+        If ``<DOC>`` and ``</DOC>`` do not match, there is text between documents, a document does not have
+        exactly one ``<DOCNO>``, or a byte is not valid in the encoding.
     CollectionError
         If the file is packed by ``compress``.
     """
     check_encoding(encoding)
     check_packing(path)
     for begun, raw in _documents(path):
-        yield _doc(path, begun, _decoded(path, begun, raw, encoding))
+        yield _doc(path, begun, _decode(path, begun, raw, encoding))
 
 
 def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
-    """What stands between ``<DOC>`` and ``</DOC>``, with the number of the first line."""
+    """The content between ``<DOC>`` and ``</DOC>``, with the number of the first line."""
     begun, held = 0, list[bytes]()
     with open_bytes(path) as file:
         for number, line in enumerate(file, 1):
-            place = 0
+            end = 0
             for tag in _DOC.finditer(line):
-                before = line[place : tag.start()]
-                place = tag.end()
+                before = line[end : tag.start()]
+                end = tag.end()
                 if bool(tag[1]) != bool(begun):
                     raise FormatError(
                         path, number, f"</DOC> for the document of line {begun}" if begun else "<DOC>"
@@ -101,7 +101,7 @@ def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
                     _check_between(path, number, held)
                 begun = 0 if begun else number
                 held.clear()
-            held.append(line[place:])
+            held.append(line[end:])
     if begun:
         raise FormatError(path, begun, "</DOC> for the document that begins here, before the file ends")
     _check_between(path, None, held)
@@ -115,33 +115,33 @@ def _check_between(path: Path, number: int | None, held: list[bytes]) -> None:
         )
 
 
-def _decoded(path: Path, begun: int, raw: bytes, encoding: str) -> str:
+def _decode(path: Path, begun: int, raw: bytes, encoding: str) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
         before = raw.count(b"\n", 0, error.start)
-        decode_line(raw.split(b"\n")[before], path, begun + before, encoding)  # names the line's byte
+        decode_line(raw.split(b"\n")[before], path, begun + before, encoding)  # raises with the line and byte
         raise
 
 
 def _doc(path: Path, begun: int, raw: str) -> Doc:
     elements = [(element[1].lower(), element[2]) for element in _ELEMENT.finditer(raw)]
-    docnos = [held for name, held in elements if name == "docno"]
+    docnos = [content for name, content in elements if name == "docno"]
     if len(docnos) != 1:
         raise FormatError(path, begun, "one <DOCNO> in the document that begins here", f"{len(docnos)}")
     names = {name for name, _ in elements}
     headline = next((name for name in _TITLES if name in names), None)
-    texts = [held for name, held in elements if name in _TEXTS] or [_ELEMENT.sub(" ", raw)]
+    texts = [content for name, content in elements if name in _TEXTS] or [_ELEMENT.sub(" ", raw)]
     return Doc(
-        _folded(docnos[0]),
+        _one_line(docnos[0]),
         "\n".join(strip_markup(text) for text in texts),
-        _folded(" ".join(held for name, held in elements if name == headline)),
-        _folded(" ".join(held for name, held in elements if name == "url")),
+        _one_line(" ".join(content for name, content in elements if name == headline)),
+        _one_line(" ".join(content for name, content in elements if name == "url")),
     )
 
 
 def strip_markup(text: str) -> str:
-    """A text without tags and comments, entities resolved, trimmed; its lines are kept."""
+    """Remove tags and comments, resolve entities and trim the text; lines are kept."""
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
@@ -151,12 +151,12 @@ def strip_markup(text: str) -> str:
 
 def _character(entity: re.Match[str]) -> str:
     name = entity[0]
-    if name in _FEDERAL:  # before HTML's, whose &blank; is the picture of one
+    if name in _FEDERAL:  # first: HTML's &blank; is the symbol for a blank
         return _FEDERAL[name]
     return html.unescape(name) if name.startswith("&#") or name[1:] in html5 else name
 
 
-def _folded(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(strip_markup(text).split())
 
 
@@ -166,17 +166,17 @@ def _recognises(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """``doc`` or ``top``, whichever the file holds, ``qrels`` by its name, or nothing."""
+    """``doc`` or ``top`` by the content of the file, ``qrels`` by its name, or nothing."""
     if is_compressed(path):
-        return "doc"  # whoever reads it says what to do
-    if found := _FIRST.match(read_beginning(path)):
-        return found[1].lower()
+        return "doc"  # reading it says what to do
+    if match := _FIRST.match(read_beginning(path)):
+        return match[1].lower()
     name = path.name.lower()
     return "qrels" if "qrel" in name else "top" if name.startswith("topics") else ""
 
 
 def is_cranfield(path: Path) -> bool:
-    """Whether this is Cranfield's folder, whose queries are numbered in a way of their own."""
+    """Whether this is the folder of Cranfield, which has a reader of its own."""
     return path.is_dir() and any(file.name.startswith("cran.all.1400") for file in path.iterdir())
 
 
@@ -195,8 +195,8 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    near = sorted(path.iterdir()) if path.is_dir() else []
-    files = [file for file in near if file.is_file()]
+    entries = sorted(path.iterdir()) if path.is_dir() else []
+    files = [file for file in entries if file.is_file()]
     topics = [file for file in files if _kind(file) == "top"]
     qrels = [file for file in files if _kind(file) == "qrels"]
     questions, judgments = group_by_split(topics, qrels)
