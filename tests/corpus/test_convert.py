@@ -133,7 +133,7 @@ def test_what_is_there_is_not_written_over(tmp_path):
     with pytest.raises(CollectionError, match="out: already exists"):
         convert(collection(), tmp_path / "out", "beir")
     with pytest.raises(
-        CollectionError, match="no format 'warc' to write; there are: beir, jsonl, msmarco, trec"
+        CollectionError, match="cannot write the format 'warc'; known: beir, jsonl, msmarco, trec"
     ):
         convert(collection(), tmp_path / "new", "warc")
 

@@ -210,7 +210,7 @@ def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_ask
     write_ranking_set(tmp_path / "set", made, overwrite=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(CollectionError, match="is no ranking set"):
+    with pytest.raises(CollectionError, match="not a ranking set"):
         write_ranking_set(tmp_path / "mine", made, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "set"]
 
