@@ -38,7 +38,7 @@ from telerank.models.loading import locate, read_tokenizer
 from telerank.models.pairs.pair import batch_of
 from telerank.models.quiet import quiet
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker
-from telerank.reranking.texts import TextPair, pair_texts
+from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Table, render_markdown
 from telerank.training.features.frozen_encoder import FrozenEncoder
 from telerank.training.features.store import FeatureStore
@@ -74,7 +74,7 @@ def real_pairs(count: int) -> tuple[list[TextPair], list[float]]:
 
 def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[float, float]:
     """Mean number of tokens of a pair, before and after the padding of fine-tuning."""
-    counts = [len(tokens) for tokens in pair_texts(reranker, *zip(*pairs, strict=True))]
+    counts = [len(tokens) for tokens in make_pairs(reranker, *zip(*pairs, strict=True))]
     padded = 0
     for first in range(0, len(counts), size):
         batch = counts[first : first + size]
@@ -94,7 +94,7 @@ def deviation(frozen: Reranker, pairs: Sequence[TextPair], folder: Path) -> floa
         sys.exit(f"the store takes {store.bytes} bytes, {size} were estimated")
     stored = store.batch(store.rows(pairs))
     with torch.no_grad():
-        computed = frozen.model.features(batch_of(pair_texts(frozen, *zip(*pairs, strict=True)), 0))
+        computed = frozen.model.features(batch_of(make_pairs(frozen, *zip(*pairs, strict=True)), 0))
         logits = [frozen.model.head.eval()(features) for features in (stored, computed)]
     compared = [*zip(vars(stored).values(), vars(computed).values(), strict=True), logits]
     return max(_difference(value.float(), exact.float()) for value, exact in compared)

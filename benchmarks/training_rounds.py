@@ -26,7 +26,7 @@ from telerank.inspect.drawn_pairs import CandidateLists, draw_by_class
 from telerank.models.attention_kernels import train_plainly
 from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.texts import TextPair, pair_texts
+from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Cell, Table
 from telerank.training.features.frozen_encoder import FrozenEncoder
 from telerank.training.features.store import FeatureStore
@@ -226,7 +226,7 @@ class Track:
         batches = cut(torch.arange(len(pairs)), plan.size)
         for batch in batches[: plan.tuned]:
             queries, passages = zip(*(pairs[row] for row in batch.tolist()), strict=True)
-            tokens = pair_texts(self.tuned, queries, passages)
+            tokens = make_pairs(self.tuned, queries, passages)
             with self.watch(TUNED):
                 self.tuner.gradients(compute_logits(self.tuned, tokens, DEFAULTS.tokens), labels[batch])
                 self.tuner.update()

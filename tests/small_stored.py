@@ -9,7 +9,7 @@ import torch
 
 from telerank.models.pairs.features import PairFeatures, pair_features
 from telerank.models.pairs.pair import NEITHER, PASSAGE, QUERY, Pair, Passage, batch_of
-from telerank.reranking.texts import Joined
+from telerank.reranking.texts import TokenizedPairs
 
 WIDTH = 8
 
@@ -48,7 +48,7 @@ class TableEncoder:
         queries, passages = zip(*pairs, strict=True) if pairs else ((), ())
         texts = Letters()
         places = np.repeat(np.arange(len(pairs)), 2).reshape(-1, 2)
-        return Joined(texts, texts.queries(queries), texts.passages(passages), places)
+        return TokenizedPairs(texts, texts.queries(queries), texts.passages(passages), places)
 
     def features(self, pairs) -> PairFeatures:
         self.calls += 1

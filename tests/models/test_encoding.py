@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side  # noqa: E402
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
 from telerank.models.encoders.pooling import first, mean  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
 from telerank.models.loading import load_bi_encoder  # noqa: E402
@@ -79,7 +79,7 @@ def test_the_defaults_are_those_of_repbert(bert):
     assert (settings.pooling, settings.normalise) == ("mean", False)
     assert settings.query == Side(20, segment=0)
     assert settings.document == Side(64, segment=1)  # 256, as far as the tokenizer allows
-    assert Settings().document.max_length == 256
+    assert BiEncoderSettings().document.max_length == 256
 
 
 def test_what_is_longer_than_its_side_allows_is_cut(bert):
@@ -97,7 +97,7 @@ def test_relevance_is_the_inner_product(bert):
 
 
 def test_normalised_vectors_have_length_1(bert):
-    model = BiEncoder(bert[0].query_encoder, settings=Settings(normalise=True)).eval()
+    model = BiEncoder(bert[0].query_encoder, settings=BiEncoderSettings(normalise=True)).eval()
     torch.testing.assert_close(encoded(model, bert[1], TEXTS).norm(dim=1), torch.ones(3))
 
 
@@ -127,13 +127,13 @@ def test_two_towers_encode_each_side(tmp_path):
 def test_settings_that_cannot_be_are_refused(bert, tmp_path):
     encoder = bert[0].query_encoder
     with pytest.raises(ModelError, match="no pooling is called 'max'"):
-        Settings("max")
+        BiEncoderSettings("max")
     with pytest.raises(ModelError, match="at least one token, got max_length 0"):
         Side(0)
     with pytest.raises(ModelError, match="segment 2 is not among the 2 token types"):
-        BiEncoder(encoder, settings=Settings(query=Side(20, segment=2)))
+        BiEncoder(encoder, settings=BiEncoderSettings(query=Side(20, segment=2)))
     with pytest.raises(ModelError, match="no settings of a bi-encoder"):
-        Settings.of({"pooling": "mean", "query": {"max_length": 3}})
+        BiEncoderSettings.of({"pooling": "mean", "query": {"max_length": 3}})
     wide = type(encoder)(type(encoder.config)(hidden_size=64, num_hidden_layers=1, num_attention_heads=2))
     with pytest.raises(ModelError, match="not of one width: 32 and 64"):
-        BiEncoder(encoder, wide, settings=Settings())
+        BiEncoder(encoder, wide, settings=BiEncoderSettings())

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from telerank.models.pairs.features import packed, pair_features, sentence_means  # noqa: E402
+from telerank.models.pairs.features import gather_tokens, pair_features, sentence_means  # noqa: E402
 from telerank.models.pairs.pair import PairBatch  # noqa: E402
 
 
@@ -46,7 +46,7 @@ def test_gradients_go_to_each_token_that_is_used(batch):
 
 def test_what_is_picked_keeps_its_order():
     tokens = torch.arange(6.0).view(1, 6, 1)
-    moved, mask = packed(tokens, torch.tensor([[False, True, False, True, True, False]]))
+    moved, mask = gather_tokens(tokens, torch.tensor([[False, True, False, True, True, False]]))
     assert moved.view(-1).tolist() == [1, 3, 4]
     assert mask.all()
 

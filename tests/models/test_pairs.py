@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder, small_tokenizer
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PairTokenizer, batch_of, numbered
+from telerank.models.pairs.pair import PairTokenizer, batch_of, number_sentences
 
 QUERY = "q1 q2 q3"
 LONG = " ".join(f"d{number}" for number in range(40))
@@ -55,12 +55,12 @@ def test_a_token_that_begins_with_the_blank_before_it_is_of_its_own_sentence():
     pieces = pre_tokenizers.Metaspace().pre_tokenize_str(text)
     offsets = [where for _, where in pieces]
     assert offsets == [(0, 2), (2, 6), (6, 10), (10, 13), (13, 17)]
-    assert numbered(offsets, spans).tolist() == [0, 0, 1, 2, 2]
-    assert numbered([(0, 0), (0, 2), (7, 7)], spans).tolist() == [0, 0, 1]  # tokens of no character
+    assert number_sentences(offsets, spans).tolist() == [0, 0, 1, 2, 2]
+    assert number_sentences([(0, 0), (0, 2), (7, 7)], spans).tolist() == [0, 0, 1]  # tokens of no character
 
 
 def test_sentences_without_tokens_leave_no_gap():
-    assert numbered([(0, 2), (20, 22)], [(0, 5), (6, 9), (18, 25)]).tolist() == [0, 1]
+    assert number_sentences([(0, 2), (20, 22)], [(0, 5), (6, 9), (18, 25)]).tolist() == [0, 1]
 
 
 def test_empty_texts_are_pairs_too():

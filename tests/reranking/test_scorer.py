@@ -13,7 +13,7 @@ from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import batch_of
 from telerank.reranking import backends, scorer
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.texts import pair_texts
+from telerank.reranking.texts import make_pairs
 
 PAIRS = pairs(60)
 
@@ -35,7 +35,7 @@ def mono(folder):
 
 def one_by_one(reranker, texts):
     with torch.no_grad():
-        made = (pair_texts(reranker, [query], [passage]) for query, passage in texts)
+        made = (make_pairs(reranker, [query], [passage]) for query, passage in texts)
         return np.array(
             [float(reranker.model(batch_of(one, reranker.texts.pad_id))) for one in made], np.float32
         )
@@ -161,10 +161,10 @@ def test_a_graph_is_made_once_and_kept_by_what_decides_it(mono, monkeypatch):
 
 def test_the_first_token_alone_is_computed_where_nothing_else_is_asked_for(mono):
     pytest.importorskip("openvino")
-    from telerank.reranking.backends.first_token import first_token_alone
+    from telerank.reranking.backends.first_token import narrow_to_first_token
     from telerank.reranking.backends.in_openvino import _graph
 
-    assert first_token_alone(_graph(mono)) >= 10
+    assert narrow_to_first_token(_graph(mono)) >= 10
 
 
 def test_what_cannot_be_is_refused_in_one_line(mono):

@@ -13,7 +13,7 @@ from telerank.errors import CollectionError, ModelError
 from telerank.inspect.token_outputs import on_device_of
 from telerank.models.pairs.pair import PairBatch, batch_of
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.texts import spoken
+from telerank.reranking.texts import sentences_with_tokens
 from telerank.text.sentences import split_sentences
 
 _Values: TypeAlias = npt.NDArray[np.float64]
@@ -59,7 +59,9 @@ def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
     rows = iter(of_batch[0, :, :count].T.tolist())  # (E, S) -> S rows
     sentences = tuple(
         GatedSentence(passage[start:end], tuple(next(rows, ())) if speaks else ())
-        for (start, end), speaks in zip(spans, spoken(texts, passage, spans, read), strict=True)
+        for (start, end), speaks in zip(
+            spans, sentences_with_tokens(texts, passage, spans, read), strict=True
+        )
     )
     return Gates(query, sentences, float(logits[0]), of_batch.shape[1], pair.cut)
 

@@ -26,7 +26,7 @@ from telerank.models.rerankers.reranker import (
     Shape,
     fresh_reranker,
     load_reranker,
-    readable,
+    readable_length,
 )
 from telerank.types import Progress, silent
 
@@ -48,7 +48,7 @@ def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
     folder = Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
     if is_reranker(folder):
         return load_reranker(name)
-    pair = like.max_length if like else readable(folder)
+    pair = like.max_length if like else readable_length(folder)
     query = like.max_query if like else min(64, pair // 2)
     return fresh_reranker(name, Shape("bert", frozen=True, max_query=query, max_length=pair))
 

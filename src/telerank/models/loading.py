@@ -12,7 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.errors import MissingExtra, ModelError
-from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side
 from telerank.models.encoders.folders import (
     DOCUMENT,
     MODULES,
@@ -27,7 +27,7 @@ _NOT_OURS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.g
 
 
 def load_bi_encoder(
-    name: str | Path, settings: Settings | None = None, *, dropout: float | None = None
+    name: str | Path, settings: BiEncoderSettings | None = None, *, dropout: float | None = None
 ) -> tuple[BiEncoder, Tokenizers]:
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
@@ -54,7 +54,7 @@ def load_bi_encoder(
 
 
 def fresh_bi_encoder(
-    name: str | Path, seed: int, settings: Settings | None = None, *, dropout: float | None = None
+    name: str | Path, seed: int, settings: BiEncoderSettings | None = None, *, dropout: float | None = None
 ) -> tuple[BiEncoder, Tokenizers]:
     """A model of that name's shape and vocabulary with weights drawn by ``seed``, as if never trained."""
     folder = locate(name)
@@ -96,14 +96,14 @@ def _inside(folder: Path) -> str:
     return "; that of this training is in model/ there" if inside else ""
 
 
-def _settings(folder: Path, tokenizer: Any) -> tuple[Settings, bool]:
+def _settings(folder: Path, tokenizer: Any) -> tuple[BiEncoderSettings, bool]:
     """The folder's own settings or RepBERT's, as far as the tokenizer allows; whether weights are shared."""
     if (folder / SETTINGS).exists():
         return read_settings(folder)
     if (folder / MODULES).exists():
         return read_sentence_transformers(folder), True
     longest = tokenizer.model_max_length  # 10^30 where it knows no bound
-    return Settings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
+    return BiEncoderSettings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
 
 
 def read_tokenizer(folder: Path) -> Any:
@@ -148,7 +148,7 @@ def read_encoder(folder: Path, dropout: float | None) -> Any:
 
 
 def _ready(
-    query: nn.Module, document: nn.Module | None, tokenizer: Any, settings: Settings
+    query: nn.Module, document: nn.Module | None, tokenizer: Any, settings: BiEncoderSettings
 ) -> tuple[BiEncoder, Tokenizers]:
     return BiEncoder(query, document, settings=settings).eval(), Tokenizers.of(tokenizer, settings)
 

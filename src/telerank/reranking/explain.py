@@ -19,7 +19,7 @@ from telerank.errors import ModelError
 from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.texts import pair_texts, spoken
+from telerank.reranking.texts import make_pairs, sentences_with_tokens
 from telerank.text.sentences import split_sentences
 from telerank.types import Explanation
 
@@ -50,7 +50,7 @@ def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanat
     kind, model = reranker.kind, reranker.model
     if kind.gates is None and kind.explain is None:
         return
-    (pair,) = pair_texts(reranker, [query], [passage])
+    (pair,) = make_pairs(reranker, [query], [passage])
     batch = batch_of([pair], reranker.texts.pad_id).to(next(model.parameters()).device)
     if kind.gates is not None:
         yield from _gates(kind.gates(model, batch)[1][0], _read(reranker, passage, pair))
@@ -68,7 +68,7 @@ def _read(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
     spans = split_sentences(passage, reranker.shape.language)
     (read,) = reranker.texts.passages([passage], [spans])
     try:
-        said = spoken(reranker.texts, passage, spans, read)
+        said = sentences_with_tokens(reranker.texts, passage, spans, read)
     except ModelError as error:
         return [f"number {number} by the tokens ({error})" for number in range(1, numbered + 1)]
     names = [_sentence(number, passage[start:end]) for number, (start, end) in enumerate(spans, 1)]

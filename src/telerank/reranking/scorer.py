@@ -16,8 +16,8 @@ from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.rerankers.reranker import Reranker, load_reranker
-from telerank.reranking.backends import Compute, Setting, compute
-from telerank.reranking.texts import TextPair, pair_texts
+from telerank.reranking.backends import BackEndSettings, Compute, compute
+from telerank.reranking.texts import TextPair, make_pairs
 from telerank.types import Progress, Scores, silent
 
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
@@ -81,8 +81,8 @@ class Scorer:
         _ = self.setting
 
     @property
-    def setting(self) -> Setting:
-        return Setting(self.backend, self.precision, self.threads, self.device)
+    def setting(self) -> BackEndSettings:
+        return BackEndSettings(self.backend, self.precision, self.threads, self.device)
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Scorer:
                 yield waiting[0], self._computed(waiting[1].result(), progress)
 
     def _pairs(self, texts: Sequence[TextPair]) -> list[Pair]:
-        return pair_texts(self.reranker, [query for query, _ in texts], [passage for _, passage in texts])
+        return make_pairs(self.reranker, [query for query, _ in texts], [passage for _, passage in texts])
 
     def _computed(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
         scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0

@@ -22,7 +22,7 @@ _AT_ONCE = 4096  # passages whose sentences are looked for at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class TokenizedPairs:
     """The tokens of pairs, each joined when it is asked for; each text was tokenised once."""
 
     texts: PairTexts
@@ -38,9 +38,9 @@ class Joined:
         return len(self.pairs)
 
 
-def joined(
+def tokenize_pairs(
     texts: PairTexts, pairs: Sequence[TextPair], language: str | None, progress: Progress = silent
-) -> Joined:
+) -> TokenizedPairs:
     """The tokens of pairs; sentences of passages are told apart where their ``language`` is given.
 
     Raises
@@ -58,10 +58,10 @@ def joined(
         spans = None if language is None else [split_sentences(text, language) for text in some]
         read += texts.passages(some, spans)
         progress("tokenising passages", len(read), len(distinct))
-    return Joined(texts, texts.queries(list(asked)), read, places)
+    return TokenizedPairs(texts, texts.queries(list(asked)), read, places)
 
 
-def pair_texts(reranker: Reranker, queries: Sequence[str], passages: Sequence[str]) -> list[Pair]:
+def make_pairs(reranker: Reranker, queries: Sequence[str], passages: Sequence[str]) -> list[Pair]:
     """Each query with the passage at its place, with sentences where the model reads them.
 
     Raises
@@ -70,11 +70,11 @@ def pair_texts(reranker: Reranker, queries: Sequence[str], passages: Sequence[st
         where sentences are needed in a language that is not split.
     """
     language = reranker.shape.language if reranker.needs_sentences else None
-    found = joined(reranker.texts, list(zip(queries, passages, strict=True)), language)
+    found = tokenize_pairs(reranker.texts, list(zip(queries, passages, strict=True)), language)
     return [found[place] for place in range(len(found))]
 
 
-def spoken(texts: PairTexts, passage: str, spans: Spans, read: Passage) -> list[bool]:
+def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, read: Passage) -> list[bool]:
     """Which sentences of a passage have tokens: those alone have numbers in ``read``, and gates.
 
     Raises

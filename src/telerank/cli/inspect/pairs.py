@@ -93,9 +93,9 @@ def named(models: Sequence[str]) -> dict[str, str]:
 
 def pairs_for(reranker: Reranker, drawn: Sequence[JudgedPair]) -> list[Pair]:
     """The tokens of drawn pairs; how many were cut is said on standard error."""
-    from telerank.reranking.texts import pair_texts
+    from telerank.reranking.texts import make_pairs
 
-    pairs = pair_texts(reranker, [one.query for one in drawn], [one.passage for one in drawn])
+    pairs = make_pairs(reranker, [one.query for one in drawn], [one.passage for one in drawn])
     if cut := sum(one.cut > 0 for one in pairs):
         told = f"{cut:,} of {counted(len(pairs), 'pair')} longer than {reranker.shape.max_length} tokens"
         console.say(f"{told}: cut there")

@@ -39,7 +39,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Settings:
+class BiEncoderSettings:
     """Everything besides weights and vocabulary that decides a vector; the defaults are RepBERT's.
 
     ``normalise`` divides a vector by its length, so that inner products are cosines.
@@ -57,7 +57,7 @@ class Settings:
         return asdict(self)
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Settings:
+    def of(cls, record: Mapping[str, Any]) -> BiEncoderSettings:
         """The settings that :meth:`record` wrote.
 
         Raises
@@ -87,7 +87,11 @@ class BiEncoder(nn.Module):
     """
 
     def __init__(
-        self, query_encoder: nn.Module, document_encoder: nn.Module | None = None, *, settings: Settings
+        self,
+        query_encoder: nn.Module,
+        document_encoder: nn.Module | None = None,
+        *,
+        settings: BiEncoderSettings,
     ) -> None:
         super().__init__()
         self.query_encoder = query_encoder

@@ -26,7 +26,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from telerank.errors import ModelError
-from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side, token_types
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.quiet import quiet
 
@@ -65,7 +65,7 @@ def save(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path) -> None:
     _write(root / SETTINGS, {"shared": model.shared, **model.settings.record()})
 
 
-def read_settings(folder: Path) -> tuple[Settings, bool]:
+def read_settings(folder: Path) -> tuple[BiEncoderSettings, bool]:
     """The settings of a folder that :func:`save` wrote; and whether both sides share their weights.
 
     Raises
@@ -76,10 +76,12 @@ def read_settings(folder: Path) -> tuple[Settings, bool]:
     record = _read(folder / SETTINGS)
     if not isinstance(record, dict) or not isinstance(record.get("shared"), bool):
         raise ModelError(f"{folder / SETTINGS}: these are no settings of a bi-encoder")
-    return Settings.of({name: value for name, value in record.items() if name != "shared"}), record["shared"]
+    return BiEncoderSettings.of({name: value for name, value in record.items() if name != "shared"}), record[
+        "shared"
+    ]
 
 
-def read_sentence_transformers(folder: Path) -> Settings:
+def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     """The settings of a folder of sentence-transformers: a transformer, a pooling, perhaps a normalisation.
 
     Both sides get its ``max_seq_length``, unless it names a length for each, and token type 0; prompts that
@@ -107,7 +109,7 @@ def read_sentence_transformers(folder: Path) -> Settings:
     usual = prompts.get(record.get("default_prompt_name") or "", "")
     query = prompts.get("query") or usual
     document = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), usual)
-    return Settings(
+    return BiEncoderSettings(
         _pooling_name(folder / modules[1][1] / "config.json"),
         normalise="Normalize" in kinds,
         query=Side(side.get("query_length") or length, prompt=query),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from telerank.models.encoders.bi_encoder import Settings, Side
+from telerank.models.encoders.bi_encoder import BiEncoderSettings, Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Tokenizers:
     documents: SideTokenizer
 
     @classmethod
-    def of(cls, tokenizer: Any, settings: Settings, document_tokenizer: Any = None) -> Tokenizers:
+    def of(cls, tokenizer: Any, settings: BiEncoderSettings, document_tokenizer: Any = None) -> Tokenizers:
         documents = tokenizer if document_tokenizer is None else document_tokenizer
         return cls(SideTokenizer(tokenizer, settings.query), SideTokenizer(documents, settings.document))
 

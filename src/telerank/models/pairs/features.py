@@ -48,11 +48,11 @@ class PairFeatures:
 
 def pair_features(tokens: Tensor, batch: PairBatch) -> PairFeatures:
     """The features of an encoder's outputs, (B, L, H): BERT-DMN's section 3.2.1."""
-    query, query_mask = packed(tokens, batch.parts == QUERY)
+    query, query_mask = gather_tokens(tokens, batch.parts == QUERY)
     return PairFeatures(tokens[:, 0], query, query_mask, *sentence_means(tokens, batch))
 
 
-def packed(tokens: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
+def gather_tokens(tokens: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
     """The tokens that a mask (B, L) picks, moved to the left: (B, N, H), and where they stand, (B, N)."""
     if not where.shape[1]:  # pairs without a token, of word vectors
         tokens, where = (one.new_zeros(len(one), 1, *one.shape[2:]) for one in (tokens, where))

@@ -192,7 +192,9 @@ class PairTokenizer:
             bare = (np.array(one.ids, np.int32) for one in self._encoded(texts))
             return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in bare]
         made = zip(self._encoded(texts), spans, strict=True)
-        return [Passage(np.array(one.ids, np.int32), numbered(one.offsets, where)) for one, where in made]
+        return [
+            Passage(np.array(one.ids, np.int32), number_sentences(one.offsets, where)) for one, where in made
+        ]
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:
         """Both, cut and joined: the query at ``max_query``, then the passage so that ``max_length`` holds."""
@@ -232,7 +234,7 @@ def batch_of(pairs: Sequence[Pair], pad_id: int) -> PairBatch:
     return PairBatch(*(torch.from_numpy(one) for one in (ids, mask, types, parts, sentences)))
 
 
-def numbered(offsets: Sequence[tuple[int, int]], spans: Spans) -> _Ids:
+def number_sentences(offsets: Sequence[tuple[int, int]], spans: Spans) -> _Ids:
     """The number of the sentence of each token; sentences without a token get none.
 
     A token belongs where its last character does: with many tokenizers it begins with the blank before it.

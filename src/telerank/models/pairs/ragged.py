@@ -26,18 +26,18 @@ def pack(items: Tensor, mask: Tensor) -> PackedSequence:
     return pack_padded_sequence(items, lengths, batch_first=True, enforce_sorted=False)
 
 
-def dropped(packed: PackedSequence, dropout: nn.Dropout) -> PackedSequence:
+def drop_items(packed: PackedSequence, dropout: nn.Dropout) -> PackedSequence:
     """Dropout over the items, and no random number for padding."""
     return PackedSequence(dropout(packed.data), *packed[1:])
 
 
-def run(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
+def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
     """All states of a GRU over rows; and the last of each row, (B, width), in the rows' own order."""
     states, last = gru(packed)
     return states, last[-1]
 
 
-def places(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+def item_positions(packed: PackedSequence) -> tuple[Tensor, Tensor]:
     """The row of each item, in sorted order, and its number in the row: both (R,)."""
     sizes = packed.batch_sizes
     numbers = torch.repeat_interleave(torch.arange(len(sizes)), sizes)  # (R,)
@@ -46,7 +46,7 @@ def places(packed: PackedSequence) -> tuple[Tensor, Tensor]:
     return rows.to(device, non_blocking=True), numbers.to(device, non_blocking=True)
 
 
-def with_one(mask: Tensor) -> Tensor:
+def with_first_item(mask: Tensor) -> Tensor:
     """``mask`` (B, L), with the first item of each row that has none: what :func:`pack` reads."""
     first = torch.zeros_like(mask)
     first[:, 0] = ~mask.any(1)

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.models.pairs.features import packed
+from telerank.models.pairs.features import gather_tokens
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
 from telerank.models.pairs.words import PADDING, SPECIAL
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class PairSides:
     """``query`` (B, N) and ``passage`` (B, T) are rows of word vectors, zero where their masks are false;
     ``sentences`` (B, T) has the number of each word's sentence, and -1 where none stands.
     """
@@ -35,22 +35,22 @@ class Sides:
     sentences: Tensor
 
 
-def sides(batch: PairBatch) -> Sides:
+def split_sides(batch: PairBatch) -> PairSides:
     """Each has at least one column, also where no text has a word."""
-    query, query_mask = packed(batch.input_ids.unsqueeze(-1), batch.parts == QUERY)
+    query, query_mask = gather_tokens(batch.input_ids.unsqueeze(-1), batch.parts == QUERY)
     told = torch.stack([batch.input_ids, batch.sentences + 1], dim=-1)  # (B, L, 2)
-    passage, passage_mask = packed(told, batch.parts == PASSAGE)
-    return Sides(query[..., 0], query_mask, passage[..., 0], passage_mask, passage[..., 1] - 1)
+    passage, passage_mask = gather_tokens(told, batch.parts == PASSAGE)
+    return PairSides(query[..., 0], query_mask, passage[..., 0], passage_mask, passage[..., 1] - 1)
 
 
-def spread(values: Tensor, mask: Tensor, batch: PairBatch) -> Tensor:
+def spread_over_tokens(values: Tensor, mask: Tensor, batch: PairBatch) -> Tensor:
     """What belongs to words of passages, (B, T), at the places of their tokens, (B, L); elsewhere zero."""
     spread = values.new_zeros(batch.parts.shape)
     spread[batch.parts == PASSAGE] = values[mask]
     return spread
 
 
-def embedding(vectors: Tensor, *, frozen: bool) -> nn.Embedding:
+def make_embedding(vectors: Tensor, *, frozen: bool) -> nn.Embedding:
     """A table that starts from ``vectors`` (V, E); the padding's row never changes.
 
     Raises

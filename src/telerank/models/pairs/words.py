@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, Passage, Spans, numbered
+from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, Passage, Spans, number_sentences
 
 PADDING, UNKNOWN, SPECIAL = 0, 1, 2
 """Row 0 is the padding's and row 1 every unknown word's; word ``i`` of a vocabulary has row ``SPECIAL + i``.
@@ -88,7 +88,7 @@ class Words:
         made = []
         for text, where in zip(texts, spans, strict=True):
             rows, offsets = self._read(text)
-            made.append(Passage(rows, numbered(offsets, where)))
+            made.append(Passage(rows, number_sentences(offsets, where)))
         return made
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:

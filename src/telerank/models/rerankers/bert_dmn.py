@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from telerank.models.pairs.features import PairFeatures
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.pairs.ragged import dropped, pack, run
+from telerank.models.pairs.ragged import drop_items, pack, run_gru
 from telerank.models.rerankers.encoder_ranker import EncoderFamily
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
 from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
@@ -49,10 +49,10 @@ class DmnHead(nn.Module):
 
     def with_gates(self, features: PairFeatures) -> tuple[Tensor, Tensor]:
         """Logits, (B,), and the gates that led to them."""
-        sentences = dropped(pack(features.sentences, features.sentence_mask), self.dropout)
-        query = dropped(pack(features.query, features.query_mask), self.dropout)
-        question = run(self.query, query)[1]
-        memory, gates = self.memory(run(self.sentences, sentences)[0], question)
+        sentences = drop_items(pack(features.sentences, features.sentence_mask), self.dropout)
+        query = drop_items(pack(features.query, features.query_mask), self.dropout)
+        question = run_gru(self.query, query)[1]
+        memory, gates = self.memory(run_gru(self.sentences, sentences)[0], question)
         said = self.dropout(torch.cat([features.cls, question, memory], dim=-1))
         logits: Tensor = self.answer(said).squeeze(-1)  # (B, 1) -> (B,)
         mask = features.sentence_mask.unsqueeze(1)  # (B, 1, S)

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
-from telerank.models.pairs.features import packed
+from telerank.models.pairs.features import gather_tokens
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.pairs.ragged import dropped, pack, run, with_one
-from telerank.models.pairs.word_sides import Sides, embedding, sides
+from telerank.models.pairs.ragged import drop_items, pack, run_gru, with_first_item
+from telerank.models.pairs.word_sides import PairSides, make_embedding, split_sides
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
 from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
@@ -38,7 +38,7 @@ class Dmn(nn.Module):
         frozen: bool = False,
     ) -> None:
         super().__init__()
-        self.words = embedding(vectors, frozen=frozen)
+        self.words = make_embedding(vectors, frozen=frozen)
         self.passage = nn.GRU(vectors.shape[1], hidden, batch_first=True)
         self.question = nn.GRU(vectors.shape[1], hidden, batch_first=True)
         self.memory = EpisodicMemory(hidden, episodes=episodes, dropout=dropout, gate=gate)
@@ -47,7 +47,7 @@ class Dmn(nn.Module):
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> logits, (B,)."""
-        return self._answered(sides(batch))[0]
+        return self._answered(split_sides(batch))[0]
 
     def gates(self, batch: PairBatch) -> Tensor:
         """How much each episode attends to each sentence, (B, episodes, S), summed over its facts."""
@@ -55,31 +55,31 @@ class Dmn(nn.Module):
 
     def with_gates(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Logits, (B,), and the gates that led to them."""
-        told = sides(batch)
+        told = split_sides(batch)
         logits, gates, facts = self._answered(told)  # facts: the sentence of each, (B, facts)
         most = max(1, int(told.sentences.max()) + 1)
         members = (facts.unsqueeze(-1) == torch.arange(most, device=facts.device)).to(gates.dtype)
         return logits, gates @ members  # (B, E, facts) @ (B, facts, S)
 
     @in_float32
-    def _answered(self, told: Sides) -> tuple[Tensor, Tensor, Tensor]:
-        read = dropped(pack(self.words(told.passage), told.passage_mask), self.dropout)
-        states, _ = pad_packed_sequence(run(self.passage, read)[0], batch_first=True)  # (B, T, hidden)
-        facts, mask = packed(states, facts_of(told))
-        numbers = packed(told.sentences.unsqueeze(-1) + 1, facts_of(told))[0].squeeze(-1) - 1
-        query = dropped(pack(self.words(told.query), told.query_mask), self.dropout)
-        question = run(self.question, query)[1]
+    def _answered(self, told: PairSides) -> tuple[Tensor, Tensor, Tensor]:
+        read = drop_items(pack(self.words(told.passage), told.passage_mask), self.dropout)
+        states, _ = pad_packed_sequence(run_gru(self.passage, read)[0], batch_first=True)  # (B, T, hidden)
+        facts, mask = gather_tokens(states, facts_of(told))
+        numbers = gather_tokens(told.sentences.unsqueeze(-1) + 1, facts_of(told))[0].squeeze(-1) - 1
+        query = drop_items(pack(self.words(told.query), told.query_mask), self.dropout)
+        question = run_gru(self.question, query)[1]
         memory, gates = self.memory(pack(facts, mask), question)
         logits: Tensor = self.answer(self.dropout(torch.cat([question, memory], dim=-1)))
         return logits.squeeze(-1), gates, numbers
 
 
-def facts_of(told: Sides) -> Tensor:
+def facts_of(told: PairSides) -> Tensor:
     """Which words' states are facts, (B, T): the last of each sentence, or all if there is but one."""
     numbers = told.sentences
     following = torch.cat([numbers[:, 1:], torch.full_like(numbers[:, :1], -1)], dim=1)
     one = numbers.amax(1, keepdim=True) == 0
-    return with_one(told.passage_mask & (one | (numbers != following)))
+    return with_first_item(told.passage_mask & (one | (numbers != following)))
 
 
 KIND = RerankerKind(

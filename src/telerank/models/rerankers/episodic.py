@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from telerank.errors import ModelError
-from telerank.models.pairs.ragged import places
+from telerank.models.pairs.ragged import item_positions
 from telerank.models.rerankers.attention_gru import AttentionGru
 
 GATES: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -89,7 +89,7 @@ class EpisodicMemory(nn.Module):
     def forward(self, facts: PackedSequence, question: Tensor) -> tuple[Tensor, Tensor]:
         """Facts and questions, (B, width) -> memories, (B, width), and gates before dropout, (B, E, S)."""
         items, sizes = facts.data, tuple(facts.batch_sizes.tolist())
-        at = places(facts)  # both (R,): rows, and numbers in the row
+        at = item_positions(facts)  # both (R,): rows, and numbers in the row
         memory = question[facts.sorted_indices]
         asked = self.attention.asked(items, memory[at[0]])
         projected = self.reader.projected(items)

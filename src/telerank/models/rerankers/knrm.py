@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.pairs.word_sides import embedding, sides
+from telerank.models.pairs.word_sides import make_embedding, split_sides
 from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kind import ModelExplanation, RerankerKind
@@ -32,7 +32,7 @@ class Knrm(nn.Module):
 
     def __init__(self, vectors: Tensor, *, frozen: bool = False) -> None:
         super().__init__()
-        self.words = embedding(vectors, frozen=frozen)
+        self.words = make_embedding(vectors, frozen=frozen)
         self.weight = nn.Linear(len(MEANS), 1)
 
     def forward(self, batch: PairBatch) -> Tensor:
@@ -46,7 +46,7 @@ class Knrm(nn.Module):
     @in_float32
     def with_kernels(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Scores, (B,), and the φ that led to them."""
-        told = sides(batch)
+        told = split_sides(batch)
         query = functional.normalize(self.words(told.query), dim=-1)  # (B, N, E)
         passage = functional.normalize(self.words(told.passage), dim=-1)  # (B, T, E)
         cosines = query @ passage.transpose(1, 2)  # (B, N, T)

@@ -11,26 +11,26 @@ from torch.nn.utils.rnn import pad_packed_sequence
 
 from telerank.errors import ModelError
 from telerank.models.pairs.pair import PASSAGE, PairBatch
-from telerank.models.pairs.ragged import pack, with_one
-from telerank.models.pairs.word_sides import embedding, sides, spread
+from telerank.models.pairs.ragged import pack, with_first_item
+from telerank.models.pairs.word_sides import make_embedding, split_sides, spread_over_tokens
 from telerank.models.pairs.words import SPECIAL, Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kind import BERT_DMN_PAPER, ModelExplanation, RerankerKind
 from telerank.models.rerankers.word_ranker import WordFamily
 
 
-def max_pooled(states: Tensor, mask: Tensor) -> Tensor:
+def max_pool(states: Tensor, mask: Tensor) -> Tensor:
     """The largest of each dimension, (B, L, H) and (B, L) -> (B, H)."""
     return states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1)
 
 
-def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
+def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
     """The mean, (B, L, H) and (B, L) -> (B, H)."""
     counted = mask.unsqueeze(-1).to(states.dtype)
     return (states * counted).sum(1) / counted.sum(1)
 
 
-POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"max": max_pooled, "mean": mean_pooled}
+POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"max": max_pool, "mean": mean_pool}
 
 
 class QaLstm(nn.Module):
@@ -61,7 +61,7 @@ class QaLstm(nn.Module):
         super().__init__()
         if pooling not in POOLINGS:
             raise ModelError(f"no pooling is called {pooling!r}; there are: {', '.join(POOLINGS)}")
-        self.words, self.pooled = embedding(vectors, frozen=frozen), POOLINGS[pooling]
+        self.words, self.pooled = make_embedding(vectors, frozen=frozen), POOLINGS[pooling]
         self.lstm = nn.LSTM(vectors.shape[1], hidden, batch_first=True, bidirectional=True)
         self.state = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_am
         self.query = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_qm
@@ -79,15 +79,15 @@ class QaLstm(nn.Module):
     @in_float32
     def with_attention(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Cosines, (B,), and the attention that led to them."""
-        told = sides(batch)
-        query_mask, mask = with_one(told.query_mask), with_one(told.passage_mask)
+        told = split_sides(batch)
+        query_mask, mask = with_first_item(told.query_mask), with_first_item(told.passage_mask)
         asked, states = self._read(told.query, query_mask), self._read(told.passage, mask)
         query = self.pooled(asked, query_mask)  # (B, 2 hidden)
         scores = self.score(torch.tanh(self.state(states) + self.query(query).unsqueeze(1))).squeeze(-1)
         weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)  # (B, T)
         passage = self.pooled(states * weights.unsqueeze(-1), mask)
         cosines = functional.cosine_similarity(self.dropout(query), self.dropout(passage))
-        return cosines, spread(weights, told.passage_mask, batch)
+        return cosines, spread_over_tokens(weights, told.passage_mask, batch)
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:
         """The attention over the passage's words, in a batch of one pair."""

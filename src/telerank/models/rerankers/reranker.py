@@ -206,7 +206,7 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
     (root / SETTINGS).write_text(f"{text}\n", encoding="utf-8")
 
 
-def readable(folder: Path) -> int:
+def readable_length(folder: Path) -> int:
     """How many tokens the transformer of a folder reads, its special ones among them: 512 at most."""
     config = read_config(folder, None)
     model: Any = AutoModel
@@ -234,5 +234,5 @@ def _cross_encoder(folder: Path) -> Shape:
     architecture = str((read_config(folder, None).architectures or ["nothing"])[0])
     if not architecture.endswith("ForSequenceClassification"):
         raise ModelError(f"{folder}: expected a re-ranker, got {architecture} and no {SETTINGS}")
-    length = readable(folder)
+    length = readable_length(folder)
     return Shape("monobert", max_query=min(64, length // 2), max_length=length)

@@ -31,7 +31,7 @@ Samples: TypeAlias = Callable[[], Sequence[PairBatch]]
 
 
 @dataclass(frozen=True)
-class Setting:
+class BackEndSettings:
     """How a model is computed; ``threads`` and ``device`` None leave the choice to the back end."""
 
     backend: str = "torch"
@@ -67,7 +67,7 @@ BACKENDS: Mapping[str, BackEnd] = {
 }
 
 
-def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
+def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
     """What computes batches of this re-ranker.
 
     Raises

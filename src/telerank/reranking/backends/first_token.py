@@ -2,7 +2,7 @@
 
 A classifier reads the first token's output. So in the last layer every other token matters only through its
 keys and values: its query, its attention, its feed-forward part are computed for nothing, an eighth of a
-model of six layers. :func:`first_token_alone` moves the choice of the first token up through a graph of
+model of six layers. :func:`narrow_to_first_token` moves the choice of the first token up through a graph of
 OpenVINO, past every node that treats tokens one by one, so that those nodes see one token. Sums are the same.
 """
 
@@ -22,7 +22,7 @@ _Input: TypeAlias = tuple[str, int]  # a node's name, the number of its input
 _Axes: TypeAlias = dict[int, int]  # which inputs of a node may be cut, each along which axis
 
 
-def first_token_alone(model: Model) -> int:
+def narrow_to_first_token(model: Model) -> int:
     """Change the graph; how many of its nodes now compute for one token."""
     cut: dict[_Input, int] = {}  # inputs of which the first place along an axis is enough
     narrowed = 0

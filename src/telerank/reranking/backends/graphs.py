@@ -33,7 +33,7 @@ _ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
-class Traced(nn.Module):
+class TraceableTransformer(nn.Module):
     """``transformer`` of a model, as the module that a tracer takes."""
 
     def __init__(self, model: TransformerRanker) -> None:
@@ -44,9 +44,9 @@ class Traced(nn.Module):
         return self.model.transformer(input_ids, attention_mask, token_type_ids)
 
 
-def traced(reranker: Reranker) -> Traced:
+def traceable(reranker: Reranker) -> TraceableTransformer:
     """In evaluation mode, on the processor."""
-    return Traced(reranker.transformer.cpu()).eval()
+    return TraceableTransformer(reranker.transformer.cpu()).eval()
 
 
 def example(pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -78,7 +78,7 @@ def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
     ids[1, 13:], mask[1, 13:] = reranker.texts.pad_id, 0
     given = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
     with tracing():
-        expected = traced(reranker)(*given.values())
+        expected = traceable(reranker)(*given.values())
         found = torch.from_numpy(run({name: one.numpy() for name, one in given.items()}))
     if expected.dim() == 3:  # what a padded token gives is nobody's
         expected, found = expected * mask.unsqueeze(-1), found * mask.unsqueeze(-1)
@@ -89,7 +89,7 @@ def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
         )
 
 
-def kept(
+def cache_graph(
     reranker: Reranker, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
 ) -> Path:
     """The folder of a graph, which ``make`` fills where there is none yet.

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import Compute, Samples, Setting
+from telerank.reranking.backends import BackEndSettings, Compute, Samples
 from telerank.reranking.backends.graphs import (
     INPUTS,
+    cache_graph,
     check,
     example,
-    kept,
-    traced,
+    traceable,
     tracing,
 )
 from telerank.reranking.backends.in_torch import threads
@@ -26,10 +26,10 @@ _OPSET = 17
 _FILE = "model.onnx"
 
 
-def compute(reranker: Reranker, setting: Setting, _samples: Samples) -> Compute:
+def compute(reranker: Reranker, setting: BackEndSettings, _samples: Samples) -> Compute:
     """The model's weights are in the graph, too: twice in memory."""
     what = {"backend": "onnx", "opset": _OPSET}
-    folder = kept(reranker, what, ("onnx",), lambda into: _export(reranker, into))
+    folder = cache_graph(reranker, what, ("onnx",), lambda into: _export(reranker, into))
     session, model = _session(folder, setting.threads), reranker.transformer
 
     def computed(batch: PairBatch) -> Tensor:
@@ -45,7 +45,7 @@ def _export(reranker: Reranker, folder: Path) -> None:
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS}
     with tracing():
         torch.onnx.export(
-            traced(reranker),
+            traceable(reranker),
             example(reranker.texts.pad_id),
             folder / _FILE,
             input_names=list(INPUTS),

@@ -22,17 +22,17 @@ from torch import Tensor
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import Compute, Samples, Setting
-from telerank.reranking.backends.first_token import first_token_alone
-from telerank.reranking.backends.graphs import check, example, kept, traced, tracing
+from telerank.reranking.backends import BackEndSettings, Compute, Samples
+from telerank.reranking.backends.first_token import narrow_to_first_token
+from telerank.reranking.backends.graphs import cache_graph, check, example, traceable, tracing
 from telerank.reranking.backends.in_torch import threads
-from telerank.reranking.backends.silence import silenced
+from telerank.reranking.backends.silence import silence
 
 _FILE = "model.xml"
 _PACKAGES = ("openvino",)
 
 
-def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
+def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
     """The model's weights are in the graph, too, mapped from the disk.
 
     Raises
@@ -48,7 +48,7 @@ def compute(reranker: Reranker, setting: Setting, samples: Samples) -> Compute:
     if setting.precision == "bfloat16" and not able:
         raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
     what = {"backend": "openvino", "precision": "float32"}
-    folder = kept(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
+    folder = cache_graph(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
     if setting.precision == "int8":
         folder = _quantised(core, reranker, folder, samples)
     graph = core.read_model(folder / _FILE)
@@ -74,7 +74,7 @@ def _compiled(core: Any, graph: Any, hint: str, count: int | None) -> Any:
 
 def _export(core: Any, reranker: Reranker, folder: Path) -> None:
     graph = _graph(reranker)
-    first_token_alone(graph)
+    narrow_to_first_token(graph)
     request = _compiled(core, graph, "f32", None).create_infer_request()
     names = [one.any_name for one in graph.inputs]
     check(reranker, lambda given: request.infer([given[name] for name in names])[0])
@@ -85,7 +85,7 @@ def _graph(reranker: Reranker) -> Any:
     """What ``openvino.convert_model`` makes; that one tells its makers of each call."""
     frontend = FrontEndManager().load_by_framework("pytorch")
     with tracing():
-        decoder = TorchScriptPythonDecoder(traced(reranker), example_input=example(reranker.texts.pad_id))
+        decoder = TorchScriptPythonDecoder(traceable(reranker), example_input=example(reranker.texts.pad_id))
         graph = frontend.convert(frontend.load(decoder))
         apply_moc_transformations(graph, cf=False, smart_reshape=True)
     return graph
@@ -99,13 +99,15 @@ def _quantised(core: Any, reranker: Reranker, exact: Path, samples: Samples) -> 
     for batch in batches:
         seen.update(batch.input_ids.numpy().tobytes())
     what = {"backend": "openvino", "precision": "int8", "calibrated on": seen.hexdigest()}
-    return kept(reranker, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into))
+    return cache_graph(
+        reranker, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into)
+    )
 
 
 def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path) -> None:
     if find_spec("nncf") is None:
         raise MissingExtra("nncf", "fast")
-    with silenced("nncf"):
+    with silence("nncf"):
         import nncf
     graph = core.read_model(exact / _FILE)
     names = [one.any_name for one in graph.inputs]
@@ -113,7 +115,7 @@ def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path
     def given(batch: PairBatch) -> list[Any]:
         return [getattr(batch, name).numpy() for name in names]
 
-    with silenced("nncf"):
+    with silence("nncf"):
         found = nncf.quantize(
             graph,
             nncf.Dataset(batches, given),

@@ -12,10 +12,10 @@ from telerank.models.device import device_of
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import precision
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import Compute, Samples, Setting
+from telerank.reranking.backends import BackEndSettings, Compute, Samples
 
 
-def compute(reranker: Reranker, setting: Setting, _samples: Samples) -> Compute:
+def compute(reranker: Reranker, setting: BackEndSettings, _samples: Samples) -> Compute:
     """On the GPU where there is one; the model is moved there.
 
     Raises

@@ -13,7 +13,7 @@ _UNTOLD = "NNCF_CI"  # read when it is imported
 
 
 @contextmanager
-def silenced(logger: str) -> Iterator[None]:
+def silence(logger: str) -> Iterator[None]:
     """Nothing on standard output and standard error, no warnings, and of that logger errors alone."""
     log = logging.getLogger(logger)
     before, told = log.level, os.environ.get(_UNTOLD)

@@ -9,7 +9,7 @@ import numpy as np
 
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
-from telerank.models.encoders.bi_encoder import BiEncoder, Settings, Side
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side
 from telerank.models.encoders.tokens import Tokenizers
 from telerank.models.loading import fresh_bi_encoder, load_bi_encoder
 from telerank.training.bi_encoder.batches import Batches
@@ -60,7 +60,7 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
     ModelError
         where there is no such encoder, or it cannot be given these settings.
     """
-    settings = Settings(
+    settings = BiEncoderSettings(
         start.pooling,
         normalise=start.similarity == "cosine",
         query=Side(start.query_length, start.query_segment),
@@ -82,7 +82,9 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
     return BiEncoder(model.query_encoder, document, settings=settings), tokenizers
 
 
-def _begun(start: BiEncoderStart, name: str, settings: Settings, seed: int) -> tuple[BiEncoder, Tokenizers]:
+def _begun(
+    start: BiEncoderStart, name: str, settings: BiEncoderSettings, seed: int
+) -> tuple[BiEncoder, Tokenizers]:
     if start.fresh:
         return fresh_bi_encoder(name, seed, settings, dropout=start.dropout)
     return load_bi_encoder(name, settings, dropout=start.dropout)

@@ -13,7 +13,7 @@ from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.pairs.features import PairFeatures
 from telerank.models.pairs.pair import QUERY, Pair
-from telerank.reranking.texts import Joined, TextPair
+from telerank.reranking.texts import TextPair, TokenizedPairs
 from telerank.training.features.frozen_encoder import PairEncoder
 from telerank.training.features.shards import PAIR, FeatureManifest, FeatureShard, Halves, shard_bytes
 from telerank.types import Progress, silent
@@ -32,7 +32,7 @@ class Filling:
 
     wanted: Sequence[TextPair]
     encoder: PairEncoder
-    tokens: Joined
+    tokens: TokenizedPairs
     sizes: npt.NDArray[np.int64]
     cls_only: bool
     shard: int

@@ -13,7 +13,7 @@ from torch import nn
 from telerank.models.pairs.features import PairFeatures
 from telerank.models.pairs.pair import Pair, PairTexts, batch_of
 from telerank.models.rerankers.encoder_ranker import EncoderRanker
-from telerank.reranking.texts import Joined, TextPair, joined
+from telerank.reranking.texts import TextPair, TokenizedPairs, tokenize_pairs
 from telerank.types import Progress, silent
 
 
@@ -28,7 +28,7 @@ class PairEncoder(Protocol):
     def width(self) -> int:
         """``H``."""
 
-    def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> Joined:
+    def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> TokenizedPairs:
         """The tokens of pairs, cut and joined."""
 
     def features(self, pairs: Sequence[Pair]) -> PairFeatures:
@@ -53,9 +53,9 @@ class FrozenEncoder:
     def width(self) -> int:
         return self.model.width
 
-    def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> Joined:
+    def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> TokenizedPairs:
         """The tokens of pairs, cut and joined."""
-        return joined(self.texts, pairs, self.language, progress)
+        return tokenize_pairs(self.texts, pairs, self.language, progress)
 
     def features(self, pairs: Sequence[Pair]) -> PairFeatures:
         """The features of a batch, without dropout, in float32."""

@@ -21,7 +21,7 @@ from telerank.batches import batch_by_length
 from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.precision import Precision
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.texts import TextPair, pair_texts
+from telerank.reranking.texts import TextPair, make_pairs
 from telerank.training.reranker.groups import Group
 from telerank.types import Progress, silent
 
@@ -100,4 +100,4 @@ class EndToEnd:
         return score_chunks(self.reranker.model, logits, len(pairs), _CHUNK, progress)
 
     def _tokenise(self, pairs: Sequence[TextPair]) -> list[Pair]:
-        return pair_texts(self.reranker, [query for query, _ in pairs], [passage for _, passage in pairs])
+        return make_pairs(self.reranker, [query for query, _ in pairs], [passage for _, passage in pairs])
