@@ -1,4 +1,4 @@
-"""``telerank analyze-text``: what each step of an analyzer makes of a text."""
+"""``telerank analyze-text``: show the output of each step of an analyzer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def analyze_text(
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT", help="Texts, or `-` for lines of standard input.")
+        list[str], typer.Argument(metavar="TEXT", help="Texts; `-` reads lines from standard input.")
     ],
     *,
     analyzer: Annotated[
@@ -31,9 +31,9 @@ def analyze_text(
             help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
         ),
     ] = "standard",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each text.")] = False,
 ) -> None:
-    """Show what each step of an analyzer makes of a text.
+    """Show the output of each step of an analyzer for a text.
 
     Example: `telerank analyze-text --analyzer french "L'État d'aujourd'hui"`
     """
@@ -52,7 +52,7 @@ def analyze_text(
 def _read(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         for line in sys.stdin if text == "-" else [text]:
-            # bytes of a shell that are no UTF-8 come as lone surrogates, which cannot be written back
+            # bytes that are not UTF-8 arrive as lone surrogates, which cannot be printed
             yield line.rstrip("\r\n").encode("utf-8", "backslashreplace").decode()
 
 
@@ -62,7 +62,7 @@ def _record(analyzer: Analyzer, text: str) -> dict[str, object]:
 
 
 def _table(analyzer: Analyzer, text: str) -> Table:
-    """Steps in rows; what a step made anew stands out."""
+    """A table with one row for each step; new output is highlighted."""
     from telerank.text.steps import TEXT_STEPS
 
     table = Table()

@@ -9,17 +9,23 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from itertools import accumulate, pairwise
+from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.qa import WORDS, normalise
+from telerank.errors import FormatError, MissingExtra
 from telerank.types import Progress, Query, silent
 
 Counting: TypeAlias = Callable[[str], int]
 """The number of tokens of a text."""
+
+QUANTILES = MappingProxyType({"min": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "max": 1.0})
+"""The quantiles of lengths that are shown, by name."""
 
 SPECIALS = 3
 """Number of tokens that a cross-encoder adds: [CLS] question [SEP] document [SEP]."""
@@ -95,6 +101,19 @@ class Lengths:
         reached = zip(self.counts, accumulate(self.counts.values()), strict=True)
         return next((length for length, below in reached if below >= q * self.total), 0)
 
+    def quantiles(self) -> dict[str, int]:
+        """The :data:`QUANTILES` by name."""
+        return {name: self.quantile(q) for name, q in QUANTILES.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Count, mean, quantiles and histogram, ready for JSON."""
+        return {
+            "count": self.total,
+            "mean": self.mean,
+            "quantiles": self.quantiles(),
+            "histogram": {str(length): count for length, count in self.counts.items()},
+        }
+
     def bins(self, most: int = 20) -> list[tuple[int, int, int]]:
         """At most ``most`` bins of equal, round width: ``(low, high, count)``, ``high`` excluded.
 
@@ -139,6 +158,48 @@ class CollectionStatistics:
 
     def bin_inputs(self, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
         return bin_inputs(self.inputs, edges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All statistics, ready for JSON."""
+        words = [asdict(word) for word in self.question_words]
+        return {
+            "name": self.name,
+            "splits": self.splits,
+            "documents": self.documents.to_dict(),
+            "questions": self.questions.to_dict() | {"different": self.unique_questions},
+            "question_words": {"language": self.language, "kinds": words},
+            "inputs": self.inputs.to_dict() | {"bins": [asdict(column) for column in self.bin_inputs()]},
+            "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
+            "notes": dict(self.notes),
+        }
+
+
+def token_counter(analyzer: str = "standard", tokenizer: str | Path | None = None) -> Counting:
+    """A function that counts the terms of an analyzer, or the tokens of a ``tokenizer.json``.
+
+    Raises
+    ------
+    AnalyzerError
+        If the analyzer cannot be read.
+    FormatError
+        If the file is not a tokenizer.
+    MissingExtra
+        If the package ``tokenizers`` is not installed.
+    """
+    if tokenizer is None:
+        from telerank.text import Analyzer
+
+        chain = Analyzer.parse(analyzer)
+        return lambda text: len(chain(text))
+    try:
+        library = import_module("tokenizers")
+    except ImportError as error:
+        raise MissingExtra("tokenizers", "neural") from error
+    try:
+        pieces = library.Tokenizer.from_str(Path(tokenizer).read_text("utf-8"))
+    except Exception as error:  # the library raises nothing narrower
+        raise FormatError(tokenizer, None, f"a tokenizer.json ({error})") from error
+    return lambda text: len(pieces.encode(text, add_special_tokens=False))
 
 
 def describe(

@@ -1,4 +1,4 @@
-"""``telerank data``: what a collection holds, its records, the same in another format, its statistics."""
+"""``telerank data``: list, show, convert and describe collections; make ranking sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
 @app.callback()
 def data() -> None:
-    """List, show, convert and measure collections; make ranking sets.
+    """List, show, convert and describe collections; make ranking sets.
 
     Example: `telerank data ls scifact`
     """

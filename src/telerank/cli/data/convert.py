@@ -1,4 +1,4 @@
-"""``telerank data convert``: a collection in another format."""
+"""``telerank data convert``: write a collection in another format."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class Target(StrEnum):
 
 def convert(
     collection: CollectionArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write, which must not exist.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not exist.")],
     *,
     to: Annotated[Target, typer.Option("--to", help="The format to write.")],
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Write a collection in another format, all splits of it.
+    """Write a collection in another format, with all its splits.
 
     Example: `telerank data convert vaswani vaswani-beir --to beir`
     """
-    from telerank.corpus import convert as writers
+    from telerank.corpus.convert import convert
     from telerank.corpus.formats import open_collection
 
     with console.progress() as progress:
         opened = open_collection(collection, format=format, encoding=encoding)
-        done = writers.convert(opened, out, to.value, progress=progress)
+        written = convert(opened, out, to.value, progress=progress)
     if as_json:
-        print(json.dumps(asdict(done), ensure_ascii=False))  # noqa: T201 — for machines
+        print(json.dumps(asdict(written), ensure_ascii=False))  # noqa: T201 — for machines
     else:
-        counts = f"{done.docs:,} documents, {done.queries:,} queries, {done.qrels:,} qrels"
+        counts = f"{written.docs:,} documents, {written.queries:,} queries, {written.qrels:,} qrels"
         console.out.print(f"{escape(str(out))}: {counts}", soft_wrap=True)
-    for note in done.notes:
+    for note in written.notes:
         console.say(f"note: {note}")

@@ -1,11 +1,8 @@
-"""``telerank data make-ranking-set``: question-answering sets into a set to train and test rankers on."""
+"""``telerank data make-ranking-set``: make a ranking set from question-answering sets."""
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +12,9 @@ from rich.table import Table
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
-from telerank.types import Doc, Progress
 
 if TYPE_CHECKING:
     from telerank.corpus.ranking_sets.ranking_set import RankingSet
-    from telerank.stage import Stage
 
 
 class Negatives(StrEnum):
@@ -37,77 +32,66 @@ def make_ranking_set(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
     sets: Annotated[list[str], typer.Argument(metavar="SET", help="Collections with questions and qrels.")],
     *,
-    negatives: Annotated[Negatives, typer.Option(help="Where negatives come from.")] = Negatives.bm25,
-    depth: Annotated[int, typer.Option(min=1, help="Negatives for each question.")] = 10,
-    split_by: Annotated[SplitBy, typer.Option(help="What no two parts share.")] = SplitBy.question,
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the draws.")] = 0,
+    negatives: Annotated[Negatives, typer.Option(help="How negatives are chosen.")] = Negatives.bm25,
+    depth: Annotated[int, typer.Option(min=1, help="Number of negatives for each question.")] = 10,
+    split_by: Annotated[SplitBy, typer.Option(help="No two parts share one of these.")] = SplitBy.question,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of random negatives.")] = 0,
     analyzer: Annotated[
-        str, typer.Option("--analyzer", "-a", help="Analyzer of the first stage.")
+        str, typer.Option("--analyzer", "-a", help="Analyzer for `--negatives bm25`.")
     ] = "standard",
-    model: Annotated[str, typer.Option(help="The first stage of `--negatives bm25`.")] = "bm25",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the set that is there.")] = False,
+    model: Annotated[str, typer.Option(help="Sparse model for `--negatives bm25`.")] = "bm25",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing ranking set.")] = False,
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Merge question-answering sets, drop duplicate questions, split 80/10/10, find negatives.
+    """Merge question-answering sets, remove duplicate questions, split 80/10/10 and find negatives.
 
-    Split by question, nearly every paragraph of the test questions has been trained on with another
-    question: the last column counts them. Split by paragraph, none has, and negatives stay in their part.
+    If the set is split by question, nearly every paragraph of the test questions also occurs in train, with
+    another question; the last column counts them. If it is split by paragraph, none does, and negatives are
+    of the same part.
 
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus.formats import open_collection
-    from telerank.corpus.ranking_sets import ranking_set
-    from telerank.sparse.similarities import parse_similarity
-    from telerank.text import Analyzer
+    from telerank.corpus.ranking_sets import ranking_set as sets_of
+    from telerank.retrieval.temporary import TemporaryIndex
 
-    used = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
-    settings = ranking_set.RankingSetSettings(negatives.value, depth, split_by.value, seed, used)
-    if used:  # a mistake in them is told before the work begins
-        Analyzer.parse(analyzer)
-        parse_similarity(model)
-    ranking_set.check_target(out, overwrite=overwrite)
-    opened = [open_collection(one, format=format, encoding=encoding) for one in sets]
+    description = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
+    settings = sets_of.RankingSetSettings(negatives.value, depth, split_by.value, seed, description)
+    sets_of.check_target(out, overwrite=overwrite)
     with console.progress() as progress:
-
-        def first_stage(docs: Iterable[Doc]) -> AbstractContextManager[Stage]:
-            return _indexed(docs, analyzer, model, progress)
-
-        made = ranking_set.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
-        ranking_set.write_ranking_set(out, made, overwrite=overwrite)
+        first_stage = TemporaryIndex(analyzer, model, progress) if description else None
+        opened = [open_collection(name, format=format, encoding=encoding) for name in sets]
+        ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
+        sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)
     if as_json:
-        print(json.dumps(made.manifest(), ensure_ascii=False))  # noqa: T201
+        print(json.dumps(ranking_set.manifest(), ensure_ascii=False))  # noqa: T201
     else:
-        _show(made)
+        _show(ranking_set)
 
 
-@contextmanager
-def _indexed(docs: Iterable[Doc], analyzer: str, model: str, progress: Progress) -> Iterator[Stage]:
-    from telerank.sparse.retriever import SparseRetriever
-    from telerank.sparse.similarities import parse_similarity
-    from telerank.sparse.writer import build_index
-
-    with tempfile.TemporaryDirectory(prefix="telerank-") as folder:
-        index = build_index(docs, Path(folder) / "index", analyzer=analyzer, progress=progress)
-        yield SparseRetriever(index, parse_similarity(model))
-
-
-def _show(made: RankingSet) -> None:
-    tally, leaks = made.merged.tally, made.leaks
+def _show(ranking_set: RankingSet) -> None:
+    tally, leaks = ranking_set.merged.tally, ranking_set.leaks
     console.out.print(
         f"{tally.questions:,} questions; left out: {tally.duplicate_questions:,} duplicates, "
         f"{tally.without_positive:,} without a relevant document"
     )
     console.out.print(
         f"{tally.documents:,} documents; merged: {tally.duplicate_documents:,} of the same text; "
-        f"refused as negatives for holding the answer: {made.refused.get('holds the answer', 0):,}"
+        f"refused as negatives for holding the answer: {ranking_set.refused.get('holds the answer', 0):,}"
     )
     table = Table()
     table.add_column("part")
-    for name in ("questions", "pairs", f"< {made.settings.depth} negatives", "paragraphs", "also in train"):
+    for name in (
+        "questions",
+        "pairs",
+        f"< {ranking_set.settings.depth} negatives",
+        "paragraphs",
+        "also in train",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
-    for part, counts in made.counts().items():
+    for part, counts in ranking_set.counts().items():
         leak = leaks.get(part)
         shown = (f"{leak.documents:,}", _share(leak.in_train, leak.documents)) if leak else ("", "")
         pairs = counts["positives"] + counts["negatives"]

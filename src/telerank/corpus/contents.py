@@ -1,0 +1,111 @@
+"""What a collection contains: its counts, and documents and queries by id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from telerank.corpus.collection import Collection, Record
+from telerank.errors import CollectionError
+from telerank.types import Answer, Doc, Progress, Query, silent
+
+_STEP = 1000  # documents between two calls of progress
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The counts of a collection; ``splits[split]`` has those of its queries, qrels and answers."""
+
+    name: str
+    format: str
+    licence: str
+    source: str
+    documents: int
+    splits: Mapping[str, Mapping[str, int]]
+    pools: Sequence[str]
+    notes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class JudgedQuery:
+    """A query of a split, with the grades and answers that the collection has for it."""
+
+    split: str
+    query: Query
+    grades: Mapping[str, int]
+    answers: tuple[Answer, ...]
+
+
+def count_contents(collection: Collection, *, progress: Progress = silent) -> Contents:
+    """Count the records of a collection; reads the documents only if their number is not known."""
+    documents = collection.size
+    if documents is None:
+        documents = 0
+        for documents, _ in enumerate(collection.docs(), 1):
+            if documents % _STEP == 0:
+                progress("counting documents", documents, None)
+    streams: dict[str, Mapping[str, Callable[[], Iterator[Any]]]] = {
+        "queries": collection.queries,
+        "qrels": collection.qrels,
+        "answers": collection.answers,
+    }
+    splits = {
+        split: {kind: sum(1 for _ in own[split]()) for kind, own in streams.items() if split in own}
+        for split in collection.splits
+    }
+    return Contents(
+        collection.name,
+        collection.format,
+        collection.licence,
+        collection.source,
+        documents,
+        splits,
+        list(collection.pools),
+        dict(collection.notes()),
+    )
+
+
+def find_docs(collection: Collection, docnos: Sequence[str]) -> list[Doc]:
+    """Find documents by docno, in this order; reads the collection until all are found.
+
+    Raises
+    ------
+    CollectionError
+        If the collection lacks a document.
+    """
+    docs: dict[str, Doc] = {}
+    missing = set(docnos)
+    for doc in collection.docs():
+        if doc.docno in missing:
+            docs[doc.docno] = doc
+            missing.remove(doc.docno)
+        if not missing:
+            break
+    if missing:
+        names = ", ".join(repr(docno) for docno in dict.fromkeys(docnos) if docno in missing)
+        raise CollectionError(f"{collection.name} has no document {names}")
+    return [docs[docno] for docno in dict.fromkeys(docnos)]
+
+
+def find_query(collection: Collection, qid: str, split: str | None = None) -> JudgedQuery:
+    """Find a query by qid, in a split or in the first split that has it.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such query or no such split.
+    """
+    splits = collection.splits if split is None else (collection.resolve_split(split),)
+    for name in splits:
+        query = next((query for query in _stream(collection.queries, name) if query.qid == qid), None)
+        if query is not None:
+            qrels, answers = _stream(collection.qrels, name), _stream(collection.answers, name)
+            grades = {qrel.docno: qrel.grade for qrel in qrels if qrel.qid == qid}
+            return JudgedQuery(name, query, grades, tuple(answer for answer in answers if answer.qid == qid))
+    searched = f"in {', '.join(splits)}" if splits else "(it has no queries)"
+    raise CollectionError(f"{collection.name} has no query {qid!r} {searched}")
+
+
+def _stream(streams: Mapping[str, Callable[[], Iterator[Record]]], split: str) -> Iterator[Record]:
+    return streams[split]() if split in streams else iter(())
