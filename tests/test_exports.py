@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -26,5 +29,15 @@ def test_what_a_package_exports_is_there(name):
     assert all(hasattr(package, one) for one in exported)
 
 
-def test_the_top_level_has_at_most_a_dozen_names():
-    assert len(telerank.__all__) <= 12
+def test_the_top_level_has_about_twenty_names():
+    assert len(telerank.__all__) <= 25
+    assert set(telerank.__all__) <= set(dir(telerank))
+
+
+def test_no_package_takes_the_place_of_a_function():
+    """Importing ``telerank.index.…`` would put the module where the function ``telerank.index`` was."""
+    for module in pkgutil.walk_packages([str(SOURCE)], "telerank."):
+        with suppress(MissingExtra):
+            importlib.import_module(module.name)
+    assert [name for name in telerank.__all__ if isinstance(getattr(telerank, name), ModuleType)] == []
+    assert all(callable(getattr(telerank, name)) for name in telerank.__all__)

@@ -27,7 +27,7 @@ ALLOWED = {
     "testing": {"types", "stage"},
     "trec": {"types", "errors"},
     "text": {"errors"},
-    "show": {"errors"},
+    "show": {"errors", "types"},
     "evaluate": {"types", "errors", "stage", "show"},
     "corpus": {*_LOW, "trec", "text", "stage", "show"},
     "models": {"errors", "npy"},
@@ -51,8 +51,12 @@ ALLOWED = {
     },
     "inspect": {*_LOW, "text", "show", "evaluate", "corpus", "models", "reranking", "training"},
     "experiments": {
-        *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "retrieval", "models", "show"),
-        *("fuse", "evaluate", "inspect", "training", "reranking", "pipelines"),
+        *(*_LOW, "stage", "text", "trec", "show", "evaluate", "corpus", "models", "dense", "sparse"),
+        *("retrieval", "fuse", "reranking", "pipelines", "training", "inspect"),
+    },
+    "verbs": {
+        *(*_LOW, "stage", "text", "trec", "show", "evaluate", "corpus", "models", "dense", "sparse"),
+        *("retrieval", "fuse", "reranking", "pipelines", "training", "inspect", "experiments"),
     },
     "recipes": {
         *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "retrieval", "models", "show"),

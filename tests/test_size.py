@@ -14,7 +14,7 @@ LONG_BODIES: dict[str, str] = {}
 MANY_PARAMETERS = {
     "sparse/kernel.py:_collect": "numba counts references whenever an array is taken out of a tuple",
 }
-"""Commands are not counted: their parameters are their options."""
+"""Commands and the functions below them are not counted: their parameters are options."""
 
 
 def functions():
@@ -47,6 +47,6 @@ def test_functions_have_few_parameters():
         + len(node.args.kwonlyargs)
         - (node.args.args[:1] != [] and node.args.args[0].arg in ("self", "cls"))
         > PARAMETERS
-        and not name.startswith("cli/")
+        and not name.startswith(("cli/", "verbs/"))
     }
     assert many == set(MANY_PARAMETERS)

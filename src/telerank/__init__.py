@@ -1,23 +1,79 @@
-"""telerank: text ranking in stages, and the measuring of every stage."""
+"""telerank: text ranking in stages, and the measuring of every stage.
+
+>>> import telerank as tr
+>>> index = tr.index(tr.piaf(), "piaf-index", analyzer="french")
+>>> index.bm25().search("Qui a inventé l'imprimerie ?")
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from telerank.stage import Stage
 from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
 
 if TYPE_CHECKING:
+    from telerank.corpus.bundled import piaf
+    from telerank.corpus.formats import open_collection as collection
+    from telerank.fuse import interleave, minmax, rrf
+    from telerank.fuse.prob import prob
+    from telerank.pipelines.functions import pipeline
     from telerank.retrieval.index import Index
+    from telerank.verbs.experiment import experiment
+    from telerank.verbs.index import index
+    from telerank.verbs.open import open  # noqa: A004 — telerank.open reads as it should
+    from telerank.verbs.rerank import rerank
 
 __version__ = "0.1.0"
 
-__all__ = ["Answer", "Doc", "Explanation", "Qrel", "Query", "Ranking", "Stage", "open"]
+__all__ = [
+    "Answer",
+    "Doc",
+    "Explanation",
+    "Index",
+    "Qrel",
+    "Query",
+    "Ranking",
+    "Stage",
+    "collection",
+    "experiment",
+    "index",
+    "interleave",
+    "minmax",
+    "open",
+    "piaf",
+    "pipeline",
+    "prob",
+    "rerank",
+    "rrf",
+]
+
+_LAZY = {
+    "Index": ("telerank.retrieval.index", "Index"),
+    "collection": ("telerank.corpus.formats", "open_collection"),
+    "experiment": ("telerank.verbs.experiment", "experiment"),
+    "index": ("telerank.verbs.index", "index"),
+    "interleave": ("telerank.fuse", "interleave"),
+    "minmax": ("telerank.fuse", "minmax"),
+    "open": ("telerank.verbs.open", "open"),
+    "piaf": ("telerank.corpus.bundled", "piaf"),
+    "pipeline": ("telerank.pipelines.functions", "pipeline"),
+    "prob": ("telerank.fuse.prob", "prob"),
+    "rerank": ("telerank.verbs.rerank", "rerank"),
+    "rrf": ("telerank.fuse", "rrf"),
+}
+"""The names that are imported when they are first used, so that ``import telerank`` stays light."""
 
 
-def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
-    """The index in a folder (see :class:`telerank.retrieval.index.Index`)."""
-    from telerank.retrieval.index import Index
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'telerank' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
 
-    return Index(folder)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

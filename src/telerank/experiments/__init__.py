@@ -1,1 +1,1 @@
-"""Experiments: data, models, systems as pipelines, and what is measured of them, read from YAML files."""
+"""Experiments: systems measured on a collection, from Python and from YAML files."""

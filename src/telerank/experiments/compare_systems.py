@@ -1,0 +1,162 @@
+"""Measuring several systems on the judged queries of a collection."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from telerank.corpus.collection import Collection
+from telerank.errors import CollectionError
+from telerank.evaluate.compare import compare
+from telerank.evaluate.measures import measure, parse_measures
+from telerank.experiments.identity import identify_stage
+from telerank.experiments.result import ExperimentResult, Run
+from telerank.experiments.shared_run import SystemTimes, run_systems
+from telerank.stage import Stage
+from telerank.trec import read_run, write_run
+from telerank.types import Progress, Qrels, Query, Ranking, silent
+
+System: TypeAlias = Stage | Iterable[Ranking]
+"""A pipeline, or a run in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedQueries:
+    """Queries with their judgments; every query of ``qrels`` counts in a mean."""
+
+    queries: tuple[Query, ...]
+    qrels: Qrels
+
+    @classmethod
+    def of(cls, collection: Collection, split: str | None = None) -> JudgedQueries:
+        """The judged queries of a split.
+
+        Raises
+        ------
+        CollectionError
+            If no query of the split is judged.
+        """
+        qrels = collection.judged(split)
+        queries = tuple(query for query in collection.split_queries(split) if query.qid in qrels)
+        if not queries:
+            raise CollectionError(
+                f"{collection.name}: no query of split {collection.resolve_split(split)} is judged"
+            )
+        return cls(queries, {query.qid: qrels[query.qid] for query in queries})
+
+
+def compare_systems(
+    systems: Mapping[str, System],
+    judged: JudgedQueries,
+    measures: Sequence[str] | str,
+    *,
+    baselines: Sequence[str] = (),
+    folder: str | Path | None = None,
+    progress: Progress = silent,
+) -> ExperimentResult:
+    """Run the systems over the queries, measure them, and compare them with the baselines.
+
+    Stages that systems share are run once. With ``folder`` the runs are kept there, and a run that is there
+    is read instead, if everything that it depends on is the same.
+
+    Raises
+    ------
+    MeasureError
+        If a name is not a measure's.
+    CollectionError
+        If there is no system, or a baseline is none of them.
+    """
+    names = parse_measures(measures)
+    if not systems:
+        raise CollectionError("an experiment needs at least one system")
+    for baseline in baselines:
+        if baseline not in systems:
+            raise CollectionError(f"the baseline {baseline!r} is none of the systems: {', '.join(systems)}")
+    kept = None if folder is None else _KeptRuns(Path(folder), judged.queries)
+    runs, times = _run(systems, judged.queries, kept, progress)
+    evaluations = {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems}
+    comparison = compare(evaluations, list(baselines))
+    return ExperimentResult(comparison, {name: Run(tuple(runs[name])) for name in systems}, times)
+
+
+def _run(
+    systems: Mapping[str, System], queries: Sequence[Query], kept: _KeptRuns | None, progress: Progress
+) -> tuple[dict[str, list[Ranking]], SystemTimes]:
+    stages = {name: system for name, system in systems.items() if isinstance(system, Stage)}
+    in_memory = ((name, system) for name, system in systems.items() if not isinstance(system, Stage))
+    runs = {name: _align(run, queries) for name, run in in_memory}
+    seconds = dict.fromkeys(systems, 0.0)
+    for name, stage in list(stages.items()) if kept else ():
+        if kept and (run := kept.read(name, stage)) is not None:
+            runs[name], seconds[name] = run
+            del stages[name]
+    rankings, times = run_systems(stages, queries, progress=progress)
+    seconds |= times.seconds
+    for name, stage in stages.items() if kept else ():
+        if kept:
+            kept.write(name, stage, rankings[name], seconds[name])
+    return runs | rankings, SystemTimes(seconds, len(queries))
+
+
+def _align(run: Iterable[Ranking], queries: Sequence[Query]) -> list[Ranking]:
+    """The rankings of a run with the texts of their queries, in the order of the queries."""
+    known = {ranking.query.qid: ranking for ranking in run}
+    return [
+        Ranking.presorted(query, known[query.qid].docnos, known[query.qid].scores)
+        if query.qid in known
+        else Ranking(query)
+        for query in queries
+    ]
+
+
+@dataclass(frozen=True)
+class _KeptRuns:
+    """Runs in a folder; beside each, as JSON, what it depends on."""
+
+    folder: Path
+    queries: Sequence[Query]
+
+    def read(self, name: str, stage: Stage) -> tuple[list[Ranking], float] | None:
+        """The run of a system and the seconds that it took, if it was made by the same stage."""
+        file, record = self._files(name)
+        try:
+            saved = json.loads(record.read_text(encoding="utf-8"))
+            if saved["stage"] != self._identity(stage):
+                return None
+            return _align(read_run(file), self.queries), float(saved["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, name: str, stage: Stage, rankings: Iterable[Ranking], seconds: float) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file, record = self._files(name)
+        record.unlink(missing_ok=True)
+        write_run(file, rankings)
+        text = json.dumps({"stage": self._identity(stage), "seconds": seconds}, ensure_ascii=False, indent=1)
+        record.write_text(f"{text}\n", encoding="utf-8")
+
+    def _identity(self, stage: Stage) -> list[object]:
+        return [identify_stage(stage), [[query.qid, query.text] for query in self.queries]]
+
+    def _files(self, name: str) -> tuple[Path, Path]:
+        plain = plain_name(name)
+        return self.folder / f"{plain}.run.gz", self.folder / f"{plain}.run.json"
+
+
+def plain_name(name: str) -> str:
+    """A name as the name of a file; different names stay different."""
+    plain = re.sub(r"[^\w.+-]+", "_", name).strip("_") or "_"
+    return plain if plain == name else f"{plain}-{zlib.crc32(name.encode()):08x}"
+
+
+def read_rankings(file: Path, queries: Sequence[Query]) -> Iterator[Ranking]:
+    """The rankings of a run file for some queries, with their texts, in the order of the file."""
+    known = {query.qid: query for query in queries}
+    for ranking in read_run(file):
+        if ranking.query.qid in known:
+            yield Ranking.presorted(known[ranking.query.qid], ranking.docnos, ranking.scores)

@@ -1,0 +1,1 @@
+"""What a person does with telerank, one file for each; the package exports these functions."""

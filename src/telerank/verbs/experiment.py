@@ -1,0 +1,68 @@
+"""Measuring systems side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
+from telerank.errors import CollectionError
+from telerank.experiments.compare_systems import JudgedQueries, System, compare_systems
+from telerank.experiments.result import ExperimentResult
+from telerank.pipelines.functions import pipeline
+from telerank.pipelines.run_files import RunFile
+from telerank.retrieval.index import Index
+from telerank.show.progress import show_progress
+from telerank.types import Progress
+
+
+def experiment(
+    systems: Mapping[str, System | str | Path],
+    data: Collection | JudgedQueries | str | Path,
+    *,
+    split: str | None = None,
+    measures: Sequence[str] | str = "nDCG@10 RR@10 R@1000",
+    baseline: str | Sequence[str] = (),
+    index: Index | None = None,
+    folder: str | Path | None = None,
+    title: str = "",
+    progress: Progress | None = None,
+) -> ExperimentResult:
+    """Measure systems on the judged queries of a split, and compare them with one or more baselines.
+
+    A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index``. A stage that
+    several systems share is run once. With ``folder`` the runs are kept there and reused while everything
+    that they depend on is the same.
+
+    >>> result = tr.experiment({"bm25": bm25, "both": both}, data, split="test", baseline="bm25")
+    >>> print(result)
+
+    Raises
+    ------
+    CollectionError
+        If there is no judged query, no system, or a baseline is none of the systems.
+    MeasureError
+        If a name is not a measure's.
+    ExpressionError
+        If the text of a system cannot be read.
+    """
+    if isinstance(data, str | Path):
+        data = open_collection(data)
+    judged = JudgedQueries.of(data, split) if isinstance(data, Collection) else data
+    baselines = (baseline,) if isinstance(baseline, str) else tuple(baseline)
+    opened = {name: _open(name, system, index) for name, system in systems.items()}
+    with show_progress(progress) as shown:
+        result = compare_systems(opened, judged, measures, baselines=baselines, folder=folder, progress=shown)
+    return replace(result, title=title)
+
+
+def _open(name: str, system: System | str | Path, index: Index | None) -> System:
+    if not isinstance(system, str | Path):
+        return system
+    if Path(system).is_file():
+        return RunFile(str(system))
+    if isinstance(system, Path) or index is None:
+        raise CollectionError(f"system {name!r}: {system} is no file; a pipeline's text needs index=…")
+    return pipeline(system, index)

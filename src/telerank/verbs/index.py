@@ -1,0 +1,125 @@
+"""Building and changing an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
+from telerank.retrieval.index import Index
+from telerank.show.progress import show_progress
+from telerank.sparse.writer import IndexWriter, build_index
+from telerank.text import Analyzer
+from telerank.types import Doc, Progress
+
+Documents: TypeAlias = Collection | str | Path | Iterable[Doc] | Mapping[str, str]
+"""A collection or its path, documents, or texts by docno."""
+
+
+def index(
+    docs: Documents,
+    folder: str | Path,
+    *,
+    analyzer: Analyzer | str = "standard",
+    overwrite: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Index:
+    """Index a collection (or the path of one), documents, or a mapping of texts by docno into a folder.
+
+    ``analyzer`` is ``none``, ``standard``, ``english``, ``french`` or a chain of steps. ``workers`` is the
+    number of processes, by default one per core.
+
+    >>> index = tr.index(tr.piaf(), "piaf-index", analyzer="french")
+
+    Raises
+    ------
+    IndexFault
+        If the folder holds an index already (and ``overwrite`` is not set), or something else.
+    IndexLocked
+        If another process writes to it.
+    DocumentError
+        If there is no document, or one cannot be stored.
+    """
+    total, stream = _documents(docs)
+    with show_progress(progress, total) as shown:
+        build_index(stream, folder, analyzer=analyzer, overwrite=overwrite, workers=workers, progress=shown)
+    return Index(folder)
+
+
+def add_documents(
+    index: Index | str | Path,
+    docs: Documents,
+    *,
+    update: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Add documents to an index as a new segment; the number of documents.
+
+    With ``update`` they replace documents of the same docno.
+
+    Raises
+    ------
+    IndexFault
+        If there is no index, or it cannot be written to.
+    DocumentError
+        If there is no document, one cannot be stored, or a docno is in the index (and ``update`` is not set).
+    """
+    total, stream = _documents(docs)
+    with (
+        IndexWriter(_folder(index), workers=workers) as writer,
+        show_progress(progress, total) as shown,
+    ):
+        return writer.add(stream, update=update, progress=shown)
+
+
+def delete_documents(index: Index | str | Path, docnos: Iterable[str]) -> int:
+    """Delete documents from an index; the number of documents.
+
+    Raises
+    ------
+    DocumentError
+        If a docno is not in the index; then none is deleted.
+    """
+    with IndexWriter(_folder(index)) as writer:
+        return writer.delete(docnos)
+
+
+def merge_segments(index: Index | str | Path, *, progress: Progress | None = None) -> None:
+    """Merge all segments of an index into one, without the deleted documents."""
+    with IndexWriter(_folder(index)) as writer, show_progress(progress) as shown:
+        writer.merge(shown)
+
+
+def verify_index(index: Index | str | Path, *, progress: Progress | None = None) -> int:
+    """Compare every file of an index with its checksum; the number of files.
+
+    Raises
+    ------
+    IndexDamaged
+        If a file is missing or damaged; the message names it.
+    """
+    opened = Index(_folder(index)).sparse
+    with show_progress(progress) as shown:
+        opened.verify(shown)
+    return sum(len(segment.files) for segment in opened.manifest.segments)
+
+
+def _folder(index: Index | str | Path) -> Path:
+    return index.folder if isinstance(index, Index) else Path(index)
+
+
+def _documents(
+    docs: Documents,
+) -> tuple[int | None, Iterator[Doc]]:
+    """The number of documents, if it is known without reading them, and the documents."""
+    if isinstance(docs, str | Path):
+        docs = open_collection(docs)
+    if isinstance(docs, Collection):
+        return docs.size, docs.docs()
+    if isinstance(docs, Mapping):
+        return len(docs), (Doc(docno, text) for docno, text in docs.items())
+    return None, iter(docs)
