@@ -59,6 +59,7 @@ ALLOWED = {
         *("retrieval", "fuse", "reranking", "pipelines", "training", "inspect", "experiments"),
     },
     "recipes": {
+        "experiments",
         *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "retrieval", "models", "show"),
         *("fuse", "evaluate", "inspect", "training", "reranking"),
     },

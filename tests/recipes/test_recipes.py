@@ -17,10 +17,10 @@ from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
 from telerank.evaluate.latency import time_stage
 from telerank.evaluate.measures import measure
+from telerank.experiments.provenance import machine, versions
 from telerank.fuse import interleave_rankings
 from telerank.recipes.candidates import scoring
 from telerank.recipes.places import Places
-from telerank.recipes.provenance import machine, versions
 from telerank.recipes.recipe import Order, run_recipe
 from telerank.recipes.schema import read_recipe
 from telerank.sparse.index import SparseIndex

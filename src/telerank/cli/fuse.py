@@ -114,7 +114,7 @@ def _weights(text: str | None, method: Method, count: int) -> list[float]:
 
 
 def _describe(settings: dict[str, object], output: str) -> None:
-    from telerank.recipes.provenance import versions
+    from telerank.experiments.provenance import versions
 
     record = json.dumps({**settings, "versions": versions()}, indent=1, ensure_ascii=False)
     Path(f"{output}.json").write_text(f"{record}\n", encoding="utf-8")

@@ -13,6 +13,7 @@ from telerank.evaluate.consistency import Reference, measure_consistency
 from telerank.evaluate.latency import Latency, time_stage
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.reranking import Reranker, measure_reranking, rerank_by_run
+from telerank.experiments.provenance import load
 from telerank.fuse.matrix import combine
 from telerank.fuse.methods import make_fusion
 from telerank.fuse.report import matrix_table
@@ -20,7 +21,6 @@ from telerank.recipes import schema
 from telerank.recipes.beside import Measured, depths_tables, published_matrix, quality_table
 from telerank.recipes.candidates import scoring
 from telerank.recipes.made import Made, Unavailable
-from telerank.recipes.provenance import load
 from telerank.recipes.systems import Workshop
 from telerank.show.tables import Table
 from telerank.trec import read_run

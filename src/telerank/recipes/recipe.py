@@ -13,10 +13,10 @@ from typing import Any
 
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
+from telerank.experiments.provenance import machine, versions
 from telerank.recipes.analyses import Bench, Result, analyse
 from telerank.recipes.made import Made, plain
 from telerank.recipes.places import Places
-from telerank.recipes.provenance import machine, versions
 from telerank.recipes.schema import Data, Recipe
 from telerank.recipes.systems import Own, Workshop
 from telerank.show.tables import Table, render_html_page, render_markdown

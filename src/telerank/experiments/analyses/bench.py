@@ -18,13 +18,8 @@ from telerank.types import Progress, Qrels, Query, Ranking, silent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from telerank.experiments.schema import (  # type: ignore[import-not-found, unused-ignore]
-        DataSpec,
-        Experiment,
-    )
-    from telerank.experiments.systems import (  # type: ignore[import-not-found, unused-ignore]
-        SystemRuns,
-    )
+    from telerank.experiments.schema import DataSpec, Experiment
+    from telerank.experiments.systems import SystemRuns
 
 
 class Unavailable(TelerankError):  # noqa: N818

@@ -1,0 +1,55 @@
+"""What came of an experiment on one collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from telerank.experiments.analyses.bench import AnalysisResult
+from telerank.experiments.provenance import machine
+from telerank.experiments.schema import DataSpec, Experiment
+
+if TYPE_CHECKING:
+    from telerank.experiments.systems import SystemRuns
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentOutcome:
+    """The results of every analysis; ``lacking`` says why systems are missing.
+
+    ``small`` says that this is the small copy, not the paper's own size. ``counts`` are numbers of things
+    by name: documents, queries. The files are in ``folder``.
+    """
+
+    spec: Experiment
+    data: DataSpec
+    name_of_data: str
+    small: bool
+    counts: Mapping[str, int]
+    systems: Mapping[str, SystemRuns]
+    lacking: Mapping[str, str]
+    results: tuple[AnalysisResult, ...]
+    folder: Path
+
+    @property
+    def size(self) -> str:
+        """Which size was run, for the head of a table."""
+        return "small copy" if self.small else "full size"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the tables must know."""
+        counts = ", ".join(f"{count:,} {what}" for what, count in self.counts.items())
+        about = f": {self.data.about}" if self.data.about else ""
+        split = f", split {self.data.split}" if self.data.split else ""
+        notes = [f"Measured on {self.name_of_data}{about} ({counts}{split}; {self.size})."]
+        if self.spec.published and not self.data.paper:
+            notes.append(f"The paper's values ({self.spec.source}) are of other data: a rough guide.")
+        notes += [f"{name}: {system.about}." for name, system in self.systems.items() if system.about != name]
+        for reason in dict.fromkeys(self.lacking.values()):
+            names = [name for name, why in self.lacking.items() if why == reason]
+            notes.append(f"Not measured: {', '.join(names)} ({reason}).")
+        results = [note for result in self.results for note in result.notes]
+        return (*notes, *results, f"Machine: {machine()}.")

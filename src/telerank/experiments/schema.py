@@ -1,0 +1,177 @@
+"""The YAML file of an experiment; an unknown key is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from telerank.errors import ExpressionError, FormatError
+from telerank.experiments.analyses.specs import AnalysisSpec, Published
+from telerank.experiments.overlay import merge
+from telerank.expressions import parse_expression
+from telerank.yaml_files import read_yaml
+
+SMALL = "small"
+"""The key of the overlay."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataSpec(_Strict):
+    """A collection that an experiment can run on."""
+
+    about: str = ""
+    """What it is and, if it is not the paper's, what its figures mean."""
+    split: str | None = None
+    """The split whose queries measure; None: the only one."""
+    analyzer: str = "english"
+    paper: bool = False
+    """Whether the paper's figures are of this data."""
+    made_of: tuple[str, ...] = ()
+    """Question-answering sets that a ranking set is made of, if it is not there itself."""
+    bundled: bool = False
+    """Whether it is installed with telerank (PIAF)."""
+
+
+class TrainedModel(_Strict):
+    """A model that the experiment trains; ``settings`` is what ``telerank train`` takes."""
+
+    train: Literal["reranker"]
+    seeds: tuple[int, ...] | None = Field(None, min_length=1)
+    """Seeds of the trainings, instead of the experiment's."""
+    settings: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_settings(cls, record: Any) -> Any:
+        if not isinstance(record, Mapping) or "settings" in record:
+            return record
+        own = {key: value for key, value in record.items() if key in ("train", "seeds")}
+        return {**own, "settings": {key: value for key, value in record.items() if key not in own}}
+
+
+class GivenModel(_Strict):
+    """A model that is there: names, folders or hub names; the first that is available is used."""
+
+    names: Annotated[tuple[str, ...], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_names(cls, record: Any) -> Any:
+        if isinstance(record, str):
+            return {"names": (record,)}
+        return {"names": tuple(record)} if isinstance(record, list) else record
+
+
+class Experiment(_Strict):
+    """Data, models, systems as pipelines over them, analyses, and the values that a paper prints."""
+
+    title: str
+    source: str = ""
+    about: str = ""
+    data: dict[str, DataSpec] = Field(min_length=1)
+    """By name; those of the paper that are here are used, or else the first that is here."""
+    models: dict[str, TrainedModel | GivenModel] = {}
+    """For ``rerank(NAME)`` and ``dense(NAME)``."""
+    training: dict[str, Any] = {}
+    """Settings that all trained models share; a ``run`` in them is a pipeline over the systems."""
+    seeds: tuple[int, ...] = Field((0,), min_length=1)
+    """Each model is trained with each; tables have the mean and the standard deviation."""
+    systems: dict[str, str] = Field(min_length=1)
+    """Pipelines by name; words are systems above, and functions."""
+    queries: int | None = Field(None, ge=1)
+    """Number of judged queries that measure, drawn by ``seed``; None: all."""
+    dev: int | None = Field(None, ge=2)
+    """Number of judged queries that choose settings, and do not measure."""
+    depth: int = Field(1000, ge=1)
+    """Documents of a ranking that are kept and measured."""
+    seed: int = 0
+    analyses: tuple[AnalysisSpec, ...] = Field(min_length=1)
+    published: dict[str, Published] = {}
+    """By data set: ``published[data][system][column]``."""
+
+    @property
+    def trained(self) -> dict[str, TrainedModel]:
+        """The models that it trains."""
+        return {name: model for name, model in self.models.items() if isinstance(model, TrainedModel)}
+
+    def with_seeds(self, seeds: tuple[int, ...]) -> Self:
+        """The same experiment with these seeds for every training."""
+        trained = {name: model.model_copy(update={"seeds": None}) for name, model in self.trained.items()}
+        return self.model_copy(update={"models": {**self.models, **trained}, "seeds": seeds})
+
+    def yaml(self) -> str:
+        """The file that reads back as this experiment."""
+        record = self.model_dump(mode="json", exclude_defaults=True)
+        record["models"] = {name: _model_record(model) for name, model in self.models.items()}
+        kept = {key: value for key, value in record.items() if value not in ({}, None)}
+        return yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=110)
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        for name, text in self.systems.items():
+            try:
+                parse_expression(text)
+            except ExpressionError as error:
+                raise ValueError(f"system {name!r}: {error}") from error
+        for analysis in self.analyses:
+            for name in analysis.system_names:
+                if name not in self.systems:
+                    raise ValueError(f"an analysis ({analysis.kind}) names {name!r}, which is no system")
+        for data in self.published:
+            if data not in self.data:
+                raise ValueError(f"published values of {data!r}, which is none of the data")
+        return self
+
+
+def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
+    """The experiment in a YAML file: its body or, with ``small``, the body under the overlay.
+
+    Raises
+    ------
+    FormatError
+        If it is not YAML, has an unknown key or a wrong value, or has no overlay although ``small`` is set.
+    """
+    record = _with_text_keys(read_yaml(path))
+    if not isinstance(record, dict):
+        raise FormatError(path, None, "a mapping with title, data, systems and analyses", repr(record))
+    overlay = record.pop(SMALL, None)
+    if small:
+        if not isinstance(overlay, dict):
+            raise FormatError(path, None, f"a section {SMALL}, what differs in the small copy")
+        record = merge(record, overlay)
+    try:
+        return Experiment.model_validate(record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        problem = first["msg"].removeprefix("Value error, ")
+        raise FormatError(path, None, f"an experiment: {key}: {problem}") from error
+
+
+def has_small(path: str | Path) -> bool:
+    """Whether the file has an overlay for a small copy."""
+    record = read_yaml(path)
+    return isinstance(record, dict) and isinstance(record.get(SMALL), dict)
+
+
+def _model_record(model: TrainedModel | GivenModel) -> Any:
+    if isinstance(model, GivenModel):
+        return model.names[0] if len(model.names) == 1 else list(model.names)
+    seeds = {} if model.seeds is None else {"seeds": list(model.seeds)}
+    return {"train": model.train, **seeds, **model.settings}
+
+
+def _with_text_keys(value: Any) -> Any:
+    """Keys of mappings may be written as numbers (depths)."""
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_text_keys(inner) for inner in value]
+    return value
