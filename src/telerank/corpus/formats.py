@@ -101,8 +101,8 @@ def list_collections(folder: str | Path) -> dict[str, str]:
     if not path.is_dir() or recognise_formats(path):
         return {}
     entries = (entry for entry in sorted(path.iterdir()) if not entry.name.startswith("."))
-    forms = {entry.name: recognise_formats(entry) for entry in entries}
-    return {name: " or ".join(form.name for form in found) for name, found in forms.items() if found}
+    known = {entry.name: recognise_formats(entry) for entry in entries}
+    return {name: " or ".join(form.name for form in forms) for name, forms in known.items() if forms}
 
 
 def _recognise(path: Path) -> Format:

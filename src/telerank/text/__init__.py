@@ -1,4 +1,4 @@
-"""From text to terms and to sentences."""
+"""Analysis of texts into terms, and splitting into sentences."""
 
 from telerank.text.analyzer import PRESETS, Analyzer
 from telerank.text.sentences import Span, is_wrapped, split_sentences

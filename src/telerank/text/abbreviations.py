@@ -1,6 +1,6 @@
-"""What sentence splitting knows of a language: abbreviations by how they behave, words that open sentences.
+"""Word lists for sentence splitting: abbreviations by behaviour, and words that begin sentences.
 
-Written without the final stop. In lower case: in any case; with a capital: as written.
+Abbreviations have no final stop. Those in lower case match in any case, others as written.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Abbreviations:
-    """The lists of one language."""
+    """The word lists of one language."""
 
     inside: frozenset[str]
-    """Never end a sentence: what they announce follows (Dr., e.g., cf.)."""
+    """Never end a sentence (Dr., e.g., cf.)."""
     numbered: frozenset[str]
-    """Abbreviations where a number follows (No. 5, art. L. 123), words where not (I said no.)."""
+    """Abbreviations if a number follows (No. 5, art. L. 123), otherwise words (I said no.)."""
     either: frozenset[str]
-    """May end a sentence: they do where a word follows that opens sentences (Inc., Jan.)."""
+    """End a sentence if a word of ``openers`` follows (Inc., Jan.)."""
     openers: frozenset[str]
-    """Words, in lower case, that mostly begin a sentence where they are capitalised."""
+    """Words in lower case that mostly begin a sentence if they are capitalised."""
     particles: frozenset[str]
-    """Those of the openers that are also parts of surnames (Le Goff)."""
+    """Words of ``openers`` that are also parts of surnames (Le Goff)."""
     before_initials: frozenset[str]
-    """Words in lower case after which a letter is an initial (by J. Smith), not an end (vitamin C.)."""
+    """Words in lower case after which a letter is an initial (by J. Smith)."""
     lettered: frozenset[str]
-    """Words in lower case after which a letter is a name that may end a sentence (vitamin C.)."""
+    """Words in lower case after which a letter is a name, which may end a sentence (vitamin C.)."""
     sloppy_openers: frozenset[str]
-    """Words that begin a sentence after a stop even in lower case, as hurried writers leave them."""
+    """Words that begin a sentence after a stop even in lower case, in careless writing."""
 
 
 def _set(*lines: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Analyzers: values that turn text into terms, with a text form that an index stores and compares."""
+"""Analyzers turn text into terms; an index stores and compares their text form."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PRESETS = {
     "english": "nfkc|casefold|words|possessive|stop(english)|snowball(porter)",
     "french": "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)",
 }
-"""``none`` is text without preprocessing: what stands between blanks, as it stands.
+"""``none`` splits text at blanks and changes nothing.
 
-``english`` and ``french`` follow Lucene's EnglishAnalyzer and FrenchAnalyzer, and differ on purpose where
-tests/parity/test_lucene_analysis.py says so. Where French is typed without accents: ``french|asciifold``.
+``english`` and ``french`` follow Lucene's EnglishAnalyzer and FrenchAnalyzer, except for the differences
+listed in tests/parity/test_lucene_analysis.py. For French typed without accents: ``french|asciifold``.
 """
 
 _REMEMBERED = 1 << 17  # surface tokens
@@ -29,12 +29,12 @@ _REMEMBERED = 1 << 17  # surface tokens
 class Analyzer:
     """A chain of steps on text, one tokenizer, and steps on tokens; ``str`` and ``parse`` are inverse.
 
-    Two analyzers are equal if their text forms are. May be shared by threads, and pickles.
+    Analyzers are equal if their text forms are. They can be pickled and shared by threads.
 
     Raises
     ------
     AnalyzerError
-        If the steps stand in another order.
+        If the steps are in another order.
     """
 
     chain: tuple[Step, ...]
@@ -59,7 +59,13 @@ class Analyzer:
 
     @classmethod
     def parse(cls, text: str) -> Analyzer:
-        """The analyzer written ``step|step(argument)|…``; a preset's name stands for its steps."""
+        """Read an analyzer written as ``step|step(argument)|…``; a preset's name is short for its steps.
+
+        Raises
+        ------
+        AnalyzerError
+            If the text is empty, or a step is unknown.
+        """
         names = [part.strip() for part in text.split("|")]
         whole = "|".join(PRESETS.get(name, name) for name in names)
         if not text.strip():
@@ -70,7 +76,7 @@ class Analyzer:
 
     @property
     def name(self) -> str:
-        """The preset whose steps these are, or the text form."""
+        """The name of the preset with these steps, or the text form."""
         text = str(self)
         return next((name for name, steps in PRESETS.items() if steps == text), text)
 
@@ -82,39 +88,39 @@ class Analyzer:
 
     @property
     def classes(self) -> bytes:
-        """Whether a text may be cut at each byte of UTF-8 (:class:`~telerank.text.tokenizers.Tokenizer`)."""
+        """The tokenizer's :attr:`~telerank.text.tokenizers.Tokenizer.classes` of bytes."""
         return self._tokenizer.classes
 
     def tokens(self, text: str) -> list[str]:
-        """The surface tokens: what ``term`` is to be asked about, once for each distinct one."""
+        """The surface tokens of a text, which :meth:`term` turns into terms."""
         for apply in self._on_text:
             text = apply(text)
         return self._tokenizer.findall(text)
 
     def term(self, token: str) -> str:
-        """The term that a surface token stands for; "" where it is dropped."""
+        """The term of a surface token, or "" if it is dropped."""
         return self._memo.make(token)
 
     def __call__(self, text: str) -> list[str]:
         return [term for term in map(self._memo.__getitem__, self.tokens(text)) if term]
 
     def steps(self, text: str) -> Iterator[tuple[str, list[str]]]:
-        """Each step as written, and what comes out of it: one text, then tokens."""
+        """Yield each step's text form with its output: a list of one text, later of tokens."""
         cut = len(self._on_text)
         for step, apply in zip(self.chain, self._on_text, strict=False):
             text = apply(text)
             yield str(step), [text]
-        tokens = [token for found in self._tokenizer.findall(text) if (token := self._tokenizer.clean(found))]
+        tokens = [token for raw in self._tokenizer.findall(text) if (token := self._tokenizer.clean(raw))]
         yield str(self.chain[cut]), tokens
         for step, apply in zip(self.chain[cut + 1 :], self._on_token, strict=True):
             tokens = [token for before in tokens if (token := apply(before))]
             yield str(step), tokens
 
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits of what the analyzer makes of a fixed list of words.
+        """Sixteen hexadecimal digits that depend on the terms of a fixed list of words.
 
-        The text form names algorithms, not their versions; two releases of PyStemmer (or two Unicode tables)
-        under which an index and a query would not meet show here.
+        The text form names algorithms but not their versions. The fingerprint differs if a release of
+        PyStemmer or of the Unicode tables would give queries other terms than the index has.
         """
         probe = "\n".join((_PROBE, *sorted(stop_words("french") | stop_words("english"))))
         return hashlib.blake2b("\n".join(self(probe)).encode(), digest_size=8).hexdigest()
@@ -124,7 +130,7 @@ class Analyzer:
 
 
 class _Memo(dict[str, str]):
-    """Terms by surface token, made when first asked for; emptied when full."""
+    """Terms by surface token, computed when first needed; emptied when full."""
 
     def __init__(self, functions: tuple[Function, ...]) -> None:
         self.functions = functions
@@ -143,7 +149,7 @@ class _Memo(dict[str, str]):
         return term
 
 
-# words on which releases of the Snowball algorithms are known to differ stand among ordinary ones
+# includes words on which releases of the Snowball algorithms are known to differ
 _PROBE = """
 relational conditional possibly analogy generously communities dying news inning skis proceed exceed
 arguments happiness operating university organization national oscillators apologies evening intensely

@@ -1,4 +1,4 @@
-"""Whether a ``.``, ``!``, ``?`` or ``…`` ends a sentence, judged by what stands around it."""
+"""Whether a ``.``, ``!``, ``?`` or ``…`` ends a sentence, decided from the text around it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from telerank.text.abbreviations import Abbreviations
 
 
 class Stop(NamedTuple):
-    """A mark that may end a sentence, with its surroundings."""
+    """A mark that may end a sentence, with the text around it."""
 
     mark: str
-    """All of it: ``...``, ``?!``, ``? !``."""
+    """The whole mark: ``...``, ``?!``, ``? !``."""
     close: str
-    """The quotes and brackets that it closes."""
+    """The closing quotes and brackets after it."""
     glued: bool
-    """A capital follows without a blank."""
+    """Whether a capital follows without a blank."""
     before: str
-    """The sentence before the mark, from its first word on, or only the last characters of it."""
+    """The sentence before the mark from its first word on, or only its last characters."""
     is_whole: bool
-    """``before`` begins at the first word."""
+    """Whether ``before`` begins at the first word."""
     after: str
-    """Some characters from the first on that is no blank, quote or bracket."""
+    """Some characters after it, from the first that is not a blank, quote or bracket."""
 
 
 def ends_sentence(stop: Stop, words: Abbreviations) -> bool:
+    """Whether the mark ends a sentence in the language of ``words``."""
     if stop.glued:
         return _ends_though_glued(stop, words)
     is_bracketed = stop.before.endswith(("(", "["))  # one […] Two, one (!) Two
@@ -44,7 +45,7 @@ def ends_sentence(stop: Stop, words: Abbreviations) -> bool:
 
 _GOES_ON = tuple(",;:.!?…)]}»%/&=+|")
 _CITED = re.compile(r"\d{1,3}(?:[,–-] ?\d{1,3})*\] ?[.,;]")  # etc. [47] . Then
-# small letters that may begin a sentence: mRNA, iPhone, p53; the enumerator of "b. Then"
+# lower case that may begin a sentence: mRNA, iPhone, p53; the enumerator of "b. Then"
 _SMALL_START = re.compile(r"[^\W\d_A-Z][\w-]{0,15}[A-Z0-9]|[a-z][.)] [A-ZÀ-ÖØ-Þ]")
 _EDGES = re.compile(r"[\s‘“”\"«»(){}\[\]/–—]|['’](?![a-z]\Z)")  # l'art, but Newcomen's
 _ENUMERATOR = re.compile(r"\d{1,3}(?:\.\d{1,3})*|[IVXLC]+|[^\W\d_]")
@@ -83,7 +84,7 @@ def _ends_at_letter(letter: str, previous: str, after: str, words: Abbreviations
 
 
 def _ends_before_lower_case(stop: Stop, words: Abbreviations) -> bool:
-    """In hurried writing: ``Call them. they will know``."""
+    """In careless writing: ``Call them. they will know``."""
     token = _EDGES.split(stop.before)[-1]
     known = words.inside | words.numbered | words.either
     is_word = len(token) >= 4 and token.isalpha() and not _is_among(token, known)
@@ -91,33 +92,33 @@ def _ends_before_lower_case(stop: Stop, words: Abbreviations) -> bool:
 
 
 def _ends_though_glued(stop: Stop, words: Abbreviations) -> bool:
-    """A blank was forgotten, as in ``the body.More of it``; addresses and identifiers look much the same."""
+    """Without a blank, as in ``the body.More of it``; addresses and identifiers look similar."""
     written = stop.before.rsplit(None, 1)[-1] if stop.before.strip() else ""
     if stop.close or not written[-1:].islower() or not written[-3:].isalpha() or _IDENTIFIER.search(written):
         return False
-    found = _WORD.match(stop.after)
-    if found is None or len(found[0]) < 2 or not found[0][1:].islower():
+    match = _WORD.match(stop.after)
+    if match is None or len(match[0]) < 2 or not match[0][1:].islower():
         return False
-    if not stop.after[found.end() :].startswith((" ", ",", "\u00a0")):
+    if not stop.after[match.end() :].startswith((" ", ",", "\u00a0")):
         return False
     return stop.mark != "." or not words.openers.isdisjoint(_readings(stop.after))
 
 
 def _opens(after: str, words: Abbreviations) -> bool:
-    """Begins with a word that opens sentences; an initial does not (J. A. Smith)."""
-    found = _WORD.match(after)
-    if found is None or after[found.end() : found.end() + 1] == ".":
+    """Whether the text begins with a word that begins sentences, not with an initial (J. A. Smith)."""
+    match = _WORD.match(after)
+    if match is None or after[match.end() : match.end() + 1] == ".":
         return False
     return not words.openers.isdisjoint(_readings(after))
 
 
 def _readings(after: str) -> tuple[str, ...]:
     """The first word in lower case, and its first part: ``s'il`` and ``s'``, ``peut-être`` and ``peut``."""
-    found = _WORD.match(after)
-    if found is None:
+    match = _WORD.match(after)
+    if match is None:
         return ()
-    head, joint = found[1].lower(), (found[2] or "").replace("’", "'")
-    return (head + joint + found[3].lower(), head + joint, head)
+    head, joint = match[1].lower(), (match[2] or "").replace("’", "'")
+    return (head + joint + match[3].lower(), head + joint, head)
 
 
 def _is_among(token: str, known: frozenset[str]) -> bool:

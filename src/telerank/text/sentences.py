@@ -1,7 +1,6 @@
-"""Where the sentences of an English or French text begin and end.
+"""Splitting of English and French texts into sentences, in linear time.
 
-Ends are sought at ``. ! ? …`` and at line ends, in time linear in the text; ``stops.py`` judges each
-candidate by what stands around it.
+Sentences may end at ``. ! ? …`` and at line ends; :mod:`.sentence_ends` decides about each mark.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from telerank.text.abbreviations import LANGUAGES, Abbreviations
 from telerank.text.sentence_ends import Stop, ends_sentence
 
 RULES = 1
-"""Raised with any change by which a text comes apart elsewhere: what is stored by sentences is kept by it."""
+"""Version of the rules, incremented when any text is split elsewhere; stored features depend on it."""
 
 
 class Span(NamedTuple):
@@ -26,28 +25,28 @@ class Span(NamedTuple):
 
 
 def split_sentences(text: str, language: str = "en", *, wrapped: bool | None = None) -> list[Span]:
-    """The sentences in order: together they hold every character that is not blank, each once.
+    """Split a text into sentences, which contain every character that is not blank exactly once.
 
-    Neither end of a sentence is blank. A line end ends a sentence; in a ``wrapped`` text, whose lines are
-    broken at a width, only an empty line or a list item does (None: each paragraph is looked at with
-    ``is_wrapped``). With ``wrapped`` given, splitting a sentence gives that sentence.
+    Sentences neither begin nor end with a blank. A line end ends a sentence; in a ``wrapped`` text, whose
+    lines are broken at a width, only an empty line or a list item does (None: :func:`is_wrapped` decides for
+    each paragraph). With ``wrapped`` given, splitting a sentence gives that sentence.
 
     Raises
     ------
     ValueError
-        For a language other than ``en`` and ``fr``.
+        If the language is neither ``en`` nor ``fr``.
     """
     if language not in LANGUAGES:
         raise ValueError(f"sentences are split in {', '.join(LANGUAGES)}, got language {language!r}")
     words = LANGUAGES[language]
-    return [span for block in _blocks(text, wrapped) for span in _in_block(text, block, words)]
+    return [span for block in _blocks(text, wrapped) for span in _split_block(text, block, words)]
 
 
 def is_wrapped(paragraph: str) -> bool:
-    """Whether lines seem broken at a width (40 to 132 characters) and not where something ends.
+    """Whether the lines seem to be broken at a width of 40 to 132 characters.
 
-    Of the lines that do not end a sentence, two in three must be such that the next word would not have
-    fitted, or be over half as long as the width and go on in lower case.
+    Of the lines that do not end a sentence, two in three must have no room for the next word, or be longer
+    than half the width and continue in lower case.
     """
     lines = [line.rstrip() for line in paragraph.splitlines() if not line.isspace() and line]
     width = max(map(len, lines), default=0)
@@ -71,7 +70,7 @@ _ITEM_STARTS = re.compile(rf"(?<=[.:;!?…]){_LINE_END}(?={_ITEM})")
 
 
 def _blocks(text: str, wrapped: bool | None) -> Iterator[Span]:
-    """What no sentence crosses the ends of."""
+    """Spans that no sentence crosses: lines, or paragraphs and list items of wrapped text."""
     for start, end in _between(_PARAGRAPH_ENDS, text, Span(0, len(text))):
         is_soft = is_wrapped(text[start:end]) if wrapped is None else wrapped
         yield from _between(_ITEM_STARTS if is_soft else _LINE_ENDS, text, Span(start, end))
@@ -79,9 +78,9 @@ def _blocks(text: str, wrapped: bool | None) -> Iterator[Span]:
 
 def _between(ends: re.Pattern[str], text: str, span: Span) -> Iterator[Span]:
     start = span.start
-    for found in ends.finditer(text, *span):
-        yield Span(start, found.start())
-        start = found.end()
+    for match in ends.finditer(text, *span):
+        yield Span(start, match.start())
+        start = match.end()
     yield Span(start, span.end)
 
 
@@ -97,32 +96,32 @@ _CANDIDATE = re.compile(
 _SEEN_BEFORE, _SEEN_AFTER = 48, 24  # characters
 
 
-def _in_block(text: str, block: Span, words: Abbreviations) -> Iterator[Span]:
+def _split_block(text: str, block: Span, words: Abbreviations) -> Iterator[Span]:
     end = block.start + len(text[block.start : block.end].rstrip())
     start = _skip(_BLANKS, text, block.start, end)
     core = _skip(_TO_WORD, text, start, end)
-    for found in _CANDIDATE.finditer(text, start, end):
-        if core < found.start() and found.end() < end and ends_sentence(_stop(text, found, core, end), words):
-            yield Span(start, found.end())
-            start = _skip(_BLANKS, text, found.end(), end)
+    for match in _CANDIDATE.finditer(text, start, end):
+        if core < match.start() and match.end() < end and ends_sentence(_stop(text, match, core, end), words):
+            yield Span(start, match.end())
+            start = _skip(_BLANKS, text, match.end(), end)
             core = _skip(_TO_WORD, text, start, end)
     if start < end:
         yield Span(start, end)
 
 
-def _stop(text: str, found: re.Match[str], core: int, end: int) -> Stop:
-    before = text[max(core, found.start() - _SEEN_BEFORE) : found.start()]
-    onward = _skip(_ONWARD, text, found.end(), end)
+def _stop(text: str, match: re.Match[str], core: int, end: int) -> Stop:
+    before = text[max(core, match.start() - _SEEN_BEFORE) : match.start()]
+    onward = _skip(_ONWARD, text, match.end(), end)
     return Stop(
-        mark=found["mark"],
-        close=found["close"],
-        glued=found["glued"] is not None,
+        mark=match["mark"],
+        close=match["close"],
+        glued=match["glued"] is not None,
         before=before,
-        is_whole=len(before) == found.start() - core,
+        is_whole=len(before) == match.start() - core,
         after=text[onward : min(end, onward + _SEEN_AFTER)],
     )
 
 
 def _skip(what: re.Pattern[str], text: str, start: int, end: int) -> int:
-    found = what.match(text, start, end)
-    return found.end() if found else start
+    match = what.match(text, start, end)
+    return match.end() if match else start

@@ -1,4 +1,4 @@
-"""The steps that analyzers are made of; each is a value of a name and, for some, an argument."""
+"""The steps of analyzers: a name and, for some steps, an argument."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _WRITTEN = re.compile(r"([a-z]+)(?:\(([a-z_]+)\))?")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``name`` or ``name(argument)``, as ``str`` writes it and ``parse`` reads it.
+    """A step; its text form is ``name`` or ``name(argument)``.
 
     Raises
     ------
     AnalyzerError
-        If the name or the argument is unknown; the message lists those known.
+        If the name or the argument is unknown.
     """
 
     name: str
@@ -50,10 +50,17 @@ class Step:
 
     @classmethod
     def parse(cls, text: str) -> Step:
-        found = _WRITTEN.fullmatch(text)
-        if found is None:
+        """Read the text form of a step.
+
+        Raises
+        ------
+        AnalyzerError
+            If it is not a known step.
+        """
+        match = _WRITTEN.fullmatch(text)
+        if match is None:
             raise AnalyzerError(f"expected a step such as casefold or stop(french), got {text!r}")
-        return cls(found[1], found[2] or "")
+        return cls(match[1], match[2] or "")
 
     def __str__(self) -> str:
         return f"{self.name}({self.argument})" if self.argument else self.name
@@ -61,19 +68,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TokenStep:
-    """How a token step is made from its argument, and which arguments there are (none: it takes none)."""
+    """Makes the function of a token step from its argument; ``arguments`` lists those known, if any."""
 
     make: Callable[[str], Function]
     arguments: Callable[[], tuple[str, ...]] = tuple
 
 
 def step_names() -> list[str]:
+    """The names of all steps."""
     return [*TEXT_STEPS, *TOKENIZERS, *TOKEN_STEPS]
 
 
 @cache
 def stop_words(name: str) -> frozenset[str]:
-    """The list ``name`` as Lucene ships it; the file's first lines give source and licence."""
+    """Lucene's list of stop words; the first lines of the file give source and licence."""
     text = (resources.files(__package__) / "stopwords" / f"{name}.txt").read_text(encoding="utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
@@ -125,7 +133,7 @@ def _asciifold(token: str) -> str:
     return unicodedata.normalize("NFC", bare).translate(_TO_ASCII)
 
 
-# Lucene's FrenchAnalyzer elides the same
+# as in Lucene's FrenchAnalyzer
 _ELIDED = frozenset(["l", "m", "t", "qu", "n", "s", "j", "d", "c", "jusqu", "quoiqu", "lorsqu", "puisqu"])
 _LIGATURES = str.maketrans({"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae"})
 _TO_ASCII = _LIGATURES | str.maketrans(
@@ -135,9 +143,9 @@ _TO_ASCII = _LIGATURES | str.maketrans(
 _ACCENTED = re.compile("([A-Za-z" + "".join(map(chr, _TO_ASCII)) + "])[\u0300-\u036f]+")
 
 TEXT_STEPS: Mapping[str, Function] = {"nfc": _nfc, "nfkc": _nfkc, "casefold": str.casefold}
-"""On a whole text: Unicode normal forms; full case folding (ß is ss).
+"""Steps on a whole text: Unicode normal forms, and full case folding (ß becomes ss).
 
-``nfkc`` puts a blank for ™ and ℠, which would else grow onto the word before them as letters.
+``nfkc`` replaces ™ and ℠ by blanks, since their letters would become part of the word before.
 """
 
 TOKEN_STEPS: Mapping[str, TokenStep] = {
@@ -148,18 +156,18 @@ TOKEN_STEPS: Mapping[str, TokenStep] = {
     "snowball": TokenStep(_snowball, lambda: tuple(Stemmer.algorithms())),
     "asciifold": TokenStep(lambda _: _asciifold),
 }
-"""On one token ("" drops it).
+"""Steps on one token, which return "" to drop it.
 
 ``elision(french)``
-    l'État is État: l' m' t' qu' n' s' j' d' c' jusqu' quoiqu' lorsqu' puisqu' go. A word whose apostrophe is
-    its own (aujourd'hui, prud'hommes, quelqu'un, presqu'île, entr'ouvert) stays whole.
+    Removes l' m' t' qu' n' s' j' d' c' jusqu' quoiqu' lorsqu' puisqu': l'État becomes État. Other words
+    with an apostrophe (aujourd'hui, prud'hommes, quelqu'un, presqu'île, entr'ouvert) stay whole.
 ``possessive``
-    the English 's at the end of a token goes.
+    Removes the English 's at the end of a token.
 ``ligatures``
-    œ is oe, æ is ae, as most people type them.
+    Replaces œ by oe and æ by ae, as most people type them.
 ``stop(list)``, ``snowball(algorithm)``
-    drop the words of a list; stem (PyStemmer).
+    Drops the words of a list; stems (PyStemmer).
 ``asciifold``
-    letters of the Latin script lose their accents, and the few without a base letter are spelt out (ß, ø, þ).
-    Best last: stop lists and stemmers know accents.
+    Removes the accents of Latin letters, and spells out the few letters without a base (ß, ø, þ). It should
+    be last, since stop lists and stemmers need accents.
 """

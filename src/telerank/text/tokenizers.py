@@ -1,8 +1,7 @@
-"""From text to surface tokens: fast patterns, and what is tidied once per distinct token.
+"""Tokenizers: fast patterns that find surface tokens, and functions that clean them.
 
-A pattern may be generous (it takes invisible characters and leading underscores), because what it finds goes
-through ``clean`` before anything else sees it, and that happens once for each distinct token rather than for
-each occurrence.
+Patterns may include too much (invisible characters, leading underscores): ``clean`` removes it, once for each
+distinct token instead of for each occurrence.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-LONGEST = 255  # characters in a run; what is longer comes in pieces, as in Lucene
+LONGEST = 255  # characters of a run; longer ones are split, as in Lucene
 
 APOSTROPHES = "'’‘‛′"  # typewriter, typographic, wrongly typographic, reversed, prime
 _MODIFIER = "ʼ"  # the apostrophe that Unicode counts as a letter
@@ -42,10 +41,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """``findall``: the surface tokens of a text; ``clean``: the token that one stands for ("" for none).
+    """``findall`` returns the surface tokens of a text, ``clean`` the token of one ("" for none).
 
-    ``classes`` says of each byte of UTF-8 whether texts may be cut there and analysed apart
-    (:data:`SEPARATES`), or never (:data:`BELONGS`), or unless it stands between two that belong
+    ``classes`` says for each byte of UTF-8 whether texts may be cut there to be analysed in parts
+    (:data:`SEPARATES`), not at all (:data:`BELONGS`), or unless it is between two bytes that belong
     (:data:`JOINS`).
     """
 
@@ -66,7 +65,7 @@ def _clean_run(token: str) -> str:
 
 
 def _class_of(byte: int) -> int:
-    """Of ``words``: whatever is not ASCII is left to the pattern."""
+    """The class of a byte for ``words``; bytes that are not ASCII are left to the pattern."""
     character = chr(byte)
     if byte >= 0x80 or character.isalnum() or character == "_":
         return BELONGS
@@ -85,10 +84,10 @@ TOKENIZERS: Mapping[str, Tokenizer] = {
     ),
 }
 """``words``
-    runs of letters, digits, combining marks and underscores; an apostrophe between two letters belongs to
-    the word, as do decimal and thousands signs to a number (``3,14``, ``10.000``) and stops to an acronym,
-    which then loses them (``U.S.A.`` is ``USA``). Typographic apostrophes become ``'``; underscores at either
-    end and invisible characters (soft hyphen, joiners) go. Everything else separates, a hyphen too.
+    Runs of letters, digits, combining marks and underscores. Apostrophes between letters belong to the word,
+    and decimal and thousands signs to the number (``3,14``, ``10.000``); acronyms lose their stops
+    (``U.S.A.`` becomes ``USA``). Typographic apostrophes become ``'``; underscores at either end and
+    invisible characters (soft hyphen, joiners) are removed. All else separates tokens, hyphens included.
 ``whitespace``
-    what stands between blanks and NULs; a lone surrogate, which no file can hold, becomes U+FFFD.
+    Runs of characters other than blanks and NUL; a lone surrogate becomes U+FFFD.
 """

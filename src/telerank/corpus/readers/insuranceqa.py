@@ -142,7 +142,7 @@ class _Folder:
         return (question.query for question in self.read(split))
 
     def qrels(self, split: str) -> Iterator[Qrel]:
-        return (Qrel(asked.query.qid, label, 1) for asked in self.read(split) for label in asked.relevant)
+        return (Qrel(one.query.qid, label, 1) for one in self.read(split) for label in one.relevant)
 
     def pool(self, split: str, size: int) -> Iterator[Ranking]:
         for first, question in zip_longest(self.read(split), self.read(split, size)):
