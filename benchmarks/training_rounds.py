@@ -30,7 +30,7 @@ from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Cell, Table
 from telerank.training.features.frozen_encoder import FrozenEncoder
 from telerank.training.features.store import FeatureStore
-from telerank.training.optimiser import optimiser
+from telerank.training.optimiser import build_optimiser
 from telerank.training.reranker.config import RerankerOptimisation
 from telerank.training.reranker.pair_logits import compute_logits
 from telerank.types import Progress, silent
@@ -166,7 +166,7 @@ class Learner:
     def of(cls, model: nn.Module) -> Learner:
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         train_plainly(model.train())
-        return cls(model, weights, optimiser(weights, DEFAULTS))
+        return cls(model, weights, build_optimiser(weights, DEFAULTS))
 
     def gradients(self, logits: Tensor, labels: Tensor) -> None:
         binary_cross_entropy_with_logits(logits.float(), labels).backward()

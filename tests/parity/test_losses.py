@@ -19,7 +19,7 @@ from telerank.models.losses.contrastive import (  # noqa: E402
     multi_label_margin,
 )
 from telerank.training.bi_encoder.config import BiEncoderOptimisation  # noqa: E402
-from telerank.training.optimiser import rate  # noqa: E402
+from telerank.training.optimiser import compute_rate  # noqa: E402
 
 
 def drawn(seed, queries=7, documents=11, most=4):
@@ -136,6 +136,6 @@ def test_the_rate_is_that_of_transformers(warm_up):
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
     schedule = get_linear_schedule_with_warmup(optimiser, warm_up, 20)
     for update in range(20):
-        assert rate(update, 20, wanted) == pytest.approx(schedule.get_last_lr()[0], rel=1e-12)
+        assert compute_rate(update, 20, wanted) == pytest.approx(schedule.get_last_lr()[0], rel=1e-12)
         optimiser.step()
         schedule.step()

@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 from telerank.errors import ModelError  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
-from telerank.training.optimiser import optimiser, rate, warming  # noqa: E402
-from telerank.training.settings import Looks, OptimisationSettings, Training  # noqa: E402
+from telerank.training.optimiser import build_optimiser, compute_rate, count_warm_up  # noqa: E402
+from telerank.training.settings import DevSettings, OptimisationSettings, Training  # noqa: E402
 from telerank.training.training import train  # noqa: E402
 
 
@@ -107,7 +107,7 @@ def test_a_task_goes_on_with_what_it_gave_to_the_checkpoint(tmp_path):
     for file in last.iterdir():
         file.unlink()
     last.rmdir()
-    assert checkpoint.last_checkpoint(tmp_path).name == "00000004"
+    assert checkpoint.find_checkpoint(tmp_path).name == "00000004"
     before = lines(tmp_path)
     again = trained(settings(checkpoint_every=4), tmp_path, resume=True)
     assert (again.restored, again.seen, again.prepared) == (4, 6, [4, 5])
@@ -140,7 +140,7 @@ class Level(Line):
     [("0.5 epochs", "2 epochs", [1, 2, 3, 4, 5]), ("1 epoch", 6, [2, 4, 6, 8]), (3, "2 epochs", [3, 6])],
 )
 def test_looks_and_patience_may_be_epochs_which_are_two_updates_here(tmp_path, every, patience, looks):
-    config = settings(steps=20, dev=Looks(every=every, patience=patience))
+    config = settings(steps=20, dev=DevSettings(every=every, patience=patience))
     train(config, tmp_path, lambda *_: Level(4))
     assert [one["step"] for one in lines(tmp_path) if "dev" in one] == looks
     assert (tmp_path / "model").exists()
@@ -150,10 +150,10 @@ def test_patience_that_ends_before_the_first_look_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"patience \(2\) must not be less than every \(3\): the training would"
     ):
-        Looks(every=3, patience=2)
+        DevSettings(every=3, patience=2)
     with pytest.raises(ValueError, match=r"patience \(1 epochs\) must not be less than every \(2 epochs\)"):
-        Looks(every="2 epochs", patience="1 epoch")
-    mixed = settings(dev=Looks(every=3, patience="1 epoch"))
+        DevSettings(every="2 epochs", patience="1 epoch")
+    mixed = settings(dev=DevSettings(every=3, patience="1 epoch"))
     with pytest.raises(ModelError, match=r"dev: patience \(1 epochs\) must not be less than every \(3\)"):
         train(mixed, tmp_path, lambda *_: Level(4))
 
@@ -163,12 +163,12 @@ def test_patience_that_ends_before_the_first_look_is_refused(tmp_path):
 )
 def test_what_is_no_interval_says_what_one_is(said):
     with pytest.raises(ValueError, match="expected updates, as 100, or epochs"):
-        Looks(every=said, patience=9)
+        DevSettings(every=said, patience=9)
 
 
 def test_a_task_without_a_dev_set_is_not_asked_for_its_measure(tmp_path):
-    with pytest.raises(ModelError, match="dev is asked for, but the task has no dev set"):
-        trained(settings(dev=Looks(every=2, patience=4)), tmp_path)
+    with pytest.raises(ModelError, match="section dev, but the task has no dev set"):
+        trained(settings(dev=DevSettings(every=2, patience=4)), tmp_path)
 
 
 def test_the_better_weights_stay(tmp_path):
@@ -184,7 +184,7 @@ def test_the_better_weights_stay(tmp_path):
             kept.append((folder.parent.name, float(self.weight.weight.detach())))
             super().save(folder)
 
-    config = settings(steps=20, dev=Looks(every=2, patience=4), checkpoint_every=100)
+    config = settings(steps=20, dev=DevSettings(every=2, patience=4), checkpoint_every=100)
     train(config, tmp_path, lambda *_: Looked(4))
     assert [one["step"] for one in lines(tmp_path) if "dev" in one] == [2, 4, 6, 8]
     assert [place for place, _ in kept] == [tmp_path.name, tmp_path.name, "checkpoints"]
@@ -214,20 +214,20 @@ def test_the_optimiser_is_torchs_and_biases_do_not_decay(kind):
     theirs = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[kind]
     groups = [{"params": same[:1], "weight_decay": 0.1}, {"params": same[1:], "weight_decay": 0.0}]
     expected = stepped(theirs(groups, lr=0.01, eps=1e-5, betas=(0.8, 0.99)), same)
-    for one, other in zip(stepped(optimiser(some, given), some), expected, strict=True):
+    for one, other in zip(stepped(build_optimiser(some, given), some), expected, strict=True):
         assert torch.equal(one, other)
 
 
 def test_the_rate_stays_where_the_schedule_is_constant():
     wanted = OptimisationSettings(steps=10, batch=1, learning_rate=0.4, warm_up=2, schedule="constant")
-    assert [rate(update, 10, wanted) for update in range(5)] == [0.0, 0.2, 0.4, 0.4, 0.4]
-    assert rate(9, 10, wanted) == 0.4
+    assert [compute_rate(update, 10, wanted) for update in range(5)] == [0.0, 0.2, 0.4, 0.4, 0.4]
+    assert compute_rate(9, 10, wanted) == 0.4
 
 
 def test_a_warm_up_may_be_a_share():
     wanted = OptimisationSettings(steps=10, batch=1, learning_rate=1, warm_up=0.1)
-    assert [warming(steps, wanted) for steps in (5, 10, 350)] == [0, 1, 35]
-    assert math.isclose(rate(1, 10, wanted), 1.0)
+    assert [count_warm_up(steps, wanted) for steps in (5, 10, 350)] == [0, 1, 35]
+    assert math.isclose(compute_rate(1, 10, wanted), 1.0)
 
 
 def test_a_long_gradient_is_shortened_unless_it_may_be_long(tmp_path):

@@ -18,9 +18,9 @@ import yaml  # noqa: E402
 from small_training import hard_run, losses, small_place, training  # noqa: E402
 
 from telerank.models.loading import load_bi_encoder  # noqa: E402
-from telerank.training.bi_encoder.config import write_config  # noqa: E402
 from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
-from telerank.training.parallel import Processes, joined  # noqa: E402
+from telerank.training.parallel import Processes, join_processes  # noqa: E402
+from telerank.training.settings import write_settings  # noqa: E402
 
 WORKER = """
 import os, signal, sys
@@ -76,7 +76,7 @@ def weights(output):
 
 def worker(folder, configs, *, kill_at=-1):
     for name, config in configs.items():
-        write_config(config, folder / f"{name}.yaml")
+        write_settings(config, folder / f"{name}.yaml")
     (folder / "worker.py").write_text(WORKER)
     return torchrun(folder / "worker.py", folder, kill_at)
 
@@ -147,14 +147,14 @@ def test_torchrun_starts_the_command(place, tmp_path):
 
 
 def test_one_process_is_a_group_of_itself():
-    with joined(torch.device("cpu")) as processes:
+    with join_processes(torch.device("cpu")) as processes:
         assert processes == Processes(0, 1)
     assert processes.leads
     assert list(processes.share(3)) == [0, 1, 2]
     assert processes.first(lambda: 5) == 5
-    assert processes.all("a") == ["a"]
+    assert processes.gather_values("a") == ["a"]
     vectors = torch.ones(2, 3, requires_grad=True)
-    assert processes.gathered(vectors, 2) is vectors
+    assert processes.gather(vectors, 2) is vectors
 
 
 def test_shares_are_everything_once():

@@ -22,13 +22,14 @@ from telerank.models.fingerprints import fingerprint_of  # noqa: E402
 from telerank.models.loading import load_bi_encoder  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
 from telerank.training.bi_encoder.batches import Batches  # noqa: E402
-from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, read_config, write_config  # noqa: E402
-from telerank.training.bi_encoder.dev import encoded, ranked, read_dev  # noqa: E402
+from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, read_config  # noqa: E402
+from telerank.training.bi_encoder.dev import encode_texts, read_dev, search  # noqa: E402
 from telerank.training.bi_encoder.examples import Examples  # noqa: E402
 from telerank.training.bi_encoder.train import start_model, train_bi_encoder  # noqa: E402
-from telerank.training.log import Record, append, cut  # noqa: E402
-from telerank.training.training import chosen_precision as precision  # noqa: E402
-from telerank.training.training import device  # noqa: E402
+from telerank.training.log import Record, append_record, cut_log  # noqa: E402
+from telerank.training.settings import write_settings  # noqa: E402
+from telerank.training.training import choose_device  # noqa: E402
+from telerank.training.training import choose_precision as precision  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,7 @@ def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path):
     """With dropout, accumulation, gradient caching and hard negatives; the classifier has weights of its own."""
     data = {"negatives": {"run": str(hard_run(tmp_path / "hard.run")), "depth": 5}}
     wanted = training(place, data=data, loss={"objective": "classification"})
-    write_config(wanted, tmp_path / "config.yaml")
+    write_settings(wanted, tmp_path / "config.yaml")
     asked = [sys.executable, "-c", KILLED, str(tmp_path / "config.yaml"), str(tmp_path / "killed")]
     ran = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert ran.returncode == -signal.SIGKILL, ran.stderr
@@ -201,7 +202,7 @@ def test_two_trainings_in_one_folder_are_refused(place, tmp_path):
     from filelock import FileLock
 
     (tmp_path / "out").mkdir()
-    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(ModelError, match="another training is at work"):
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(ModelError, match="another process is training"):
         train_bi_encoder(training(place), tmp_path / "out")
 
 
@@ -248,7 +249,7 @@ def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(pla
         documents = model.encode_documents(tokenizers.documents(texts)).numpy()
     assert queries == pytest.approx(theirs.encode_query(texts), abs=1e-6)
     assert documents == pytest.approx(theirs.encode_document(texts), abs=1e-6)
-    with pytest.raises(ValueError, match="document_start is of two towers"):
+    with pytest.raises(ValueError, match="document_start needs two towers"):
         BiEncoderStart(document_start="minilm")
 
 
@@ -279,7 +280,7 @@ def test_what_a_killed_writer_left_is_swept(tmp_path):
     (tmp_path / "model.old.writing").mkdir()
     (tmp_path / "model.writing").mkdir()
     (tmp_path / "log.jsonl.writing").touch()
-    checkpoint.sweep(tmp_path)
+    checkpoint.sweep_output(tmp_path)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "model"]
 
 
@@ -294,10 +295,10 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 def test_the_log_is_cut_where_training_goes_on(tmp_path):
     for step in (1, 2, 3):
-        append(tmp_path / "log.jsonl", Record(step, 0.5, 1e-3, 1.0, 2.0))
+        append_record(tmp_path / "log.jsonl", Record(step, 0.5, 1e-3, 1.0, 2.0))
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write('{"step": 2, "lo')
-    cut(tmp_path / "log.jsonl", 2)
+    cut_log(tmp_path / "log.jsonl", 2)
     assert [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 2]
 
 
@@ -315,9 +316,9 @@ def test_a_dev_set_may_be_a_part(place):
 
 
 def test_devices_and_precisions():
-    assert device("cpu") == torch.device("cpu")
+    assert choose_device("cpu") == torch.device("cpu")
     with pytest.raises(ModelError, match="device 'abacus'"):
-        device("abacus")
+        choose_device("abacus")
     with precision("bfloat16", torch.device("cpu"))():
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
     with precision("auto", torch.device("cpu"))():
@@ -357,7 +358,7 @@ def test_products_are_float32_whatever_the_encoder_computes_in(place):
     assert dev.value(*model, half) == pytest.approx(dev.value(*model), abs=0.1)
     assert seen == [False]
     with half():
-        queries, documents = encoded(*model, dev.queries, dev.documents)
+        queries, documents = encode_texts(*model, dev.queries, dev.documents)
     assert queries.dtype is documents.dtype is torch.float32
-    scores = next(ranked(dev.queries, tuple(dev.documents), queries, documents)).scores
+    scores = next(search(dev.queries, tuple(dev.documents), queries, documents)).scores
     assert len(set(scores.tolist())) == len(scores)

@@ -13,7 +13,8 @@ pytest.importorskip("transformers")
 from pydantic import BaseModel
 
 from telerank.errors import FormatError
-from telerank.training.bi_encoder.config import BiEncoderTraining, read_config, write_config
+from telerank.training.bi_encoder.config import BiEncoderTraining, read_config
+from telerank.training.settings import write_settings
 
 RECIPES = Path(__file__).parent.parent.parent / "recipes" / "repbert"
 
@@ -42,16 +43,16 @@ def test_the_defaults_are_those_of_section_4_3_1(tmp_path):
 
 def test_what_is_written_is_read_back(tmp_path):
     wanted = config(tmp_path, "data: {collection: c, negatives: {run: r}}\ndev: {split: d}\nseed: 4")
-    write_config(wanted, tmp_path / "again.yaml")
+    write_settings(wanted, tmp_path / "again.yaml")
     assert read_config(tmp_path / "again.yaml") == wanted
 
 
 def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
     wanted = config(tmp_path, "data: {collection: c}\noptimisation: {epochs: 2}")
-    write_config(wanted, tmp_path / "again.yaml")
+    write_settings(wanted, tmp_path / "again.yaml")
     assert "steps: null\n  epochs: 2.0\n" in (tmp_path / "again.yaml").read_text()
     assert read_config(tmp_path / "again.yaml") == wanted
-    write_config(config(tmp_path, "data: {collection: c}"), tmp_path / "again.yaml")
+    write_settings(config(tmp_path, "data: {collection: c}"), tmp_path / "again.yaml")
     assert "steps: 350000\n  epochs: null\n" in (tmp_path / "again.yaml").read_text()
 
 

@@ -125,7 +125,7 @@ _FILES = (
 
 def _hash(config: RerankerTraining, shop: Workshop) -> str:
     """Of all that a training depends on: settings, versions, and the content of files, wherever they lie."""
-    from telerank.training.checkpoint import versions
+    from telerank.training.checkpoint import collect_versions
 
     record = config.model_dump(mode="json")
     record["data"]["collection"] = shop.content
@@ -136,7 +136,7 @@ def _hash(config: RerankerTraining, shop: Workshop) -> str:
         if part and part.get(name) and Path(part[name]).is_file():  # else the training will say so
             part[name] = _digest(Path(part[name]))
     record["model"]["start"] = _content(config.model.start)
-    said = json.dumps([record, versions()], sort_keys=True)
+    said = json.dumps([record, collect_versions()], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The log of a training: a line of JSON every few updates, and TensorBoard's files where asked for."""
+"""The log of a training: a line of JSON every few updates, and TensorBoard's files if requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from telerank.stored import replace_file
 
 @dataclass(frozen=True)
 class Record:
-    """``loss`` is the mean since the last line; ``dev`` stands where the dev measure was taken."""
+    """``loss`` is the mean since the last record; ``dev`` is None unless the dev measure was computed."""
 
     step: int
     loss: float
@@ -30,20 +30,20 @@ class Record:
 
 
 Report: TypeAlias = Callable[[Record], None]
-"""Told each line of the log."""
+"""Called with each record of the log."""
 
 
-def unheard(record: Record) -> None:
-    """The :data:`Report` that shows nothing."""
+def silent_report(record: Record) -> None:
+    """A :data:`Report` that shows nothing."""
 
 
-def append(path: Path, record: Record) -> None:
+def append_record(path: Path, record: Record) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(record.line())
 
 
-def cut(path: Path, step: int) -> None:
-    """Drop the lines after ``step``, and a last one that a killed training left unfinished."""
+def cut_log(path: Path, step: int) -> None:
+    """Drop the lines after ``step``, and an unfinished last line of a killed training."""
     if not path.exists():
         return
     kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
@@ -57,13 +57,13 @@ def _step(line: str) -> float:
         return float("inf")
 
 
-def tensorboard_writer() -> Any:
-    """The class that writes TensorBoard's files.
+def load_tensorboard() -> Any:
+    """Import the class that writes TensorBoard's files.
 
     Raises
     ------
     MissingExtra
-        where it is not installed.
+        If it is not installed.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -73,9 +73,9 @@ def tensorboard_writer() -> Any:
 
 
 @contextmanager
-def tensorboard(folder: Path, step: int) -> Iterator[Report]:
-    """Writes what it is told to ``folder`` for TensorBoard; what it has after ``step`` is shown no more."""
-    writer = tensorboard_writer()(str(folder), purge_step=step + 1)
+def open_tensorboard(folder: Path, step: int) -> Iterator[Report]:
+    """A report that writes to ``folder`` for TensorBoard; what the folder has after ``step`` is hidden."""
+    writer = load_tensorboard()(str(folder), purge_step=step + 1)
 
     def write(record: Record) -> None:
         for name in ("loss", "learning_rate", "dev"):

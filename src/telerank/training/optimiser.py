@@ -1,4 +1,4 @@
-"""Adam, and its rate at each update."""
+"""Adam, and its learning rate at each update."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from telerank.errors import ModelError
 from telerank.training.settings import OptimisationSettings
 
 
-def optimiser(weights: Sequence[nn.Parameter], wanted: OptimisationSettings) -> torch.optim.Optimizer:
-    """Weights of one dimension, which are biases and those of layer norms, do not decay."""
-    kinds = (
-        ([one for one in weights if one.ndim > 1], wanted.weight_decay),
-        ([one for one in weights if one.ndim <= 1], 0.0),
+def build_optimiser(weights: Sequence[nn.Parameter], settings: OptimisationSettings) -> torch.optim.Optimizer:
+    """Adam or AdamW; weights of one dimension, which are biases and those of layer norms, do not decay."""
+    decays = (
+        ([weight for weight in weights if weight.ndim > 1], settings.weight_decay),
+        ([weight for weight in weights if weight.ndim <= 1], 0.0),
     )
-    groups = [{"params": some, "weight_decay": decay} for some, decay in kinds if some]
-    kind = torch.optim.AdamW if wanted.optimiser == "adamw" else torch.optim.Adam
-    return kind(groups, lr=wanted.learning_rate, betas=wanted.betas, eps=wanted.eps, fused=True)
+    groups = [{"params": group, "weight_decay": decay} for group, decay in decays if group]
+    kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
+    return kind(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps, fused=True)
 
 
-def rate(update: int, steps: int, wanted: OptimisationSettings) -> float:
-    """The rate of an update, counted from 0: rising to ``warm_up``, then falling to 0 at ``steps`` or not."""
-    warm_up = warming(steps, wanted)
+def compute_rate(update: int, steps: int, settings: OptimisationSettings) -> float:
+    """The learning rate of an update, counted from 0.
+
+    It rises from 0 during ``warm_up`` updates; then it falls to 0 at ``steps``, or stays.
+    """
+    warm_up = count_warm_up(steps, settings)
     if update < warm_up:
-        return wanted.learning_rate * update / warm_up
-    if wanted.schedule == "constant":
-        return wanted.learning_rate
-    return wanted.learning_rate * (steps - update) / (steps - warm_up)
+        return settings.learning_rate * update / warm_up
+    if settings.schedule == "constant":
+        return settings.learning_rate
+    return settings.learning_rate * (steps - update) / (steps - warm_up)
 
 
-def warming(steps: int, wanted: OptimisationSettings) -> int:
-    """The updates of the warm-up.
+def count_warm_up(steps: int, settings: OptimisationSettings) -> int:
+    """The number of updates of the warm-up.
 
     Raises
     ------
     ModelError
-        where there are not more of them in all.
+        If the training has no more updates than that.
     """
-    if isinstance(wanted.warm_up, float):
-        return int(wanted.warm_up * steps)
-    if wanted.warm_up >= steps:
-        says = f"warm_up ({wanted.warm_up}) must be less than the {steps} updates of these epochs"
-        raise ModelError(f"{says}, or a share of them, as 0.1")
-    return wanted.warm_up
+    if isinstance(settings.warm_up, float):
+        return int(settings.warm_up * steps)
+    if settings.warm_up >= steps:
+        problem = f"warm_up ({settings.warm_up}) must be less than the {steps} updates of these epochs"
+        raise ModelError(f"{problem}, or a share of them, as 0.1")
+    return settings.warm_up

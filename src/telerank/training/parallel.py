@@ -1,7 +1,7 @@
-"""Several processes that train one model, as ``torchrun`` starts them; or one alone.
+"""Processes that train a model together, started by ``torchrun``; or a single process.
 
-Each takes its share of every batch; gradients are added up before the update, so that the weights stay equal
-everywhere and are those of one process with the whole batch. The first process alone writes and evaluates.
+Each takes its share of every batch. Gradients are summed before the update, so that all processes keep equal
+weights: those that a single process would have with the whole batch. Only the first writes and evaluates.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from telerank.errors import TelerankError
 
 T = TypeVar("T")
 
-_WAIT = timedelta(days=7)  # the others wait while the first evaluates or encodes
-_BUCKET = 1 << 24  # numbers that are added up at a time
+_WAIT = timedelta(days=7)  # how long processes wait while the first evaluates or encodes
+_BUCKET = 1 << 24  # numbers that are summed at a time
 
 
 @dataclass(frozen=True)
 class Processes:
-    """``size`` processes, of which this is number ``rank``; every method is called by all of them."""
+    """``size`` processes, of which this is number ``rank``; all of them must call each method."""
 
     rank: int = 0
     size: int = 1
@@ -38,26 +38,26 @@ class Processes:
         return self.rank == 0
 
     def share(self, count: int) -> range:
-        """Which of ``count`` things are this process's."""
+        """The numbers below ``count`` that are this process's share."""
         return range(self.rank, count, self.size)
 
     def first(self, do: Callable[[], T]) -> T:
-        """What ``do`` gives in the first process, which alone calls it; its error, too, is everybody's."""
+        """Call ``do`` in the first process alone; all processes return its value or raise its error."""
         if self.size == 1:
             return do()
-        told: list[Any] = [None, None]
+        outcome: list[Any] = [None, None]
         if self.leads:
             try:
-                told[0] = do()
+                outcome[0] = do()
             except TelerankError as error:
-                told[1] = error
-        distributed.broadcast_object_list(told)
-        if told[1] is not None:
-            raise told[1]
-        given: T = told[0]
-        return given
+                outcome[1] = error
+        distributed.broadcast_object_list(outcome)
+        if outcome[1] is not None:
+            raise outcome[1]
+        value: T = outcome[0]
+        return value
 
-    def all(self, value: T) -> list[T]:
+    def gather_values(self, value: T) -> list[T]:
         """The values of all processes."""
         if self.size == 1:
             return [value]
@@ -66,22 +66,23 @@ class Processes:
         return values
 
     def sum(self, value: float) -> float:
-        return sum(self.all(value))
+        """The sum of the values of all processes."""
+        return sum(self.gather_values(value))
 
-    def gathered(self, own: Tensor, count: int) -> Tensor:
-        """The vectors (count, H) of ``count`` things, of which ``own`` are this process's share, in order.
+    def gather(self, own: Tensor, count: int) -> Tensor:
+        """Gather ``count`` vectors, (count, H), in order; ``own`` are those of this process's :meth:`share`.
 
-        What is computed from them should be the same in all processes, and be divided by their number; then
-        the gradient of ``own`` is that of the whole. Rows of ``own`` beyond the share are left out.
+        All processes must compute the same loss from them, divided by their number; then the gradient of
+        ``own`` is that of the whole. Rows of ``own`` beyond the share are ignored.
         """
         if self.size == 1:
             return own
         most = -(-count // self.size)
         padded = own.new_zeros((most, own.shape[1]))
         padded[: len(own)] = own.detach()
-        found = [torch.empty_like(padded) for _ in range(self.size)]
-        distributed.all_gather(found, padded)
-        everything = torch.stack(found, dim=1).flatten(0, 1)[:count]  # row i is process i % size's
+        shares = [torch.empty_like(padded) for _ in range(self.size)]
+        distributed.all_gather(shares, padded)
+        everything = torch.stack(shares, dim=1).flatten(0, 1)[:count]  # row i is process i % size's
         mine = torch.tensor(self.share(count), device=own.device, dtype=torch.int64)
         live = own[: len(mine)]
         if live.requires_grad:
@@ -89,25 +90,25 @@ class Processes:
         return everything.index_copy(0, mine, live)
 
     def sum_gradients(self, weights: Sequence[nn.Parameter]) -> None:
-        """Add up the gradients of all processes; a weight that no process has a gradient of gets none."""
+        """Sum the gradients of all processes; a weight that has none in any process gets none."""
         if self.size == 1 or not weights:
             return
-        has = torch.tensor([one.grad is not None for one in weights], device=weights[0].device).int()
+        has = torch.tensor([weight.grad is not None for weight in weights], device=weights[0].device).int()
         distributed.all_reduce(has, distributed.ReduceOp.MAX)
-        used = [one for one, yes in zip(weights, has.tolist(), strict=True) if yes]
+        used = [weight for weight, yes in zip(weights, has.tolist(), strict=True) if yes]
         for weight in used:
             if weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
         for bucket in _buckets(used):
-            gradients = [one.grad for one in bucket if one.grad is not None]
-            flat = torch.cat([one.flatten() for one in gradients])
+            gradients = [weight.grad for weight in bucket if weight.grad is not None]
+            flat = torch.cat([gradient.flatten() for gradient in gradients])
             distributed.all_reduce(flat)
-            summed = torch.split(flat, [one.numel() for one in gradients])
+            summed = torch.split(flat, [gradient.numel() for gradient in gradients])
             for gradient, total in zip(gradients, summed, strict=True):
                 gradient.copy_(total.view_as(gradient))
 
-    def spread(self, modules: Iterable[nn.Module]) -> None:
-        """Give every process the first one's weights."""
+    def broadcast(self, modules: Iterable[nn.Module]) -> None:
+        """Give every process the weights of the first."""
         if self.size == 1:
             return
         for module in modules:
@@ -121,20 +122,20 @@ def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
     bucket: list[nn.Parameter] = []
     for weight in weights:
         bucket.append(weight)
-        if sum(one.numel() for one in bucket) >= _BUCKET:
+        if sum(weight.numel() for weight in bucket) >= _BUCKET:
             yield bucket
             bucket = []
     if bucket:
         yield bucket
 
 
-def launched() -> bool:
-    """Whether ``torchrun``, or what sets the same variables, has started this process."""
+def is_launched() -> bool:
+    """Whether ``torchrun``, or a program that sets the same variables, has started this process."""
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
-def leads() -> bool:
-    """Whether this is the first of the processes that were started, or the only one."""
+def is_first_process() -> bool:
+    """Whether this is the first of the processes that ``torchrun`` has started, or the only process."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -149,18 +150,18 @@ def processes_here() -> int:
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Processes]:
-    """The processes that ``torchrun`` has started, connected; or this one alone.
+def join_processes(device: torch.device) -> Iterator[Processes]:
+    """Connect the processes that ``torchrun`` has started; or give this process alone.
 
-    They stay connected until they end: what they have told each other to meet cannot be told anew.
+    They stay connected until they end, because they cannot meet at the same address twice.
     """
-    if distributed.is_available() and launched() and not distributed.is_initialized():
+    if distributed.is_available() and is_launched() and not distributed.is_initialized():
         if device.type == "cuda":
             torch.cuda.set_device(device)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=_WAIT)
         atexit.register(distributed.destroy_process_group)
-    if distributed.is_available() and distributed.is_initialized():  # perhaps by whoever calls this library
+    if distributed.is_available() and distributed.is_initialized():  # perhaps by the caller
         yield Processes(distributed.get_rank(), distributed.get_world_size())
     else:
         yield Processes()

@@ -1,4 +1,4 @@
-"""What every training is told, and how it stands in a YAML file."""
+"""The settings that every training has, and how they are read from and written to a YAML file."""
 
 from __future__ import annotations
 
@@ -26,35 +26,36 @@ from telerank.evaluate.measures import parse_measures
 from telerank.yaml_files import read_yaml
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+"""A share of all updates: more than 0, less than 1."""
 
 
-def _interval(said: Any) -> int | str:
-    number, _, unit = str(said).strip().partition(" ")
+def _parse_interval(value: Any) -> int | str:
+    number, _, unit = str(value).strip().partition(" ")
     try:
-        value = float(number)
+        amount = float(number)
     except ValueError:
-        value = 0.0
-    if 0 < value < math.inf and unit.strip() in ("epoch", "epochs"):
-        return f"{value:.12g} epochs"
-    if value > 0 and value.is_integer() and not unit:
-        return int(value)
-    raise ValueError(f"expected updates, as 100, or epochs, as 0.5 epochs, got {said!r}")
+        amount = 0.0
+    if 0 < amount < math.inf and unit.strip() in ("epoch", "epochs"):
+        return f"{amount:.12g} epochs"
+    if amount > 0 and amount.is_integer() and not unit:
+        return int(amount)
+    raise ValueError(f"expected updates, as 100, or epochs, as 0.5 epochs, got {value!r}")
 
 
-Interval: TypeAlias = Annotated[int | str, BeforeValidator(_interval)]
-"""So many updates, or, as a text, epochs: `0.5 epochs`."""
+Interval: TypeAlias = Annotated[int | str, BeforeValidator(_parse_interval)]
+"""A number of updates, or epochs as a text: `0.5 epochs`."""
 
 
-def known_measures(said: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of measures, read before anything is trained.
+def check_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of measures, checked before anything is trained.
 
     Raises
     ------
     ValueError
-        where a name is not a measure's, or there is none.
+        If a name is unknown, or there is none.
     """
     try:
-        return parse_measures(said)
+        return parse_measures(measures)
     except MeasureError as error:
         raise ValueError(str(error)) from error
 
@@ -66,45 +67,45 @@ class Section(BaseModel):
 
 
 class TrainingData(Section):
-    """Where what is learned from stands."""
+    """The collection to learn from."""
 
     collection: str
     """A folder, a file, or an ir_datasets id."""
     split: str = "train"
-    """The split whose qrels are learned from."""
+    """The split whose queries and qrels the model learns from."""
     format: str | None = None
     """The collection's format, if it is not recognised."""
     encoding: str = "utf-8"
-    """Encoding of its texts."""
+    """The encoding of the collection's texts."""
 
 
 class OptimisationSettings(Section):
-    """The updates of the weights."""
+    """How long the training is, and how it updates the weights."""
 
     steps: PositiveInt
-    """Updates of the weights; of no account beside epochs, and then `null` in what is saved."""
+    """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
     epochs: float | None = Field(default=None, gt=0)
-    """Instead of steps: so many times as many examples as there are."""
+    """Length of the training in passes over all examples, instead of `steps`; may be a fraction."""
     batch: PositiveInt
-    """Examples of a batch, those of all processes together."""
+    """Examples in a batch, over all processes together."""
     accumulation: PositiveInt = 1
-    """Batches to an update."""
+    """Batches whose gradients are averaged for each update."""
     optimiser: Literal["adamw", "adam"] = "adamw"
-    """Adam, with weights that decay of themselves (`adamw`) or by their gradient (`adam`)."""
+    """`adamw` decays the weights themselves, `adam` adds the decay to their gradients."""
     learning_rate: float = Field(gt=0)
-    """The highest, at the end of the warm-up."""
+    """The highest learning rate, reached at the end of the warm-up."""
     schedule: Literal["linear", "constant"] = "linear"
-    """After the warm-up the rate falls to 0 at the end, or stays."""
+    """After the warm-up the rate falls linearly to 0 at the last update, or stays constant."""
     warm_up: NonNegativeInt | Share = 0
-    """Updates during which the rate rises from 0, or, below 1, their share of all."""
+    """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Decay of Adam's two means."""
+    """Decay rates of Adam's two moving averages."""
     eps: float = Field(default=1e-8, gt=0)
-    """Is added to the root of Adam's second mean."""
+    """Added to the square root of Adam's second average."""
     weight_decay: float = Field(default=0.01, ge=0)
-    """Not of biases and of layer norms."""
+    """Decay of the weights; biases and layer norms do not decay."""
     max_gradient_norm: float | None = Field(default=1.0, gt=0)
-    """Longer gradients are shortened to this, as in the training of BERT; `null`: they are not."""
+    """Longer gradients are scaled down to this norm, as in the training of BERT; `null` leaves them."""
 
     @model_validator(mode="before")
     @classmethod
@@ -120,71 +121,71 @@ class OptimisationSettings(Section):
         return steps if self.epochs is None else None
 
 
-class Looks(Section):
-    """When the dev measure is taken; it tells which weights to keep, and when to stop."""
+class DevSettings(Section):
+    """When the dev measure is computed; it decides which weights are kept, and when training stops early."""
 
     every: Interval
-    """Updates between two looks, or epochs: `0.5 epochs`."""
+    """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: Interval
-    """Stop after so many updates without a better value, or epochs: `3 epochs`."""
+    """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
 
-    @field_validator("measure", check_fields=False)  # which stands in the section of each task
+    @field_validator("measure", check_fields=False)  # a field of each task's section
     @classmethod
-    def _one_measure(cls, said: str) -> str:
-        if len(names := known_measures(said)) > 1:
+    def _one_measure(cls, measure: str) -> str:
+        if len(names := check_measures(measure)) > 1:
             raise ValueError(f"expected one measure, got {', '.join(names)}")
-        return said
+        return measure
 
     @model_validator(mode="after")
-    def _looks_before_it_ends(self) -> Looks:
-        if type(self.every) is type(self.patience):  # else an epoch's length tells
-            self.in_updates(lambda epochs: epochs)
+    def _measured_before_it_ends(self) -> DevSettings:
+        if type(self.every) is type(self.patience):  # else it depends on the length of an epoch
+            self.intervals(lambda epochs: epochs)
         return self
 
-    def in_updates(self, updates: Callable[[float], float]) -> tuple[float, float]:
-        """``every`` and ``patience``, where ``updates`` says how long so many epochs are.
+    def intervals(self, updates: Callable[[float], float]) -> tuple[float, float]:
+        """``every`` and ``patience`` in updates; ``updates`` converts a number of epochs.
 
         Raises
         ------
         ValueError
-            where patience ends before the first look, and with it the training, without a model.
+            If patience ends the training before the first dev measure, and so without a model.
         """
         every, patience = (
-            one if isinstance(one, int) else updates(float(one.split()[0]))
-            for one in (self.every, self.patience)
+            value if isinstance(value, int) else updates(float(value.split()[0]))
+            for value in (self.every, self.patience)
         )
         if patience < every:
-            says = f"patience ({self.patience}) must not be less than every ({self.every})"
-            raise ValueError(f"{says}: the training would end before its first look")
+            problem = f"patience ({self.patience}) must not be less than every ({self.every})"
+            raise ValueError(f"{problem}: training would end before the first dev measure")
         return every, patience
 
 
 class Training(Section):
-    """What the loop is told; a task's settings add what it learns, and from what."""
+    """The settings of the loop; a task's settings add the model, its data and its loss."""
 
     optimisation: OptimisationSettings
-    dev: Looks | None = None
-    """Without it the last weights are kept."""
+    dev: DevSettings | None = None
+    """Dev queries; without them the last weights are kept."""
     precision: Literal["auto", "float32", "float32-fast", "bfloat16"] = "auto"
-    """bfloat16 where `auto` finds a GPU that computes in it, else float32."""
+    """Precision of matrix products; `auto` is bfloat16 on a GPU that supports it, else float32."""
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:1`; `auto` is the GPU where there is one."""
+    """`cpu`, `cuda` or `cuda:1`; `auto` is the GPU if there is one."""
     seed: int = Field(default=0, ge=0)
-    """Of the order of examples, of negatives, of dropout and of fresh weights."""
+    """Seed of fresh weights, dropout, negatives and the order of examples."""
     log_every: PositiveInt = 10
     """Updates between two lines of the log."""
     tensorboard: bool = False
-    """Write the same for TensorBoard, in the folder `tensorboard` beside the log (extra `tensorboard`)."""
+    """Also log to the folder `tensorboard` in the output (extra `tensorboard`)."""
     checkpoint_every: PositiveInt = 1000
     """Updates between two checkpoints."""
     keep: PositiveInt = 2
-    """Checkpoints that stay on disk, besides the best weights."""
+    """Number of latest checkpoints that are kept on disk, besides the best weights."""
 
     @model_validator(mode="after")
     def _warms_up_within_the_training(self) -> Training:
-        wanted = self.optimisation
-        if wanted.epochs is None and wanted.warm_up >= wanted.steps:
-            raise ValueError(f"warm_up ({wanted.warm_up}) must be less than steps ({wanted.steps})")
+        settings = self.optimisation
+        if settings.epochs is None and settings.warm_up >= settings.steps:
+            raise ValueError(f"warm_up ({settings.warm_up}) must be less than steps ({settings.steps})")
         return self
 
 
@@ -197,18 +198,18 @@ def read_settings(path: str | Path, kind: type[T]) -> T:
     Raises
     ------
     FormatError
-        where it is no YAML, has an unknown key, or a value that cannot be.
+        If it is not YAML, has an unknown key, or an invalid value.
     """
-    return checked(read_record(path), kind, path)
+    return validate_settings(read_mapping(path), kind, path)
 
 
-def read_record(path: str | Path) -> dict[str, Any]:
+def read_mapping(path: str | Path) -> dict[str, Any]:
     """The mapping of a YAML file, unchecked.
 
     Raises
     ------
     FormatError
-        as :func:`telerank.yaml_files.read_yaml`; where it is no mapping.
+        As :func:`telerank.yaml_files.read_yaml`; if it is not a mapping.
     """
     record = read_yaml(path)
     if not isinstance(record, dict):
@@ -216,42 +217,42 @@ def read_record(path: str | Path) -> dict[str, Any]:
     return record
 
 
-def checked(record: Mapping[str, Any], kind: type[T], path: str | Path) -> T:
-    """The settings of what was read from ``path``.
+def validate_settings(record: Mapping[str, Any], kind: type[T], path: str | Path) -> T:
+    """The settings of a mapping that was read from ``path``.
 
     Raises
     ------
     FormatError
-        where it has an unknown key, or a value that cannot be.
+        If it has an unknown key, or an invalid value.
     """
     try:
         return kind.model_validate(record)
     except ValidationError as error:
-        raise FormatError(path, None, said(error)) from error
+        raise FormatError(path, None, describe_error(error)) from error
 
 
 def write_settings(settings: Section, path: Path) -> None:
-    """Write every setting, defaults among them, as :func:`read_settings` reads it."""
-    path.write_text(_text(settings), encoding="utf-8")
+    """Write all settings, including defaults, as :func:`read_settings` reads them."""
+    path.write_text(_dump(settings), encoding="utf-8")
 
 
 def is_written(settings: Section, path: Path) -> bool:
-    """Whether :func:`write_settings` wrote these."""
-    return path.exists() and path.read_text(encoding="utf-8") == _text(settings)
+    """Whether :func:`write_settings` has written these settings to ``path``."""
+    return path.exists() and path.read_text(encoding="utf-8") == _dump(settings)
 
 
-def said(error: ValidationError) -> str:
-    """What should be there instead of the first thing that is wrong, in one line."""
+def describe_error(error: ValidationError) -> str:
+    """What was expected instead of the first invalid value, in one line."""
     first, more = error.errors()[0], error.error_count() - 1
-    place = ".".join(str(part) for part in first["loc"])
-    told = first["msg"].removeprefix("Value error, ")
-    what = (
-        f"known keys, not {place!r}"
+    setting = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    expected = (
+        f"known keys, not {setting!r}"
         if first["type"] == "extra_forbidden"
-        else f"{place or 'settings that fit together'}: {told}"
+        else f"{setting or 'settings that fit together'}: {message}"
     )
-    return f"{what} (and {more} more)" if more else what
+    return f"{expected} (and {more} more)" if more else expected
 
 
-def _text(settings: Section) -> str:
+def _dump(settings: Section) -> str:
     return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)

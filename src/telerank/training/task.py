@@ -1,4 +1,4 @@
-"""What a training learns: the loop knows no more of a model than this."""
+"""The protocol of a task: all that the training loop knows of a model and its data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from telerank.types import Progress
 
 @dataclass(frozen=True)
 class TrainingDevice:
-    """Where a task computes.
+    """The device, precision and processes that a task computes with.
 
-    ``precision`` makes the context for a model's products; what should stay float32 whatever it is, as losses
-    and inner products, is computed outside of it. ``processes`` share each batch.
+    ``precision`` makes the context for a model's products; losses and inner products, which stay in float32,
+    are computed outside of it. ``processes`` share each batch.
     """
 
     device: torch.device
@@ -29,41 +29,41 @@ class TrainingDevice:
 
 
 class Task(Protocol):
-    """Batches are numbered from 0; the batch of each number is always the same, so that training resumes."""
+    """A model and its batches; the batch of each number is always the same, so that training resumes."""
 
     @property
     def modules(self) -> Sequence[nn.Module]:
-        """What is moved to the device and put in the mode of training; what needs a gradient is trained."""
+        """Modules to move to the device and to put in training mode; weights with a gradient are trained."""
 
     @property
     def examples(self) -> int | None:
-        """How many there are in an epoch; None where nobody knows, and then epochs cannot be asked for."""
+        """Number of examples in an epoch; None if unknown, and then the length cannot be set in epochs."""
 
     def prepare(self, number: int, progress: Progress) -> None:
-        """Be ready for batch ``number``: called before each; most need do nothing.
+        """Prepare batch ``number``: called before each; most tasks need do nothing.
 
-        Where several processes train, the first process's call ends before those of the others begin.
+        If several processes train, the first process's call ends before those of the others begin.
         """
 
     def backward(self, number: int) -> float:
-        """Add the gradients of batch ``number`` to those that are there; its loss.
+        """Add the gradients of batch ``number`` to the present ones, and return its loss.
 
-        Where several processes train: of ``place.processes.share`` of the batch, such that gradients and
-        losses of all of them add up to those of the batch.
+        If several processes train, each takes ``processes.share`` of the batch, and the gradients and losses
+        of all of them sum to those of the batch.
         """
 
     def dev(self, progress: Progress) -> float | None:
-        """The dev measure, higher is better; None where there is no dev set. Called in the first process."""
+        """The dev measure, higher is better; None without a dev set. Called in the first process."""
 
     def save(self, folder: Path) -> None:
-        """Write the model into a folder that is not there yet. Called in the first process."""
+        """Write the model into a folder that does not exist yet. Called in the first process."""
 
     def state(self) -> Mapping[str, Any]:
-        """What a checkpoint must hold besides what :meth:`save` writes: tensors and plain values."""
+        """What a checkpoint needs besides the files of :meth:`save`: tensors and plain values."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Have the :meth:`state` of a checkpoint; the task was made from the folder of its model."""
+        """Restore the :meth:`state` of a checkpoint; the task was made from its model."""
 
 
-Make: TypeAlias = Callable[[Path | None, TrainingDevice, Progress], Task]
-"""Makes a task, in every process: anew, or with the model that :meth:`Task.save` wrote into the folder."""
+MakeTask: TypeAlias = Callable[[Path | None, TrainingDevice, Progress], Task]
+"""Makes a task, in every process: with a fresh model, or with the one that :meth:`Task.save` wrote."""

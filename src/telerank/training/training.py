@@ -1,4 +1,4 @@
-"""A training, whatever its task: from settings to a folder."""
+"""Train a task, from settings to a folder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from telerank.errors import ModelError
 from telerank.models.device import device_of
 from telerank.models.precision import Precision, precision
 from telerank.training import checkpoint, log
-from telerank.training.log import Record, Report, unheard
-from telerank.training.loop import Looking, Loop
-from telerank.training.optimiser import warming
-from telerank.training.parallel import joined, launched, local_rank, processes_here
+from telerank.training.log import Record, Report, silent_report
+from telerank.training.loop import DevSchedule, Loop
+from telerank.training.optimiser import count_warm_up
+from telerank.training.parallel import is_launched, join_processes, local_rank, processes_here
 from telerank.training.settings import Training
-from telerank.training.task import Make, TrainingDevice
+from telerank.training.task import MakeTask, TrainingDevice
 from telerank.types import Progress, silent
 
 TENSORBOARD = "tensorboard"
@@ -29,53 +29,53 @@ TENSORBOARD = "tensorboard"
 def train(
     config: Training,
     output: str | Path,
-    make: Make,
+    make_task: MakeTask,
     *,
     resume: bool = False,
-    report: Report = unheard,
+    report: Report = silent_report,
     progress: Progress = silent,
 ) -> Path:
-    """Train what ``make`` makes; the folder of the model, ``output/model``.
+    """Train the task, and return the folder of the model, ``output/model``.
 
-    A training that was killed goes on from its last checkpoint with ``resume``, to the same losses as if it
-    had not been killed. Under ``torchrun`` the processes share each batch; the first alone reports.
+    With ``resume``, a training that was killed continues from its last checkpoint, to the same losses as if
+    it had not been killed. Under ``torchrun`` the processes share each batch; only the first reports.
 
     Raises
     ------
     MissingExtra
-        where TensorBoard is asked for and not installed.
+        If the settings need TensorBoard, and it is not installed.
     ModelError
-        where ``output`` holds a training and ``resume`` is not set, or one with other settings; where another
-        training is at work there; where the loss is no number any more.
+        If ``output`` holds a training and ``resume`` is not set, or a training with other settings; if
+        another process trains there; if the loss becomes NaN or infinite.
     """
-    folder, where = Path(output), device(config.device)
-    with joined(where) as processes:
-        place = TrainingDevice(where, chosen_precision(config.precision, where), processes)
+    folder, device = Path(output), choose_device(config.device)
+    with join_processes(device) as processes:
+        hardware = TrainingDevice(device, choose_precision(config.precision, device), processes)
         if not processes.leads:
-            report, progress = unheard, silent
+            report, progress = silent_report, silent
         lock = FileLock(folder / ".lock", timeout=0)
         try:
             processes.first(lambda: _begin(folder, lock, config, resume=resume))
-            with _kernels(config, place):
-                loop = _loop(config, folder, make, place, progress)
-                with _reporting(config, loop, report) as reported:
-                    return loop.run(reported, progress)
+            with _gradient_precision(config, hardware):
+                loop = _open_loop(config, folder, make_task, hardware, progress)
+                with _all_reports(config, loop, report) as reports:
+                    return loop.run(reports, progress)
         finally:
             lock.release()
 
 
-def _kernels(config: Training, place: TrainingDevice) -> AbstractContextManager[Any]:
-    """Gradients are computed outside of the task's contexts; autocast's are what their products were."""
-    return place.precision() if config.precision == "float32-fast" else nullcontext()
+def _gradient_precision(config: Training, hardware: TrainingDevice) -> AbstractContextManager[Any]:
+    """The context for gradients, which are computed outside of the task's; autocast needs none."""
+    return hardware.precision() if config.precision == "float32-fast" else nullcontext()
 
 
 @contextmanager
-def _reporting(config: Training, loop: Loop, report: Report) -> Iterator[Report]:
-    """``report``, and TensorBoard where it is asked for."""
-    if not config.tensorboard or not loop.place.processes.leads:
+def _all_reports(config: Training, loop: Loop, report: Report) -> Iterator[Report]:
+    """``report``, and TensorBoard if the settings have it."""
+    if not config.tensorboard or not loop.hardware.processes.leads:
         yield report
         return
-    with log.tensorboard(loop.output / TENSORBOARD, loop.reached.step) as board:
+    with log.open_tensorboard(loop.output / TENSORBOARD, loop.position.step) as board:
 
         def both(record: Record) -> None:
             report(record)
@@ -89,91 +89,94 @@ def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> N
     try:
         lock.acquire()
     except Timeout as error:
-        raise ModelError(f"{folder}: another training is at work there") from error
-    checkpoint.sweep(folder)
+        raise ModelError(f"{folder}: another process is training there") from error
+    checkpoint.sweep_output(folder)
     if config.tensorboard:
-        log.tensorboard_writer()
+        log.load_tensorboard()
     if (folder / checkpoint.CONFIG).exists():
         if not resume:
             raise ModelError(f"{folder} holds a training: resume it (--resume), or name another folder")
         checkpoint.check_same(config, folder)
 
 
-def _loop(config: Training, folder: Path, make: Make, place: TrainingDevice, progress: Progress) -> Loop:
-    begun = checkpoint.last_checkpoint(folder)
+def _open_loop(
+    config: Training, folder: Path, make_task: MakeTask, hardware: TrainingDevice, progress: Progress
+) -> Loop:
+    """The loop of a new training, or of its last checkpoint."""
+    begun = checkpoint.find_checkpoint(folder)
     torch.manual_seed(config.seed)
-    task = make(begun, place, progress)
-    steps = updates(config, lambda: task.examples)
-    warming(steps, config.optimisation)
-    loop = Loop(config, folder, steps, looking(config, lambda: task.examples), task, place)
+    task = make_task(begun, hardware, progress)
+    steps = count_updates(config, lambda: task.examples)
+    count_warm_up(steps, config.optimisation)
+    loop = Loop(config, folder, steps, schedule_dev(config, lambda: task.examples), task, hardware)
     if begun is not None:
         loop.restore(checkpoint.read_state(begun))
 
     def write() -> None:
         checkpoint.write_record(config, folder)
-        log.cut(folder / checkpoint.LOG, loop.reached.step)
+        log.cut_log(folder / checkpoint.LOG, loop.position.step)
         (folder / checkpoint.CHECKPOINTS).mkdir(exist_ok=True)
 
-    place.processes.first(write)
+    hardware.processes.first(write)
     return loop
 
 
-def updates(config: Training, examples: Callable[[], int | None]) -> int:
-    """Updates of the weights, if nothing ends the training before; examples are counted for epochs alone.
+def count_updates(config: Training, examples: Callable[[], int | None]) -> int:
+    """The most updates of the weights; ``examples`` is called only if the length is set in epochs.
 
     Raises
     ------
     ModelError
-        where epochs are asked for, and nobody knows how many examples there are.
+        If the length is set in epochs, and the number of examples is unknown.
     """
-    wanted = config.optimisation
-    return wanted.steps if wanted.epochs is None else _of_epochs(wanted.epochs, config, examples)
+    settings = config.optimisation
+    return settings.steps if settings.epochs is None else _of_epochs(settings.epochs, config, examples)
 
 
-def looking(config: Training, examples: Callable[[], int | None]) -> Looking | None:
-    """When the dev measure is taken, where there is one; examples are counted for epochs alone.
+def schedule_dev(config: Training, examples: Callable[[], int | None]) -> DevSchedule | None:
+    """When the dev measure is computed, if at all; ``examples`` is called only for epochs.
 
     Raises
     ------
     ModelError
-        as :func:`updates` does; where patience ends before the first look.
+        As :func:`count_updates`; if patience ends before the first dev measure.
     """
     if config.dev is None:
         return None
     try:
-        every, patience = config.dev.in_updates(lambda epochs: _of_epochs(epochs, config, examples))
+        every, patience = config.dev.intervals(lambda epochs: _of_epochs(epochs, config, examples))
     except ValueError as error:
         raise ModelError(f"dev: {error}") from error
-    return Looking(int(every), int(patience))
+    return DevSchedule(int(every), int(patience))
 
 
 def _of_epochs(epochs: float, config: Training, examples: Callable[[], int | None]) -> int:
-    wanted, count = config.optimisation, examples()
+    settings, count = config.optimisation, examples()
     if count is None:
         raise ModelError("epochs: the number of examples is not known; give steps")
-    return math.ceil(epochs * count / (wanted.batch * wanted.accumulation))
+    return math.ceil(epochs * count / (settings.batch * settings.accumulation))
 
 
-def device(name: str) -> torch.device:
-    """The device of that name; of several processes on one machine each has a GPU of its own.
+def choose_device(name: str) -> torch.device:
+    """The device of that name; processes on the same machine get a GPU each.
 
     Raises
     ------
     ModelError
-        where there is none, or none to be used here.
+        If there is no such device, or it cannot be used.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if launched() and name == "cuda":
+    if is_launched() and name == "cuda":
         name = f"cuda:{local_rank()}"
     elif processes_here() > 1 and name.startswith("cuda"):
-        raise ModelError(f"device {name!r}: each process has a GPU of its own, so ask for 'cuda'")
+        raise ModelError(f"device {name!r}: each process has a GPU of its own, so name it 'cuda'")
     return device_of(name)
 
 
-def chosen_precision(name: str, where: torch.device) -> Precision:
-    """As it is called; ``auto`` is bfloat16 on a GPU that has it, else float32."""
+def choose_precision(name: str, device: torch.device) -> Precision:
+    """The precision of that name; ``auto`` is bfloat16 on a GPU that supports it, else float32."""
     if name != "auto":
-        return precision(name, where)
-    has = where.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return precision("bfloat16" if has else "float32", where)
+        return precision(name, device)
+    supported = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision("bfloat16" if supported else "float32", device)

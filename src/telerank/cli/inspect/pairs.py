@@ -110,7 +110,7 @@ def on_device(reranker: Reranker, device: str) -> Reranker:
     ModelError
         where there is no such device.
     """
-    from telerank.training.training import device as named_device
+    from telerank.training.training import choose_device as named_device
 
     reranker.model.to(named_device(device))
     return reranker

@@ -33,9 +33,9 @@ def lines() -> Report:
 
 def say_trained(model: Path) -> None:
     """Once, where several processes have trained it."""
-    from telerank.training.parallel import leads
+    from telerank.training.parallel import is_first_process
 
-    if leads():
+    if is_first_process():
         console.err.print(f"trained {model}")
 
 

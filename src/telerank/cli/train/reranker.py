@@ -89,12 +89,12 @@ def _several(
 ) -> None:
     """Trainings that are compared, and of a grid the choice before."""
     from telerank.show.tables import render_terminal
-    from telerank.training.parallel import leads
+    from telerank.training.parallel import is_first_process
 
     with console.progress() as progress:
         how = {"resume": resume, "report": losses.lines(), "progress": progress}
         grid, trainings, study = _compared(told, output, seeds, sizes, how)
-    if not leads():
+    if not is_first_process():
         return
     for one in trainings:
         _say_counts(Path(output) / one.folder, str(one.folder))
@@ -126,9 +126,9 @@ def _compared(
 
 def _say_counts(folder: Path, name: str = ".") -> None:
     """What was learned from, and what not."""
-    from telerank.training.parallel import leads
+    from telerank.training.parallel import is_first_process
 
-    if leads():
+    if is_first_process():
         counts = json.loads((folder / "data.json").read_text(encoding="utf-8"))
         told = "; ".join(f"{what}: {count:,}" for what, count in counts.items() if count)
         console.say(told if name == "." else f"{name}: {told}")

@@ -1,4 +1,4 @@
-"""Pairs to batches: the batch of each number is a function of the seed, so that training resumes anywhere."""
+"""Pairs to batches; the batch of each number is a function of the seed, so that training resumes anywhere."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from telerank.training.bi_encoder.examples import Examples
 class Batch:
     """Texts of ``Q`` queries and of ``N`` different documents.
 
-    ``relevant`` is (Q, N): which documents the qrels call relevant to which query, be it that query's pair or
-    another's. ``positives`` is (Q,), each query's own document, and ``negatives`` is (pairs, 2), rows of
-    queries and of documents that were drawn as hard negatives for them.
+    ``relevant`` is (Q, N): which documents the qrels call relevant to which query, whether as that query's
+    pair or as another's. ``positives`` is (Q,), the row of each query's own document. ``negatives`` is
+    (pairs, 2), rows of queries and of the documents that were drawn as hard negatives for them.
     """
 
     queries: list[str]
@@ -43,21 +43,22 @@ class Batches:
             raise IndexError(number)
         total, first = len(self.examples.pairs), number * self.size
         drawn = []
-        for place in range(first, first + self.size):
-            epoch, within = divmod(place, total)
-            pair = int(_shuffled(total, self.seed, epoch)[within])
-            drawn.append((self.examples.pairs[pair], self._drawn_negatives(pair, epoch)))
-        return self._assembled(drawn)
+        for position in range(first, first + self.size):
+            epoch, within = divmod(position, total)
+            pair = int(_shuffle(total, self.seed, epoch)[within])
+            drawn.append((self.examples.pairs[pair], self._draw_negatives(pair, epoch)))
+        return self._assemble(drawn)
 
-    def _drawn_negatives(self, pair: int, epoch: int) -> list[str]:
-        found = self.examples.negatives.get(self.examples.pairs[pair][0], ())
-        if len(found) <= self.per_query:
-            return list(found)
+    def _draw_negatives(self, pair: int, epoch: int) -> list[str]:
+        negatives = self.examples.negatives.get(self.examples.pairs[pair][0], ())
+        if len(negatives) <= self.per_query:
+            return list(negatives)
         random = np.random.default_rng([self.seed, epoch, pair + 1])
-        places = random.choice(len(found), self.per_query, replace=False)
-        return [found[place] for place in places.tolist()]
+        chosen = random.choice(len(negatives), self.per_query, replace=False)
+        return [negatives[row] for row in chosen.tolist()]
 
-    def _assembled(self, drawn: list[tuple[tuple[str, str], list[str]]]) -> Batch:
+    def _assemble(self, drawn: list[tuple[tuple[str, str], list[str]]]) -> Batch:
+        """The batch of these pairs, each with its hard negatives."""
         rows: dict[str, int] = {}
         for (_, docno), _ in drawn:
             rows.setdefault(docno, len(rows))
@@ -66,8 +67,8 @@ class Batches:
                 rows.setdefault(docno, len(rows))
         relevant = torch.zeros((len(drawn), len(rows)), dtype=torch.bool)
         for row, ((qid, _), _) in enumerate(drawn):
-            there = [rows[docno] for docno in self.examples.relevant[qid] if docno in rows]
-            relevant[row, there] = True
+            present = [rows[docno] for docno in self.examples.relevant[qid] if docno in rows]
+            relevant[row, present] = True
         hard = [(row, rows[docno]) for row, (_, docnos) in enumerate(drawn) for docno in docnos]
         return Batch(
             [self.examples.queries[qid] for (qid, _), _ in drawn],
@@ -78,6 +79,6 @@ class Batches:
         )
 
 
-@lru_cache(maxsize=2)  # a batch may lie across the border of two epochs
-def _shuffled(total: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+@lru_cache(maxsize=2)  # a batch may span two epochs
+def _shuffle(total: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng([seed, epoch]).permutation(total)

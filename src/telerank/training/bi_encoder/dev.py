@@ -1,4 +1,4 @@
-"""How good a model is on queries that it does not learn from: dense search in memory over a small corpus."""
+"""Measure a model on queries that it does not learn from: dense search in memory over a small corpus."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from telerank.training.bi_encoder.config import BiEncoderDev
 from telerank.training.reading import read_texts
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
-_TOKENS = 8192  # of a batch, padding counted
+_TOKENS = 8192  # of a batch, padding included
 _QUERIES = 64  # searched at a time
 _DEPTH = 1000
 
@@ -42,87 +42,89 @@ class DevSet:
         precision: Precision = nullcontext,
         progress: Progress = silent,
     ) -> float:
-        """The measure's mean over the queries, searching all documents; products of vectors are float32."""
+        """The measure's mean over the queries, searching all documents; inner products are in float32."""
         with precision():
-            found = encoded(model, tokenizers, self.queries, self.documents, progress)
-        rankings = ranked(self.queries, tuple(self.documents), *found)
+            queries, documents = encode_texts(model, tokenizers, self.queries, self.documents, progress)
+        rankings = search(self.queries, tuple(self.documents), queries, documents)
         return measure(rankings, self.qrels, self.measure).mean[self.measure]
 
 
-def dev_queries(
-    collection: Collection, wanted: BiEncoderDev, random: np.random.Generator
+def choose_queries(
+    collection: Collection, settings: BiEncoderDev, random: np.random.Generator
 ) -> dict[Query, Mapping[str, int]]:
-    """The queries of the split that have judgments, or as many as are asked for, with these.
+    """The queries of the split that have judgments, or as many as the settings allow, with their grades.
 
     Raises
     ------
     CollectionError
-        where no query of the split is judged.
+        If no query of the split is judged.
     """
-    qrels = collection.judged(wanted.split)
-    queries = [one for one in collection.split_queries(wanted.split) if one.qid in qrels]
+    qrels = collection.judged(settings.split)
+    queries = [query for query in collection.split_queries(settings.split) if query.qid in qrels]
     if not queries:
-        raise CollectionError(f"{collection.name}: split {wanted.split!r} has no judged query")
-    if wanted.queries is not None and wanted.queries < len(queries):
-        places = np.sort(random.choice(len(queries), wanted.queries, replace=False))
-        queries = [queries[place] for place in places.tolist()]
-    return {one: qrels[one.qid] for one in queries}
+        raise CollectionError(f"{collection.name}: split {settings.split!r} has no judged query")
+    if settings.queries is not None and settings.queries < len(queries):
+        chosen = np.sort(random.choice(len(queries), settings.queries, replace=False))
+        queries = [queries[row] for row in chosen.tolist()]
+    return {query: qrels[query.qid] for query in queries}
 
 
-def read_dev(collection: Collection, wanted: BiEncoderDev, seed: int) -> DevSet:
-    """The queries of :func:`dev_queries`, and the documents, or as many as are asked for.
+def read_dev(collection: Collection, settings: BiEncoderDev, seed: int) -> DevSet:
+    """The queries of :func:`choose_queries`, and all documents or as many as the settings allow.
 
     Raises
     ------
     CollectionError
-        as :func:`dev_queries` does.
+        As :func:`choose_queries`.
     """
-    (name,) = parse_measures([wanted.measure])
+    (name,) = parse_measures([settings.measure])
     random = np.random.default_rng(seed)
-    queries = dev_queries(collection, wanted, random)
-    judged = {query.qid: grades for query, grades in queries.items()}
-    if wanted.documents is None:
+    queries = choose_queries(collection, settings, random)
+    qrels = {query.qid: grades for query, grades in queries.items()}
+    if settings.documents is None:
         documents = {doc.docno: doc.full_text for doc in collection.docs()}
     else:
-        needed = {docno for grades in judged.values() for docno in grades}
-        others = [doc.docno for doc in collection.docs() if doc.docno not in needed]
-        more = min(max(0, wanted.documents - len(needed)), len(others))
-        drawn = {others[place] for place in random.choice(len(others), more, replace=False).tolist()}
-        documents = read_texts(collection, needed | drawn)
-    return DevSet(tuple(queries), documents, judged, name)
+        judged = {docno for grades in qrels.values() for docno in grades}
+        others = [doc.docno for doc in collection.docs() if doc.docno not in judged]
+        more = min(max(0, settings.documents - len(judged)), len(others))
+        drawn = {others[row] for row in random.choice(len(others), more, replace=False).tolist()}
+        documents = read_texts(collection, judged | drawn)
+    return DevSet(tuple(queries), documents, qrels, name)
 
 
-def encoded(
+def encode_texts(
     model: BiEncoder,
     tokenizers: Tokenizers,
     queries: Sequence[Query],
     documents: Mapping[str, str],
     progress: Progress = silent,
 ) -> tuple[Tensor, Tensor]:
-    """The vectors of queries and of documents, without dropout."""
+    """The vectors of queries, (queries, H), and of documents, (documents, H), without dropout."""
     training = model.training
     model.eval()
     try:
-        found = vectors(model.encode_documents, tokenizers.documents, list(documents.values()), progress)
-        return vectors(model.encode_queries, tokenizers.queries, [one.text for one in queries]), found
+        texts = list(documents.values())
+        encoded = encode_side(model.encode_documents, tokenizers.documents, texts, progress)
+        texts = [query.text for query in queries]
+        return encode_side(model.encode_queries, tokenizers.queries, texts), encoded
     finally:
         model.train(training)
 
 
-def ranked(
-    queries: Sequence[Query], docnos: Sequence[str], asked: Tensor, found: Tensor
+def search(
+    queries: Sequence[Query], docnos: Sequence[str], query_vectors: Tensor, document_vectors: Tensor
 ) -> Iterator[Ranking]:
     """The best thousand documents of each query by inner product: (queries, H) and (documents, H)."""
     for first in range(0, len(queries), _QUERIES):
-        products = asked[first : first + _QUERIES] @ found.T  # (queries, documents)
+        products = query_vectors[first : first + _QUERIES] @ document_vectors.T  # (queries, documents)
         best = products.topk(min(_DEPTH, len(docnos)), dim=1)
         for row, query in enumerate(queries[first : first + _QUERIES]):
-            names = [docnos[place] for place in best.indices[row].tolist()]
+            names = [docnos[column] for column in best.indices[row].tolist()]
             yield Ranking.ranked(query, names, best.values[row].cpu().numpy())
 
 
 @torch.no_grad()
-def vectors(
+def encode_side(
     encode: Callable[[Mapping[str, Tensor]], Tensor],
     tokenizer: SideTokenizer,
     texts: Sequence[str],
@@ -131,9 +133,9 @@ def vectors(
     """The vectors of texts, (texts, H), in float32; texts of like length are encoded together."""
     ids = tokenizer.ids(texts)
     order: list[int] = []
-    made: list[Tensor] = []
-    for places in batch_by_length([len(one) for one in ids], _TOKENS):
-        made.append(encode(tokenizer.pad([ids[place] for place in places])).float())
-        order += places
+    vectors: list[Tensor] = []
+    for rows in batch_by_length([len(tokens) for tokens in ids], _TOKENS):
+        vectors.append(encode(tokenizer.pad([ids[row] for row in rows])).float())
+        order += rows
         progress("encoding", len(order), len(ids))
-    return torch.cat(made)[torch.tensor(np.argsort(order))]
+    return torch.cat(vectors)[torch.tensor(np.argsort(order))]

@@ -1,4 +1,4 @@
-"""What a bi-encoder learns from: relevant pairs, and documents that are hard to tell from them."""
+"""Read what a bi-encoder learns from: relevant pairs, and hard negatives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from telerank.types import Progress, Ranking, silent
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """``pairs`` are ``(qid, docno)``; no texts are held but those that are needed.
+    """``pairs`` are ``(qid, docno)``; only the texts that are needed are in memory.
 
     ``relevant`` has all documents that the qrels call relevant, ``negatives`` others, best first.
     """
@@ -34,52 +34,52 @@ def read_examples(
     kept_back: frozenset[str] = frozenset(),
     progress: Progress = silent,
 ) -> Examples:
-    """The pairs of a split in the order of its qrels, and the first ``depth`` of a run as negatives.
+    """The pairs of a split in the order of its qrels, and negatives from the first ``depth`` of a run.
 
-    Queries ``kept_back`` are not learned from.
+    Queries that are ``kept_back`` are not learned from.
 
     Raises
     ------
     CollectionError
-        where the split has no relevant pair or all are kept back, the qrels name a query or document that the
+        If the split has no relevant pair or all are kept back, the qrels name a query or document that the
         collection lacks, or the run has none of the queries or a document that the collection lacks.
     """
-    grades = [one for one in collection.split_qrels(split) if one.grade >= collection.relevant_from]
-    every = dict.fromkeys((one.qid, one.docno) for one in grades)
-    pairs = tuple(one for one in every if one[0] not in kept_back)
+    qrels = [qrel for qrel in collection.split_qrels(split) if qrel.grade >= collection.relevant_from]
+    every = dict.fromkeys((qrel.qid, qrel.docno) for qrel in qrels)
+    pairs = tuple((qid, docno) for qid, docno in every if qid not in kept_back)
     if not pairs:
-        says = f"{collection.name}: split {split!r} has no relevant pair to learn from"
-        raise CollectionError(f"{says}: dev has all of its queries" if every else says)
+        problem = f"{collection.name}: split {split!r} has no relevant pair to learn from"
+        raise CollectionError(f"{problem}: dev has all of its queries" if every else problem)
     relevant: dict[str, set[str]] = {}
     for qid, docno in pairs:
         relevant.setdefault(qid, set()).add(docno)
     known = {qid: frozenset(docnos) for qid, docnos in relevant.items()}
-    queries = {one.qid: one.text for one in collection.split_queries(split) if one.qid in known}
+    queries = {query.qid: query.text for query in collection.split_queries(split) if query.qid in known}
     check_complete(known, queries, f"{collection.name}: split {split!r} has no query", "that its qrels name")
     negatives = hard_negatives(run, known, depth)
-    wanted = {docno for _, docno in pairs}.union(*negatives.values())
-    documents = read_texts(collection, wanted, progress)
-    check_complete(wanted, documents, f"{collection.name} has no document", "that qrels or negatives name")
+    needed = {docno for _, docno in pairs}.union(*negatives.values())
+    documents = read_texts(collection, needed, progress)
+    check_complete(needed, documents, f"{collection.name} has no document", "that qrels or negatives name")
     return Examples(pairs, queries, documents, known, negatives)
 
 
 def hard_negatives(
     run: Iterable[Ranking], relevant: Mapping[str, frozenset[str]], depth: int
 ) -> dict[str, tuple[str, ...]]:
-    """For each query of ``relevant``, those of its first ``depth`` that are not relevant.
+    """For each query of ``relevant``, the first ``depth`` documents of the run without the relevant ones.
 
     Raises
     ------
     CollectionError
-        where there is a run, but none of its queries is among these.
+        If the run has rankings, but none for these queries.
     """
-    found, rankings = {}, 0
+    negatives, rankings = {}, 0
     for ranking in run:
         rankings += 1
         if own := relevant.get(ranking.query.qid):
-            left = tuple(docno for docno in ranking.docnos[:depth] if docno not in own)
-            if left:
-                found[ranking.query.qid] = left
-    if rankings and not found:
+            others = tuple(docno for docno in ranking.docnos[:depth] if docno not in own)
+            if others:
+                negatives[ranking.query.qid] = others
+    if rankings and not negatives:
         raise CollectionError("no query of the training split has a negative in the run")
-    return found
+    return negatives

@@ -1,4 +1,4 @@
-"""The loss of a batch's vectors, by name."""
+"""The losses of a batch's vectors, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from telerank.training.bi_encoder.config import BiEncoderLoss
 
 
 class Contrastive(nn.Module):
-    """Every document of the batch against every query of it."""
+    """A loss of every document of the batch against every query."""
 
     def __init__(self, loss: Callable[[Tensor, Tensor], Tensor], scale: float) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Contrastive(nn.Module):
 
 
 class Pairwise(nn.Module):
-    """Each query with its document (1) and with what is not relevant to it (0): :func:`labelled_pairs`."""
+    """A loss of each query with its document (1) and with negatives (0): :func:`labelled_pairs`."""
 
     def __init__(self, loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -38,39 +38,39 @@ class Pairwise(nn.Module):
 
     def forward(self, queries: Tensor, documents: Tensor, batch: Batch) -> Tensor:
         """Vectors (Q, H) and (N, H) -> a number."""
-        rows, columns, labels = (one.to(queries.device) for one in labelled_pairs(batch))
+        rows, columns, labels = (tensor.to(queries.device) for tensor in labelled_pairs(batch))
         loss: Tensor = self.loss(queries[rows], documents[columns], labels)
         return loss
 
 
 def labelled_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of queries, rows of documents, labels 1 and 0.
+    """Rows of queries, rows of documents, and labels, 1 or 0; each is (pairs,).
 
-    The negatives are the hard ones that were drawn; a query without any takes the next query's document that
-    is not relevant to it, if the batch has one.
+    The negatives are the hard negatives that were drawn. A query without any takes the document of the next
+    query that is not relevant to it, if the batch has one.
     """
     total = len(batch.queries)
     rows, columns = list(range(total)), batch.positives.tolist()
     hard = batch.negatives.tolist()
-    supplied = {row for row, _ in hard}
+    with_negatives = {row for row, _ in hard}
     for row in range(total):
-        if row not in supplied:
+        if row not in with_negatives:
             others = (columns[(row + step) % total] for step in range(1, total))
-            other = next((one for one in others if not batch.relevant[row, one]), None)
+            other = next((column for column in others if not batch.relevant[row, column]), None)
             hard += [] if other is None else [[row, other]]
     labels = [1] * total + [0] * len(hard)
     rows, columns = rows + [row for row, _ in hard], columns + [column for _, column in hard]
     return torch.tensor(rows), torch.tensor(columns), torch.tensor(labels)
 
 
-def objective(wanted: BiEncoderLoss, width: int) -> nn.Module:
-    """The objective of that name, for vectors of this width."""
-    made: Mapping[str, Callable[[], nn.Module]] = {
+def build_objective(settings: BiEncoderLoss, width: int) -> nn.Module:
+    """The objective that the settings name, for vectors of this width."""
+    builders: Mapping[str, Callable[[], nn.Module]] = {
         "margin": lambda: Contrastive(
-            lambda products, relevant: multi_label_margin(products, relevant, wanted.margin), wanted.scale
+            lambda products, relevant: multi_label_margin(products, relevant, settings.margin), settings.scale
         ),
-        "softmax": lambda: Contrastive(in_batch_softmax, wanted.scale),
+        "softmax": lambda: Contrastive(in_batch_softmax, settings.scale),
         "classification": lambda: Pairwise(PairClassifier(width)),
         "cosine": lambda: Pairwise(cosine_regression),
     }
-    return made[wanted.objective]()
+    return builders[settings.objective]()

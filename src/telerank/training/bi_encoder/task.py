@@ -18,30 +18,30 @@ from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.dev import DevSet
-from telerank.training.bi_encoder.objectives import objective
+from telerank.training.bi_encoder.objectives import build_objective
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
 
 @dataclass(eq=False)
 class BiEncoderTask:
-    """Several processes encode a share of each batch's texts and hand each other the vectors.
+    """Processes encode a share of each batch's texts and gather the vectors of all.
 
     So the negatives of a query are the documents of the whole batch, as in the training of DPR and RepBERT.
     """
 
     config: BiEncoderTraining
     batches: Batches
-    trained: tuple[BiEncoder, Tokenizers]
+    model: BiEncoder
+    tokenizers: Tokenizers
     dev_set: DevSet | None
-    place: TrainingDevice
+    hardware: TrainingDevice
 
     def __post_init__(self) -> None:
-        self.model, self.tokenizers = self.trained
-        self.objective = objective(self.config.loss, self.model.width)
-        if self.batches.size < self.place.processes.size:
-            says = f"{self.batches.size} pairs for {self.place.processes.size} processes"
-            raise ModelError(f"batch: {says}: each needs one at least")
+        self.objective = build_objective(self.config.loss, self.model.width)
+        if self.batches.size < self.hardware.processes.size:
+            problem = f"{self.batches.size} pairs for {self.hardware.processes.size} processes"
+            raise ModelError(f"batch: {problem}: each needs at least one")
 
     @property
     def modules(self) -> Sequence[nn.Module]:
@@ -55,14 +55,14 @@ class BiEncoderTask:
         pass
 
     def backward(self, number: int) -> float:
-        batch, processes = self.batches[number], self.place.processes
-        queries = self._chunks(self.model.encode_queries, self.tokenizers.queries, batch.queries)
-        documents = self._chunks(self.model.encode_documents, self.tokenizers.documents, batch.documents)
+        batch, processes = self.batches[number], self.hardware.processes
+        queries = self._cut(self.model.encode_queries, self.tokenizers.queries, batch.queries)
+        documents = self._cut(self.model.encode_documents, self.tokenizers.documents, batch.documents)
 
-        def loss(asked: Tensor, found: Tensor) -> Tensor:
-            asked = processes.gathered(asked[queries.places], len(batch.queries))
-            found = processes.gathered(found[documents.places], len(batch.documents))
-            value: Tensor = self.objective(asked, found, batch)
+        def loss(query_vectors: Tensor, document_vectors: Tensor) -> Tensor:
+            every_query = processes.gather(query_vectors[queries.order], len(batch.queries))
+            every_document = processes.gather(document_vectors[documents.order], len(batch.documents))
+            value: Tensor = self.objective(every_query, every_document, batch)
             return value / processes.size
 
         run = backward_at_once if self.config.optimisation.chunk is None else backward
@@ -71,7 +71,7 @@ class BiEncoderTask:
     def dev(self, progress: Progress) -> float | None:
         if self.dev_set is None:
             return None
-        return self.dev_set.value(self.model, self.tokenizers, self.place.precision, progress)
+        return self.dev_set.value(self.model, self.tokenizers, self.hardware.precision, progress)
 
     def save(self, folder: Path) -> None:
         save(self.model, self.tokenizers, folder)
@@ -82,31 +82,31 @@ class BiEncoderTask:
     def restore(self, state: Mapping[str, Any]) -> None:
         self.objective.load_state_dict(state["objective"])
 
-    def _chunks(
+    def _cut(
         self, encode: Callable[[Mapping[str, Tensor]], Tensor], tokenizer: SideTokenizer, texts: Sequence[str]
     ) -> Chunks:
-        """Of this process's share of the texts; like lengths together, where they are encoded in parts."""
-        own = [texts[place] for place in self.place.processes.share(len(texts))]
-        ids = tokenizer.ids(own or texts[:1])  # where there are fewer texts than processes, one for nothing
+        """Cut this process's share of the texts into chunks of like lengths."""
+        own = [texts[row] for row in self.hardware.processes.share(len(texts))]
+        ids = tokenizer.ids(own or texts[:1])  # with fewer texts than processes, encode a text for nothing
         size = self.config.optimisation.chunk or len(ids)
-        order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
-        parts = [[ids[place] for place in order[first : first + size]] for first in range(0, len(ids), size)]
+        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+        chunks = [[ids[row] for row in order[first : first + size]] for first in range(0, len(ids), size)]
 
-        def encoding(part: list[list[int]]) -> Encode:
-            padded = tokenizer.pad(part)
+        def encoding(chunk: list[list[int]]) -> Encode:
+            padded = tokenizer.pad(chunk)
 
-            def encoded() -> Tensor:
-                with self.place.precision():
+            def encode_chunk() -> Tensor:
+                with self.hardware.precision():
                     return encode(padded).float()
 
-            return encoded
+            return encode_chunk
 
-        return Chunks([encoding(part) for part in parts], torch.tensor(order).argsort())
+        return Chunks([encoding(chunk) for chunk in chunks], torch.tensor(order).argsort())
 
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """Encodings of parts; ``places`` brings their vectors, joined, into the order of the texts."""
+    """Encodings of chunks; ``order``, (texts,), brings their joined vectors into the order of the texts."""
 
     encodes: list[Encode]
-    places: Tensor
+    order: Tensor

@@ -1,4 +1,4 @@
-"""The training of a bi-encoder, from a configuration to a folder."""
+"""Train a bi-encoder, from a configuration to a folder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from telerank.models.encoders.tokens import Tokenizers
 from telerank.models.loading import fresh_bi_encoder, load_bi_encoder
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
-from telerank.training.bi_encoder.dev import DevSet, dev_queries, read_dev
+from telerank.training.bi_encoder.dev import DevSet, choose_queries, read_dev
 from telerank.training.bi_encoder.examples import Examples, read_examples
 from telerank.training.bi_encoder.task import BiEncoderTask
-from telerank.training.log import Report, unheard
+from telerank.training.log import Report, silent_report
 from telerank.training.task import TrainingDevice
 from telerank.training.training import train
 from telerank.trec import read_run
@@ -29,27 +29,29 @@ def train_bi_encoder(
     output: str | Path,
     *,
     resume: bool = False,
-    report: Report = unheard,
+    report: Report = silent_report,
     progress: Progress = silent,
 ) -> Path:
-    """Train as the configuration says; the folder of the model, ``output/model``: see :func:`train`.
+    """Train as the configuration says, and return the folder of the model, ``output/model``.
 
     Raises
     ------
     ModelError
-        as :func:`train` does.
+        As :func:`telerank.training.training.train`.
     CollectionError
-        where the collection lacks what is to be learned from.
+        If the collection lacks what is to be learned from.
     """
 
-    def make(begun: Path | None, place: TrainingDevice, progress: Progress) -> BiEncoderTask:
-        examples, dev = _read(config, place, progress)
+    def make_task(begun: Path | None, hardware: TrainingDevice, progress: Progress) -> BiEncoderTask:
+        examples, dev = _read(config, hardware, progress)
         per_query = config.data.negatives.per_query if config.data.negatives else 1
         batches = Batches(examples, config.optimisation.batch, config.seed, per_query)
-        trained = start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)
-        return BiEncoderTask(config, batches, trained, dev, place)
+        model, tokenizers = (
+            start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)
+        )
+        return BiEncoderTask(config, batches, model, tokenizers, dev, hardware)
 
-    return train(config, output, make, resume=resume, report=report, progress=progress)
+    return train(config, output, make_task, resume=resume, report=report, progress=progress)
 
 
 def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers]:
@@ -58,7 +60,7 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
     Raises
     ------
     ModelError
-        where there is no such encoder, or it cannot be given these settings.
+        If there is no such encoder, or it does not take these settings.
     """
     settings = BiEncoderSettings(
         start.pooling,
@@ -66,13 +68,13 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
         query=Side(start.query_length, start.query_segment),
         document=Side(start.document_length, start.document_segment),
     )
-    model, tokenizers = _begun(start, start.start, settings, seed)
+    model, tokenizers = _load_start(start, start.start, settings, seed)
     if start.towers == "shared":
         if not model.shared:
             raise ModelError(f"{start.start} has two towers, which cannot become one: set towers to two")
         return model, tokenizers
     if start.document_start is not None:
-        other, others = _begun(start, start.document_start, settings, seed + 1)
+        other, others = _load_start(start, start.document_start, settings, seed + 1)
         document = other.document_encoder or other.query_encoder
         tokenizers = Tokenizers(tokenizers.queries, others.documents)
     elif model.document_encoder is not None:
@@ -82,7 +84,7 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
     return BiEncoder(model.query_encoder, document, settings=settings), tokenizers
 
 
-def _begun(
+def _load_start(
     start: BiEncoderStart, name: str, settings: BiEncoderSettings, seed: int
 ) -> tuple[BiEncoder, Tokenizers]:
     if start.fresh:
@@ -91,15 +93,15 @@ def _begun(
 
 
 def _read(
-    config: BiEncoderTraining, place: TrainingDevice, progress: Progress
+    config: BiEncoderTraining, hardware: TrainingDevice, progress: Progress
 ) -> tuple[Examples, DevSet | None]:
     data = config.data
     collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
     dev, kept_back = None, frozenset[str]()
     if config.dev is not None and config.dev.split == data.split:
-        looked = dev_queries(collection, config.dev, np.random.default_rng(config.seed))
-        kept_back = frozenset(one.qid for one in looked)
-    if config.dev is not None and place.processes.leads:
+        queries = choose_queries(collection, config.dev, np.random.default_rng(config.seed))
+        kept_back = frozenset(query.qid for query in queries)
+    if config.dev is not None and hardware.processes.leads:
         dev = read_dev(collection, config.dev, config.seed)
     hard = data.negatives
     run = () if hard is None else read_run(hard.run)

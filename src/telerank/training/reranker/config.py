@@ -14,7 +14,15 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 
 from telerank.models.rerankers.registry import KINDS, find_kind
 from telerank.training import settings
-from telerank.training.settings import Interval, Looks, Section, Share, Training, TrainingData, known_measures
+from telerank.training.settings import (
+    DevSettings,
+    Interval,
+    Section,
+    Share,
+    Training,
+    TrainingData,
+    check_measures,
+)
 
 
 class RerankerNegatives(Section):
@@ -169,7 +177,7 @@ class CandidateSettings(Section):
         return self
 
 
-class RerankerDev(CandidateSettings, Looks):
+class RerankerDev(CandidateSettings, DevSettings):
     """Queries that tell when to stop, and which weights to keep; they are not learned from."""
 
     measure: str = "AP"
@@ -200,7 +208,7 @@ class RerankerTest(CandidateSettings):
     @classmethod
     def _known(cls, said: tuple[str, ...]) -> tuple[str, ...]:
         if said:
-            known_measures(said)
+            check_measures(said)
         return said
 
 

@@ -17,13 +17,13 @@ from pydantic import Field, ValidationError, model_validator
 from telerank.errors import ModelError
 from telerank.show.tables import Table, render_markdown
 from telerank.training import checkpoint
-from telerank.training.log import Report, unheard
-from telerank.training.parallel import joined
+from telerank.training.log import Report, silent_report
+from telerank.training.parallel import join_processes
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.study import CHOOSING, Study, Variant, mean_of, run_study, variants
 from telerank.training.reranker.train import train_reranker
-from telerank.training.settings import said
-from telerank.training.training import device
+from telerank.training.settings import describe_error
+from telerank.training.training import choose_device
 from telerank.types import Progress, silent
 
 TABLE = "grid.md"
@@ -58,7 +58,7 @@ class GridTraining(RerankerTraining):
             try:
                 one.of(self)
             except ValidationError as error:
-                raise ValueError(f"grid: {one.label}: {said(error)}") from error
+                raise ValueError(f"grid: {one.label}: {describe_error(error)}") from error
         folders = [one.folder for one in self.combinations]
         if twice := [one for one in folders if folders.count(one) > 1]:
             raise ValueError(f"grid: more than one combination would be called {twice[0]}")
@@ -122,7 +122,7 @@ def run_grid(
     *,
     seeds: Sequence[int] = (),
     resume: bool = False,
-    report: Report = unheard,
+    report: Report = silent_report,
     progress: Progress = silent,
 ) -> Grid:
     """Train each combination, with each seed, in a folder of its own; measure the test with the best alone.
@@ -140,9 +140,9 @@ def run_grid(
     folder, found = Path(output), dict[Variant, float]()
     each = variants(config, seeds=seeds)
     asked = [replace(one, settings=some.settings) for some in config.combinations for one in each]
-    with joined(device(config.device)) as processes:
+    with join_processes(choose_device(config.device)) as processes:
         if not processes.leads:
-            report, progress = unheard, silent
+            report, progress = silent_report, silent
         for done, variant in enumerate(asked):
             progress("combinations", done, len(asked))
             wanted, own = _unmeasured(variant.of(config)), folder / variant.folder

@@ -16,14 +16,14 @@ from typing import Any
 from telerank.errors import ModelError
 from telerank.show.tables import Table, render_markdown
 from telerank.training import checkpoint
-from telerank.training.log import Report, unheard
-from telerank.training.parallel import joined
+from telerank.training.log import Report, silent_report
+from telerank.training.parallel import join_processes
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.outcome import RESULT as TESTED
 from telerank.training.reranker.outcome import RUN, RerankerOutcome, join_outcomes, read_outcome
 from telerank.training.reranker.train import check_queries, measure_reranker, train_reranker
 from telerank.training.settings import write_settings
-from telerank.training.training import device
+from telerank.training.training import choose_device
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, silent
 
@@ -140,7 +140,7 @@ def run_study(
     asked: Sequence[Variant],
     *,
     resume: bool = False,
-    report: Report = unheard,
+    report: Report = silent_report,
     progress: Progress = silent,
 ) -> Study:
     """Train the variants that are ``asked`` for, each in a folder of its own, and put their tests together.
@@ -159,9 +159,9 @@ def run_study(
     if config.test is None or not config.test.measures:
         raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
     folder, found = Path(output), dict[Variant, RerankerOutcome]()
-    with joined(device(config.device)) as processes:
+    with join_processes(choose_device(config.device)) as processes:
         if not processes.leads:
-            report, progress = unheard, silent
+            report, progress = silent_report, silent
         _check_sizes(config, asked)
         for done, variant in enumerate(asked):
             progress("trainings", done, len(asked))

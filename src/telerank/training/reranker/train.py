@@ -14,8 +14,8 @@ from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.registry import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
 from telerank.training import checkpoint
-from telerank.training.log import Report, unheard
-from telerank.training.parallel import Processes, joined
+from telerank.training.log import Report, silent_report
+from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates
 from telerank.training.reranker.config import RerankerStart, RerankerTraining
 from telerank.training.reranker.examples import read_groups
@@ -27,7 +27,7 @@ from telerank.training.reranker.stored_logits import FromStore, Stored
 from telerank.training.reranker.task import PairScorer, RerankerTask
 from telerank.training.settings import is_written, write_settings
 from telerank.training.task import TrainingDevice
-from telerank.training.training import chosen_precision, device, train, updates
+from telerank.training.training import choose_device, choose_precision, count_updates, train
 from telerank.types import Progress, silent
 
 DATA, FEATURES, TEXTS, TEST = "data.json", "features", "texts", "test.yaml"
@@ -39,7 +39,7 @@ def train_reranker(
     *,
     shared: Path | None = None,
     resume: bool = False,
-    report: Report = unheard,
+    report: Report = silent_report,
     progress: Progress = silent,
 ) -> Path:
     """Train as the configuration says, and measure the test if it has one; return the model's folder.
@@ -57,7 +57,7 @@ def train_reranker(
     if config.folds and config.held_out is None:
         raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
     job = _Job.open(config, Path(output), shared or Path(output))
-    with joined(device(config.device)) as processes:
+    with join_processes(choose_device(config.device)) as processes:
         model = train(config, output, job.make_task, resume=resume, report=report, progress=progress)
         processes.first(lambda: job.measure(model, progress))
     return model
@@ -149,8 +149,8 @@ class _Job:
         if (self.output / RESULT).exists() and is_written(test, record):
             return
         record.unlink(missing_ok=True)  # until the new test is measured
-        where = device(self.config.device)
-        hardware = TrainingDevice(where, chosen_precision(self.config.precision, where), Processes())
+        where = choose_device(self.config.device)
+        hardware = TrainingDevice(where, choose_precision(self.config.precision, where), Processes())
         reranker = load_reranker(model)
         reranker.model.to(where)
         tokens = self.config.optimisation.tokens
@@ -174,5 +174,5 @@ class _Job:
         if not self.config.model.frozen:
             return EndToEnd(reranker, optimisation.tokens, hardware.precision)
         stored = Stored.of(reranker, self.shared / FEATURES, hardware, optimisation.tokens)
-        batches = updates(self.config, groups.__len__) * optimisation.accumulation
+        batches = count_updates(self.config, groups.__len__) * optimisation.accumulation
         return FromStore(stored, groups, batches * optimisation.batch)
