@@ -17,9 +17,9 @@ from small_ranking import QUERIES, dev_lists, ranking_settings, small_ranking  #
 from telerank.cli.main import main  # noqa: E402
 from telerank.evaluate.measures import measure  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.training.reranker.grid import GridTraining  # noqa: E402
+from telerank.training.reranker.grid import TrainingPlan  # noqa: E402
 from telerank.training.reranker.outcome import RerankerOutcome, join_outcomes  # noqa: E402
-from telerank.training.reranker.study import Study, Variant, variants  # noqa: E402
+from telerank.training.reranker.study import Study, Variant, list_variants  # noqa: E402
 from telerank.training.settings import read_settings  # noqa: E402
 from telerank.trec import load_qrels, read_qrels, read_run  # noqa: E402
 
@@ -253,8 +253,8 @@ def test_a_grid_that_cannot_be_is_refused_before_anything_is_trained(
 
 def test_epochs_of_a_grid_stand_in_place_of_steps(write):
     write(grid={"optimisation.epochs": [1, "2"]}, dev={"split": "dev", "run": "dev.run"})
-    told = read_settings("config.yaml", GridTraining)
-    found = [one.of(told).optimisation.epochs for one in told.combinations]
+    told = read_settings("config.yaml", TrainingPlan)
+    found = [one.apply(told).optimisation.epochs for one in told.combinations]
     assert found == [1, 2]
     assert [one.label for one in told.combinations] == ["optimisation.epochs 1", "optimisation.epochs 2"]
 
@@ -326,9 +326,9 @@ def test_a_variant_is_a_folder_and_a_configuration(place):
     from small_ranking import ranking_training
 
     config = ranking_training(place, folds=2, test={"split": "train", "run": "r"})
-    asked = variants(config, seeds=(3, 4), sizes=(10,))
+    asked = list_variants(config, seeds=(3, 4), sizes=(10,))
     assert [str(one.folder) for one in asked[:2]] == ["size-10/seed-3/fold-0", "size-10/seed-3/fold-1"]
     assert len(set(asked)) == 4
-    wanted = asked[3].of(config)
+    wanted = asked[3].apply(config)
     assert (wanted.data.queries, wanted.seed, wanted.held_out) == (10, 4, 1)
-    assert variants(ranking_training(place)) == [Variant()]
+    assert list_variants(ranking_training(place)) == [Variant()]

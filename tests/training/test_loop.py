@@ -147,9 +147,7 @@ def test_looks_and_patience_may_be_epochs_which_are_two_updates_here(tmp_path, e
 
 
 def test_patience_that_ends_before_the_first_look_is_refused(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"patience \(2\) must not be less than every \(3\): the training would"
-    ):
+    with pytest.raises(ValueError, match=r"patience \(2\) must not be less than every \(3\): training would"):
         DevSettings(every=3, patience=2)
     with pytest.raises(ValueError, match=r"patience \(1 epochs\) must not be less than every \(2 epochs\)"):
         DevSettings(every="2 epochs", patience="1 epoch")

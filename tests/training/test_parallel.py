@@ -106,7 +106,7 @@ def test_two_processes_reach_the_losses_and_the_weights_of_one(place, tmp_path):
     ran = worker(tmp_path / "two", cases)
     assert ran.returncode == 0, ran.stderr
     errors = (tmp_path / "two" / "too-small.errors").read_text().splitlines()
-    assert errors == ["batch: 1 pairs for 2 processes: each needs one at least"] * 2
+    assert errors == ["batch: 1 pairs for 2 processes: each needs at least one"] * 2
     for name in ("margin", "softmax", "classification"):
         train_bi_encoder(cases[name], tmp_path / name)
         assert losses(tmp_path / "two" / name) == pytest.approx(losses(tmp_path / name), rel=1e-5, abs=1e-6)

@@ -16,7 +16,7 @@ from telerank.errors import FormatError
 from telerank.models.rerankers.registry import KINDS
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.reranker.grid import GridTraining
+from telerank.training.reranker.grid import TrainingPlan
 from telerank.training.settings import read_settings, write_settings
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -73,7 +73,7 @@ def test_what_is_saved_says_every_default_of_the_kind(tmp_path, kind):
 
 
 def test_the_recipe_of_the_reports_grid_has_its_108_settings():
-    wanted = read_settings(RECIPES / "piaf" / "grid.yaml", GridTraining)
+    wanted = read_settings(RECIPES / "piaf" / "grid.yaml", TrainingPlan)
     assert len(wanted.combinations) == 4 * 3 * 3 * 3
     assert (wanted.loss.objective, wanted.loss.class_weights, wanted.model.frozen) == (
         "pointwise",
@@ -140,13 +140,13 @@ DEV = "dev: {split: dev, run: d}"
         (f"{DATA}model: {{head: {{hidden: [8]}}}}", "model: a monobert has the transformer's own layer"),
         (f"{DATA}model: {{kind: k-nrm, start: s, dropout: 0.3}}", "a k-nrm has head.dropout or none"),
         (f"{DATA}seed: 1\nseed: 2", r"config.yaml:3: expected YAML \(the key 'seed' comes twice\)"),
-        (f"{DATA}folds: 5", "folds need a section test, with split: train, that which is learned from"),
+        (f"{DATA}folds: 5", "folds need a section test with the training split, split: train"),
         (f"{DATA}folds: 5\ntest: {{split: dev, run: t}}", "folds need a section test"),
         (
             f"{DATA}folds: 2\nheld_out: 2\ntest: {{split: train, run: t}}",
             "held_out is 2, but folds are numbered 0 to 1",
         ),
-        (f"{DATA}dev: {{split: train, run: d}}", "dev is of the split that is learned from: say how many"),
+        (f"{DATA}dev: {{split: train, run: d}}", "dev has the training split: set dev.queries"),
         (f"{DATA}dev: {{split: dev}}", "expected one of run, pool, got none"),
         (f"{DATA}test: {{split: dev, run: t, store: true}}", "only a frozen encoder's features are stored"),
         (f"{DATA}optimisation: {{steps: 9, epochs: 2}}", "optimisation: expected steps or epochs, got both"),

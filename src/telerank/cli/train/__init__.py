@@ -1,4 +1,4 @@
-"""``telerank train``: models that learn from a collection."""
+"""``telerank train``: train models on a collection."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ def train() -> None:
 def bi_encoder(
     config: Annotated[
         str,
-        typer.Argument(metavar="CONFIG", help="A YAML file; `data: {collection: …}` is all it must have."),
+        typer.Argument(metavar="CONFIG", help="A YAML file of settings. Required: `data: {collection: …}`."),
     ],
     *,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="The folder of the model, its checkpoints and its log.")
+        str, typer.Option("--output", "-o", help="The folder for the model, its checkpoints and its log.")
     ] = "trained",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint there, if there is one.")
+        bool,
+        typer.Option("--resume", help="Continue from the last checkpoint, if there is any."),
     ] = False,
 ) -> None:
-    """Train an encoder of queries and documents, by default as RepBERT was.
+    """Train an encoder of queries and documents; the defaults are those of RepBERT.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained --resume`
     """
     from telerank.training.bi_encoder.config import read_config
 
-    wanted = read_config(config)
+    settings = read_config(config)
 
     from telerank.training.bi_encoder.train import train_bi_encoder
 
     with console.progress() as progress:
-        model = train_bi_encoder(wanted, output, resume=resume, report=losses.lines(), progress=progress)
+        model = train_bi_encoder(settings, output, resume=resume, report=losses.lines(), progress=progress)
     losses.say_trained(model)
 
 

@@ -1,4 +1,4 @@
-"""What commands that train say while they do."""
+"""What the commands of ``telerank train`` print while they train."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ if TYPE_CHECKING:
 
     from telerank.training.log import Record, Report
 
-_BETWEEN = 5.0  # seconds between two lines of losses
+_INTERVAL = 5.0  # seconds between two lines of losses
 
 
 def lines() -> Report:
-    """A line of the log on standard error every few seconds, and wherever the dev measure was taken."""
-    last = [0.0]
+    """Print a record of the log on standard error every few seconds, and each dev measure."""
+    last = 0.0
 
     def show(record: Record) -> None:
+        nonlocal last
         now = time.monotonic()
-        if record.dev is None and now - last[0] < _BETWEEN:
+        if record.dev is None and now - last < _INTERVAL:
             return
-        last[0] = now
+        last = now
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
-        told = f"update {record.step:,}: loss {record.loss:.4f}, rate {record.learning_rate:.3g}{dev}"
-        console.err.print(f"{told}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
+        update = f"update {record.step:,}: loss {record.loss:.4f}, rate {record.learning_rate:.3g}{dev}"
+        console.err.print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
 
     return show
 
 
 def say_trained(model: Path) -> None:
-    """Once, where several processes have trained it."""
+    """Print the model's folder, once if several processes have trained it."""
     from telerank.training.parallel import is_first_process
 
     if is_first_process():

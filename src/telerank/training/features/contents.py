@@ -1,4 +1,4 @@
-"""What whole shards hold, as a batch is read from them: which pairs there are, and their vectors."""
+"""The contents of a feature store: which pairs it has, and the vectors of a batch of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """``vectors`` has those of each shard, ``firsts`` the number of the first of each.
+    """``vectors`` has the vectors of each shard, ``firsts`` the number of each shard's first vector.
 
-    For each pair: ``begins`` is the number of its first vector, ``queries`` and ``sentences`` how many follow
-    of each, ``scales`` what all are to be multiplied by. ``hashes`` are sorted, ``order`` has their rows.
+    For each pair, ``begins`` is the number of its first vector, ``queries`` and ``sentences`` are the numbers
+    of query and sentence vectors that follow, and ``scales`` is the factor of all. ``hashes`` are sorted,
+    ``order`` has their rows.
     """
 
     width: int
@@ -39,7 +40,13 @@ class Contents:
 
     @classmethod
     def read(cls, folder: Path, manifest: FeatureManifest) -> Contents:
-        """Open the shards of a store; raises IndexDamaged, naming the file."""
+        """Open the shards of a store.
+
+        Raises
+        ------
+        IndexDamaged
+            If a file is missing or differs.
+        """
         opened = [open_shard(folder, manifest, number) for number in range(len(manifest.shards))]
         pairs = np.concatenate([np.empty(0, PAIR), *(shard.pairs for shard in opened)])
         queries, sentences = (pairs[name].astype(np.int64) for name in ("query", "sentences"))
@@ -63,11 +70,11 @@ class Contents:
         return len(self.begins)
 
     def find(self, hashes: npt.NDArray[np.void]) -> Rows:
-        """The row of each hash, -1 where there is none."""
+        """The row of each hash, or -1."""
         if not len(self):
             return np.full(len(hashes), -1, np.int64)
-        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
-        return np.where(self.hashes[places] == hashes, self.order[places], -1)
+        nearest = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
+        return np.where(self.hashes[nearest] == hashes, self.order[nearest], -1)
 
     def batch(self, rows: Rows) -> PairFeatures:
         """The features of rows, padded, in float32.
@@ -75,42 +82,42 @@ class Contents:
         Raises
         ------
         IndexError
-            where there is no such row.
+            If there is no such row.
         """
         if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
             raise IndexError(f"rows 0 to {len(self) - 1}, got {rows.min()} to {rows.max()}")
         flat, begins = self._flat(rows)  # (V + 1, H), (B,)
         queries, sentences = self.queries[rows], self.sentences[rows]
-        query, query_mask = _places(begins + 1, queries, len(flat) - 1)  # (B, N)
-        spoken, spoken_mask = _places(begins + 1 + queries, sentences, len(flat) - 1)  # (B, S)
+        query, query_mask = _pad_ranges(begins + 1, queries, len(flat) - 1)  # (B, N)
+        sentence, sentence_mask = _pad_ranges(begins + 1 + queries, sentences, len(flat) - 1)  # (B, S)
         cls = embedding(torch.from_numpy(begins), flat)
-        return PairFeatures(cls, embedding(query, flat), query_mask, embedding(spoken, flat), spoken_mask)
+        return PairFeatures(cls, embedding(query, flat), query_mask, embedding(sentence, flat), sentence_mask)
 
     def _flat(self, rows: Rows) -> tuple[Tensor, Rows]:
-        """All vectors of the rows, in the order of the files, and zeros; where those of each row begin."""
+        """All vectors of the rows in file order, then a zero vector; and the begin of each row, (B,)."""
         begins, counts = self.begins[rows], 1 + self.queries[rows] + self.sentences[rows]
         order = np.argsort(begins)
         ends = np.cumsum(counts[order])
         starts = np.empty_like(begins)
         starts[order] = ends - counts[order]
         total = int(ends[-1]) if len(ends) else 0
-        places = np.repeat((begins - starts)[order], counts[order]) + np.arange(total)  # (V,)
+        numbers = np.repeat((begins - starts)[order], counts[order]) + np.arange(total)  # (V,)
         halves = np.empty((total + 1, self.width), np.float16)
         halves[total] = 0
-        cuts = np.append(np.searchsorted(places, self.firsts), total)
-        for number in np.flatnonzero(np.diff(cuts)).tolist():
-            here = slice(cuts[number], cuts[number + 1])
+        cuts = np.append(np.searchsorted(numbers, self.firsts), total)
+        for shard in np.flatnonzero(np.diff(cuts)).tolist():
+            part = slice(cuts[shard], cuts[shard + 1])
             # mode: without it numpy copies twice
-            np.take(self.vectors[number], places[here] - self.firsts[number], 0, halves[here], mode="clip")
+            np.take(self.vectors[shard], numbers[part] - self.firsts[shard], 0, halves[part], mode="clip")
         flat = torch.from_numpy(halves).float()
         if (self.scales[rows] != 1).any():
             flat[:total] *= torch.from_numpy(np.repeat(self.scales[rows][order], counts[order])).unsqueeze(1)
         return flat, starts
 
 
-def _places(begins: Rows, counts: Rows, none: int) -> tuple[Tensor, Tensor]:
-    """Consecutive places from each begin, padded by ``none``; and which there are."""
+def _pad_ranges(begins: Rows, counts: Rows, padding: int) -> tuple[Tensor, Tensor]:
+    """``counts`` consecutive numbers from each of ``begins``, padded, (B, N), and their mask, (B, N)."""
     along = np.arange(counts.max(initial=1))
     mask = along < counts[:, None]
-    places = np.where(mask, begins[:, None] + along, none)
-    return torch.from_numpy(places), torch.from_numpy(mask)
+    numbers = np.where(mask, begins[:, None] + along, padding)
+    return torch.from_numpy(numbers), torch.from_numpy(mask)

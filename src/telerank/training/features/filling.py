@@ -1,4 +1,4 @@
-"""Pairs to shards of features: how large they will be, then what they hold."""
+"""Encode pairs into shards of features, whose size is known before."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from telerank.types import Progress, silent
 
 _LARGEST = float(np.finfo(np.float16).max)
 _SHARD_BYTES = 64 << 20  # of vectors, in memory while a shard is made
-_TOLD = 4096  # pairs between two words on how far counting is
+_REPORTED = 4096  # pairs between two reports of progress while tokens are counted
 
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """Pairs that are to be encoded, with what is known of them before.
+    """Pairs to encode, and their sizes.
 
-    ``sizes`` is (pairs, 3): tokens, vectors of the query, of sentences. ``shard`` is the most pairs of one.
+    ``sizes`` is (pairs, 3): tokens, query vectors, sentence vectors. ``shard`` is the most pairs of a shard.
     """
 
-    wanted: Sequence[TextPair]
+    pairs: Sequence[TextPair]
     encoder: PairEncoder
     tokens: TokenizedPairs
     sizes: npt.NDArray[np.int64]
@@ -40,34 +40,34 @@ class Filling:
     @classmethod
     def of(
         cls,
-        wanted: Sequence[TextPair],
+        pairs: Sequence[TextPair],
         encoder: PairEncoder,
         manifest: FeatureManifest,
         *,
         shard: int = 2048,
         progress: Progress = silent,
     ) -> Filling:
-        """Tokenise and count."""
+        """Tokenise the pairs and count their tokens, query vectors and sentences."""
         if shard < 1:
             raise ModelError(f"a shard must have at least one pair, got {shard}")
-        tokens = encoder.tokens(wanted, progress)
+        tokens = encoder.tokens(pairs, progress)
         sizes = np.empty((len(tokens), 3), np.int64)
-        for place in range(len(tokens)):
-            sizes[place] = _sizes(tokens[place])
-            if place % _TOLD == 0:
-                progress("counting tokens", place, len(tokens))
+        for row in range(len(tokens)):
+            sizes[row] = _count(tokens[row])
+            if row % _REPORTED == 0:
+                progress("counting tokens", row, len(tokens))
         if manifest.cls_only:
             sizes[:, 1:] = 0
-        return cls(wanted, encoder, tokens, sizes, manifest.cls_only, shard)
+        return cls(pairs, encoder, tokens, sizes, manifest.cls_only, shard)
 
     @property
     def vectors(self) -> npt.NDArray[np.int64]:
-        """How many vectors each pair has."""
+        """Number of vectors of each pair, (pairs,)."""
         return 1 + self.sizes[:, 1] + self.sizes[:, 2]
 
     @property
     def bytes(self) -> int:
-        """What the files of the shards will take."""
+        """Size of the shards' files."""
         width, vectors = self.encoder.width, self.vectors
         return sum(shard_bytes(b - a, int(vectors[a:b].sum()), width) for a, b in self.cuts())
 
@@ -85,56 +85,57 @@ class Filling:
 
     def shards(self, batch_tokens: int, progress: Progress = silent) -> Iterator[FeatureShard]:
         """The shards in the order of the pairs, in batches of like lengths within each; without hashes."""
-        told = f"encoding pairs ({gigabytes(self.bytes)})"
-        progress(told, 0, len(self.wanted))
+        label = f"encoding pairs ({gigabytes(self.bytes)})"
+        progress(label, 0, len(self.pairs))
         for begin, end in self.cuts():
             vectors, sizes = self.vectors[begin:end], self.sizes[begin:end]
-            made = FeatureShard(
+            shard = FeatureShard(
                 np.empty((int(vectors.sum()), self.encoder.width), np.float16), np.empty(end - begin, PAIR)
             )
-            made.pairs["query"], made.pairs["sentences"] = sizes[:, 1], sizes[:, 2]
+            shard.pairs["query"], shard.pairs["sentences"] = sizes[:, 1], sizes[:, 2]
             starts, done = np.cumsum(vectors) - vectors, begin
             for batch in batch_by_length(sizes[:, 0].tolist(), batch_tokens):
-                places = np.concatenate(
+                rows = np.concatenate(
                     [np.arange(n) + at for n, at in zip(vectors[batch], starts[batch], strict=True)]
                 )
-                made.vectors[places], made.pairs["scale"][batch] = self._encoded(
-                    [begin + one for one in batch]
+                shard.vectors[rows], shard.pairs["scale"][batch] = self._encode(
+                    [begin + row for row in batch]
                 )
                 done += len(batch)
-                progress(told, done, len(self.wanted))
-            yield made
+                progress(label, done, len(self.pairs))
+            yield shard
 
-    def _encoded(self, batch: Sequence[int]) -> tuple[Halves, npt.NDArray[np.float32]]:
+    def _encode(self, batch: Sequence[int]) -> tuple[Halves, npt.NDArray[np.float32]]:
         """The vectors of pairs, one pair after another, (V, H), and their scales, (B,)."""
-        features = self.encoder.features([self.tokens[place] for place in batch])
-        found = [features.query_mask.sum(1), features.sentence_mask.sum(1)]
-        if not self.cls_only and (torch.stack(found, 1).cpu().numpy() != self.sizes[batch, 1:]).any():
+        features = self.encoder.features([self.tokens[row] for row in batch])
+        counts = [features.query_mask.sum(1), features.sentence_mask.sum(1)]
+        if not self.cls_only and (torch.stack(counts, 1).cpu().numpy() != self.sizes[batch, 1:]).any():
             raise ModelError("the encoder's features have other tokens or sentences than its pairs")
-        halves, scales = halved(features, cls_only=self.cls_only)
-        strange = np.flatnonzero(~np.isfinite(scales))
-        if len(strange):
-            query, _ = self.wanted[batch[int(strange[0])]]
+        halves, scales = halve(features, cls_only=self.cls_only)
+        not_finite = np.flatnonzero(~np.isfinite(scales))
+        if len(not_finite):
+            query, _ = self.pairs[batch[int(not_finite[0])]]
             raise ModelError(f"the encoder's outputs for the query {query!r} are not finite numbers")
         return halves, scales
 
 
-def halved(features: PairFeatures, *, cls_only: bool = False) -> tuple[Halves, npt.NDArray[np.float32]]:
-    """The vectors of each pair as float16, pair after pair, (V, H), and what to multiply them by, (B,).
+def halve(features: PairFeatures, *, cls_only: bool = False) -> tuple[Halves, npt.NDArray[np.float32]]:
+    """The vectors of each pair as float16, pair after pair, (V, H), and their scales, (B,).
 
-    A scale is a power of two: 1 where float16 holds all numbers of the pair, not finite where one is not.
+    A scale is a power of two: 1 if float16 holds all numbers of the pair; not finite if one of them is not.
     """
     cls = features.cls.unsqueeze(1)  # (B, 1, H)
-    stands = torch.ones_like(cls[:, :, 0], dtype=torch.bool)  # (B, 1)
+    always = torch.ones_like(cls[:, :, 0], dtype=torch.bool)  # (B, 1)
     every = cls if cls_only else torch.cat([cls, features.query, features.sentences], 1)
-    mask = stands if cls_only else torch.cat([stands, features.query_mask, features.sentence_mask], 1)
+    mask = always if cls_only else torch.cat([always, features.query_mask, features.sentence_mask], 1)
     largest = every.abs().amax((1, 2))  # (B,)
     scales = torch.exp2(torch.ceil(torch.log2(largest / _LARGEST))).clamp(min=1)
     halves = (every / scales.view(-1, 1, 1)).half()[mask]
     return halves.cpu().numpy(), scales.float().cpu().numpy()
 
 
-def _sizes(pair: Pair) -> tuple[int, int, int]:
+def _count(pair: Pair) -> tuple[int, int, int]:
+    """Number of tokens, of query tokens and of sentences."""
     sentences = int(pair.sentences.max(initial=-1)) + 1
     return len(pair), int((pair.parts == QUERY).sum()), sentences
 

@@ -1,4 +1,4 @@
-"""A frozen encoder as a store of features sees it: pairs of texts to tokens, tokens to features."""
+"""The encoder of a feature store: pairs of texts to tokens, tokens to features."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from telerank.types import Progress, silent
 
 
 class PairEncoder(Protocol):
-    """What makes features of pairs."""
+    """Computes the features of pairs."""
 
     @property
     def fingerprint(self) -> str:
-        """The identity of all that decides a feature."""
+        """The identity of everything that decides a feature."""
 
     @property
     def width(self) -> int:
@@ -32,15 +32,15 @@ class PairEncoder(Protocol):
         """The tokens of pairs, cut and joined."""
 
     def features(self, pairs: Sequence[Pair]) -> PairFeatures:
-        """The features of a batch; the same whatever mode a model is in."""
+        """The features of a batch; the same in every mode of the model."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrozenEncoder:
-    """``model``'s encoder; sentences are split in ``language``, also for a head that does not read them.
+    """The encoder of ``model``.
 
-    So one store serves every head. ``precision`` makes the context in which the encoder runs: autocast, or
-    another precision of float32.
+    Sentences are split by the rules of ``language``, even for a head that does not read them, so that a store
+    serves every head. ``precision`` makes the context in which the encoder runs.
     """
 
     model: EncoderRanker

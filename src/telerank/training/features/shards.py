@@ -1,12 +1,12 @@
-"""The shards of a store of features on disk; a manifest names those that are whole.
+"""The shards of a feature store on disk; a manifest names those that are complete.
 
 ======================  ==============================================================================
-``manifest.json``       what made the features, and the shards with their checksums
-``vectors.NNNN.npy``    (V, H) float16: of each pair its first token's output, its query's, its sentences'
-``pairs.NNNN.npy``      of each pair, in the same order, a :data:`PAIR`
+``manifest.json``       the encoder's fingerprint, and the shards with their checksums
+``vectors.NNNN.npy``    (V, H) float16: for each pair its first token, its query's tokens, its sentences
+``pairs.NNNN.npy``      for each pair, in the same order, a :data:`PAIR`
 ======================  ==============================================================================
 
-A shard is there once the manifest that names it has replaced the one before.
+A shard exists once a manifest names it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from telerank.stored import (
 KIND = "features"
 FORMAT = 1
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
-"""A pair: the hash of its texts, its vectors of query and sentences; all of them are to be multiplied by
-``scale``, a power of two, which is 1 unless a number is too large for float16."""
+"""A pair: the hash of its texts, and its numbers of query and sentence vectors. All vectors must be
+multiplied by ``scale``, a power of two, which is 1 unless a number is too large for float16."""
 
 Halves = npt.NDArray[np.float16]
 
@@ -54,9 +54,9 @@ class FeatureShardEntry:
 
 @dataclass(frozen=True)
 class FeatureManifest:
-    """A store at one moment: ``fingerprint`` is the identity of all that decides a feature.
+    """The state of a store; ``fingerprint`` identifies everything that decides a feature.
 
-    ``cls_only`` says that of every pair there is the first token's output alone.
+    With ``cls_only`` the store has only the first token's output of each pair.
     """
 
     fingerprint: str
@@ -98,18 +98,18 @@ class FeatureManifest:
         Raises
         ------
         ModelError
-            where fingerprint or width differ.
+            If fingerprint or width differ.
         """
         if self.fingerprint != fingerprint:
-            made = f"these features were made by another encoder ({self.fingerprint[:12]})"
-            raise ModelError(f"{folder}: {made}, not by this one ({fingerprint[:12]})")
+            other = f"these features were made by another encoder ({self.fingerprint[:12]})"
+            raise ModelError(f"{folder}: {other}, not by this one ({fingerprint[:12]})")
         if self.width != width:
             raise ModelError(f"{folder}: features are {self.width} wide, the encoder's {width}")
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureShard:
-    """``vectors`` are on the disk, ``pairs`` in memory."""
+    """``vectors`` are mapped from the disk, ``pairs`` are in memory."""
 
     vectors: Halves
     pairs: npt.NDArray[Any]
@@ -130,7 +130,7 @@ def shard_bytes(pairs: int, vectors: int, width: int) -> int:
 
 
 def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> FeatureManifest:
-    """Write a shard; the manifest that names it, which has replaced the one that is given."""
+    """Write a shard, replace the manifest by one that names it, and return that."""
     files = {}
     names = shard_files(len(manifest.shards))
     for name, array in zip(names, (shard.vectors, shard.pairs), strict=True):
@@ -139,19 +139,19 @@ def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> F
         files[name] = StoredFile.record(folder / name)
     sync_folder(folder)
     entry = FeatureShardEntry(len(shard.pairs), len(shard.vectors), files)
-    grown = replace(manifest, shards=(*manifest.shards, entry))
-    grown.write(folder)
-    return grown
+    updated = replace(manifest, shards=(*manifest.shards, entry))
+    updated.write(folder)
+    return updated
 
 
 def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureShard:
-    """A shard, its vectors mapped.
+    """A shard; its vectors are mapped.
 
     Raises
     ------
     IndexDamaged
-        naming the file that is missing or is not what was written; of vectors the size is compared
-        (:func:`.verify_files` reads them).
+        If a file is missing or differs; of vectors only the size is checked (:func:`telerank.stored.verify_files` reads
+        them).
     """
     entry = manifest.shards[number]
     vectors, pairs = shard_files(number)
@@ -161,31 +161,32 @@ def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureS
         )
     entry.files[vectors].check(folder / vectors)
     entry.files[pairs].check(folder / pairs, whole=True)
-    mapped = _loaded(folder / vectors, np.float16, (entry.vectors, manifest.width), mapped=True)
-    told = _loaded(folder / pairs, PAIR, (entry.pairs,), mapped=False)
-    if int(told["query"].sum()) + int(told["sentences"].sum()) + len(told) != len(mapped):
+    mapped = _load(folder / vectors, np.float16, (entry.vectors, manifest.width), mapped=True)
+    table = _load(folder / pairs, PAIR, (entry.pairs,), mapped=False)
+    if int(table["query"].sum()) + int(table["sentences"].sum()) + len(table) != len(mapped):
         raise IndexDamaged(f"{folder / pairs}: damaged (its pairs do not have {len(mapped):,} vectors)")
-    return FeatureShard(mapped, told)
+    return FeatureShard(mapped, table)
 
 
 def sweep_shards(folder: Path, manifest: FeatureManifest) -> None:
-    """Remove what a killed writer had begun: shards that the manifest does not name."""
+    """Remove the unfinished files of a killed writer, which the manifest does not name."""
     drafts = (*folder.glob("vectors.*.npy"), *folder.glob("pairs.*.npy"), folder / MANIFEST_DRAFT)
     sweep(drafts, manifest.files)
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
-    written = io.BytesIO()
-    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(written, described)
-    return len(written.getvalue())
+    """The size of the header of an array's file."""
+    file = io.BytesIO()
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return len(file.getvalue())
 
 
-def _loaded(path: Path, dtype: Any, shape: tuple[int, ...], *, mapped: bool) -> npt.NDArray[Any]:
+def _load(path: Path, dtype: Any, shape: tuple[int, ...], *, mapped: bool) -> npt.NDArray[Any]:
     try:
-        found = load_npy(path, mmap_mode="r" if mapped else None)
+        array = load_npy(path, mmap_mode="r" if mapped else None)
     except (ValueError, OSError) as error:
         raise IndexDamaged(f"{path}: damaged ({error})") from error
-    if found.dtype != dtype or found.shape != shape:
-        raise IndexDamaged(f"{path}: damaged ({found.dtype} {found.shape}, not {np.dtype(dtype)} {shape})")
-    return np.asarray(found)
+    if array.dtype != dtype or array.shape != shape:
+        raise IndexDamaged(f"{path}: damaged ({array.dtype} {array.shape}, not {np.dtype(dtype)} {shape})")
+    return np.asarray(array)

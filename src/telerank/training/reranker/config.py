@@ -1,8 +1,8 @@
-"""What a training of a re-ranker is asked to do: a YAML file; defaults are those of the paper of each kind.
+"""The settings of a re-ranker's training, a YAML file; the defaults of each kind are those of its paper.
 
-What a file leaves out is filled in as it is read, from the record of its kind
-(:mod:`telerank.models.rerankers.registry`), so that the configuration that is saved beside a model has every
-value.
+Missing settings are filled in when a file is read, from the record of its kind
+(:mod:`telerank.models.rerankers.registry`), so that the configuration that is saved beside a model is
+complete.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from telerank.training.settings import (
 
 
 class RerankerNegatives(Section):
-    """Documents that are not relevant to a query, from one of three sources."""
+    """Documents that are not relevant to a query, from exactly one of three sources."""
 
     run: str | None = None
-    """A run file with the queries of the training split."""
+    """A run file for the queries of the training split."""
     pool: str | None = None
-    """A pool that the collection gives for the split: `100` of InsuranceQA, `top1000` of MS MARCO."""
+    """A pool of the split that the collection ships: `100` of InsuranceQA, `top1000` of MS MARCO."""
     random: bool = False
-    """Any document of the collection."""
+    """Draw from all documents of the collection."""
     depth: PositiveInt = 1000
-    """The first so many of each list are drawn from (monoBERT: BM25's top 1000)."""
+    """Negatives are drawn from the first `depth` documents of each list (monoBERT: BM25's top 1000)."""
     per_positive: PositiveInt = 1
-    """So many are drawn for each relevant document; a query with fewer has them drawn more than once."""
+    """Negatives for each relevant document; a query with fewer has some of them more than once."""
     resample: bool = False
-    """Draw anew in each epoch; without it an epoch has the pairs of the first, which a store then holds."""
+    """Draw new negatives in each epoch. By default all epochs have the same pairs, and features."""
 
     @model_validator(mode="after")
     def _one_source(self) -> RerankerNegatives:
@@ -48,27 +48,26 @@ class RerankerNegatives(Section):
 
 
 class Triples(Section):
-    """A file of `query, relevant, other`, tabs between, of ids or of texts, as MS MARCO ships them."""
+    """A file of triples `query, relevant, other`, separated by tabs, of ids or of texts, as in MS MARCO."""
 
     file: str
-    """It is streamed, never held."""
+    """The file; it is streamed, never read into memory as a whole."""
     window: PositiveInt = 100_000
-    """So many lines are shuffled at a time; in order they stand with 1."""
+    """Lines that are shuffled together; 1 keeps the order of the file."""
 
 
 class RerankerData(TrainingData):
-    """What is learned from: the relevant pairs of a split with negatives, or triples."""
+    """The data to learn from: the relevant pairs of a split with negatives, or triples."""
 
     negatives: RerankerNegatives | None = None
-    """Where they come from; either these or triples."""
+    """Negatives for the relevant pairs; set either these or `triples`."""
     triples: Triples | None = None
-    """Instead of qrels and negatives."""
+    """Triples, instead of qrels and negatives."""
     queries: PositiveInt | None = None
-    """So many queries of the split alone, chosen by the seed; a smaller choice is a part of a larger one."""
-
+    """Learn from only this many queries, drawn by the seed; a smaller choice is part of a larger one."""
     seed: NonNegativeInt | None = None
-    """Of the choice of queries, of negatives and of their order; without it the training's. With it several
-    seeds of a training differ in weights and dropout alone, and learn from the same pairs."""
+    """Seed of the choice of queries, of negatives and of their order; by default the training's seed. If it
+    is set, trainings with different seeds learn from the same pairs, and differ in weights and dropout."""
 
     @model_validator(mode="after")
     def _one_source(self) -> RerankerData:
@@ -77,25 +76,25 @@ class RerankerData(TrainingData):
 
 
 class RerankerStart(Section):
-    """The model that training begins with."""
+    """The model that training starts from."""
 
     kind: str = "monobert"
-    """monoBERT; an encoder with layers on its first token (BERT, the Piaf report's rankers); BERT-DMN; or one
-    of the three on word vectors."""
+    """`monobert`; `bert`, layers on an encoder's first token (as the Piaf report's rankers); `bert-dmn`; or
+    `dmn`, `qa-lstm` or `k-nrm`, over word vectors."""
     start: str
-    """`minilm`, a folder, or a name on the hub; for the three a folder of word vectors."""
+    """An encoder: `minilm`, a folder, or a name on the hub; for the last three, a folder of word vectors."""
     frozen: bool = False
-    """Leave the encoder as it is and store its outputs: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
+    """Train only the head, on stored outputs of the encoder: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
     max_query: PositiveInt = 64
-    """Tokens of a query; the rest is cut (monoBERT)."""
+    """Most tokens of a query; the rest is cut off (monoBERT)."""
     max_length: PositiveInt = 512
-    """Tokens of a pair, special ones counted; the passage is cut."""
+    """Most tokens of a pair, including special ones; the end of the passage is cut off."""
     language: Literal["en", "fr"] = "en"
-    """By which sentences are split, where the kind reads them."""
+    """The language by whose rules sentences are split, if the kind reads sentences."""
     head: dict[str, Any] = Field(default_factory=dict)
     """Settings of the layers above the encoder, or of the model over word vectors, by name."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    """Probability of dropout, on all layers of an encoder that is trained."""
+    """Probability of dropout, in all layers of an encoder that is trained."""
 
     @field_validator("kind")
     @classmethod
@@ -115,23 +114,24 @@ class RerankerStart(Section):
 
 
 class RerankerLoss(Section):
-    """What is to be small."""
+    """The loss to minimise."""
 
     objective: Literal["pointwise", "margin", "ranknet", "softmax", "margin-mse"] = "pointwise"
-    """Cross-entropy of each pair; hinge of each two; their logistic loss; cross-entropy of the group's
-    relevant document; squared error of the difference that a teacher sees."""
+    """`pointwise`: cross-entropy of each pair. `margin`, `ranknet`: hinge or logistic loss of a relevant
+    document and another. `softmax`: cross-entropy of the relevant document among its negatives. `margin-mse`:
+    squared error of the difference between two scores, as a teacher has it."""
     margin: float = Field(default=0.2, ge=0)
-    """By how much a relevant document should be above another (objective `margin`): BERT-DMN's equation 4."""
+    """How much higher a relevant document should score (objective `margin`; BERT-DMN's equation 4)."""
     of: Literal["probability", "logit"] = "probability"
-    """What the margin is a difference of: probabilities (BERT-DMN's equation 3), or what a model gives,
-    the default of `qa-lstm` and `k-nrm`, whose scores lie between -1 and 1."""
+    """Whether the margin is a difference of probabilities (BERT-DMN's equation 3) or of the model's outputs,
+    the default of `qa-lstm` and `k-nrm`, whose outputs lie between -1 and 1."""
     class_weights: bool = False
-    """Weigh both classes alike, by the Piaf report's equation 17 (objective `pointwise`)."""
+    """Give both classes the same weight in all (objective `pointwise`; the Piaf report's equation 17)."""
     teacher: str | None = None
-    """A run file with a teacher's scores for the pairs learned from (objective `margin-mse`)."""
+    """A run file with a teacher's scores of the pairs to learn from (objective `margin-mse`)."""
 
     @model_validator(mode="after")
-    def _a_teacher_where_one_is_heard(self) -> RerankerLoss:
+    def _teacher_fits(self) -> RerankerLoss:
         if (self.objective == "margin-mse") != (self.teacher is not None):
             raise ValueError(
                 "objective margin-mse needs a teacher, a run file; the other objectives take none"
@@ -145,31 +145,31 @@ class RerankerOptimisation(settings.OptimisationSettings):
     """AdamW with a warm-up."""
 
     steps: PositiveInt = 400_000
-    """Updates of the weights; of no account beside epochs, and then `null` in what is saved."""
+    """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
     batch: PositiveInt = 32
-    """Groups of a batch, those of all processes together: each a relevant document and its negatives."""
+    """Groups in a batch, over all processes together; a group is a relevant document with its negatives."""
     tokens: PositiveInt = 16_384
-    """Of what is in memory at a time, padding counted: a batch is taken in parts, with the same gradients but
-    for the random numbers of dropout."""
+    """Most tokens in memory at a time, padding included: a larger batch is cut into parts. This does not
+    change the gradients, except for dropout's random numbers."""
     learning_rate: float = Field(default=3e-5, gt=0)
-    """The highest, at the end of the warm-up."""
+    """The highest learning rate, reached at the end of the warm-up."""
     warm_up: NonNegativeInt | Share = 1000
-    """Updates during which the rate rises from 0, or, below 1, their share of all."""
+    """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
 
 
 class CandidateSettings(Section):
-    """Lists that are re-ranked: the first documents of a run, or of a pool of the collection."""
+    """Lists to re-rank: the first documents of a run, or of a pool of the collection."""
 
     split: str
-    """Their split, of the same collection."""
+    """The split of the queries, in the same collection."""
     run: str | None = None
-    """A run file with its queries."""
+    """A run file for the queries of the split."""
     pool: str | None = None
-    """A pool that the collection gives for the split."""
+    """A pool of the split that the collection ships."""
     depth: PositiveInt = 1000
-    """The first so many of each list."""
+    """Re-rank the first `depth` documents of each list."""
     queries: PositiveInt | None = None
-    """At most so many queries, the same ones in every training."""
+    """Use at most this many queries, the same in every training."""
 
     @model_validator(mode="after")
     def _one_source(self) -> CandidateSettings:
@@ -178,113 +178,109 @@ class CandidateSettings(Section):
 
 
 class RerankerDev(CandidateSettings, DevSettings):
-    """Queries that tell when to stop, and which weights to keep; they are not learned from."""
+    """Queries that decide which weights to keep, and when to stop; they are not learned from."""
 
     measure: str = "AP"
-    """As ir_measures writes it; higher is better."""
+    """A measure by its name in ir_measures; higher is better."""
     every: Interval = 1000
-    """Updates between two looks, or epochs: `0.5 epochs`."""
+    """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: Interval = 10_000
-    """Stop after so many updates without a better value, or epochs: `3 epochs`."""
+    """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
 
 
 class RerankerTest(CandidateSettings):
-    """What is measured at the end, on queries that nothing was learned or chosen from."""
+    """The final test, on queries that were used neither for training nor for dev."""
 
     measures: tuple[str, ...] = ("AP", "RR")
-    """As ir_measures writes them; with none nothing is measured, but its queries are not learned from."""
+    """Measures by their names in ir_measures. With none, the queries are only kept back."""
     store: bool = False
-    """Keep a frozen encoder's features of these pairs, too: trainings with other seeds then read them."""
+    """Also store a frozen encoder's features of the test pairs, for trainings with other seeds to read."""
     listed: bool = False
-    """Count the queries that have candidates alone, where the run is of some of the split's queries; without
-    it a query that lacks them counts as one that found nothing."""
+    """Measure only the queries that have candidates, for a run of some of the split's queries. By default a
+    query without candidates counts 0."""
 
     @field_validator("measures", mode="before")
     @classmethod
-    def _apart(cls, said: Any) -> Any:
-        return tuple(said.replace(",", " ").split()) if isinstance(said, str) else said
+    def _split_names(cls, value: Any) -> Any:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
     @field_validator("measures")
     @classmethod
-    def _known(cls, said: tuple[str, ...]) -> tuple[str, ...]:
-        if said:
-            check_measures(said)
-        return said
+    def _known(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
+        if measures:
+            check_measures(measures)
+        return measures
 
 
 class RerankerTraining(Training):
-    """One training, or one of ``folds``."""
+    """The settings of a training, or of one of its ``folds``."""
 
     data: RerankerData
     model: RerankerStart
     loss: RerankerLoss = RerankerLoss()
     optimisation: RerankerOptimisation = RerankerOptimisation()
     dev: RerankerDev | None = None
-    """Without it the last weights are kept."""
+    """Dev queries; without them the last weights are kept."""
     test: RerankerTest | None = None
-    """Without it nothing is measured at the end."""
+    """The final test; without it nothing is measured."""
     folds: int | None = Field(default=None, ge=2)
-    """Cross-validation: the queries in so many parts; each is the test of a training on the others."""
+    """Number of folds of a cross-validation: each fold is the test of a training on the others."""
     held_out: int | None = Field(default=None, ge=0)
-    """The fold that this training does not see; without it each is, one after the other."""
+    """Train without this fold only, and test on it; by default each fold is held out in turn."""
 
     @property
     def data_seed(self) -> int:
-        """The seed of what is learned from."""
+        """The seed of queries, negatives and their order."""
         return self.seed if self.data.seed is None else self.data.seed
 
     @model_validator(mode="before")
     @classmethod
-    def _filled(cls, record: Any) -> Any:
-        return filled(record) if isinstance(record, Mapping) else record
+    def _with_defaults(cls, record: Any) -> Any:
+        return fill_defaults(record) if isinstance(record, Mapping) else record
 
     @model_validator(mode="after")
     def _fits_together(self) -> RerankerTraining:
         if self.data.triples and self.folds:
-            raise ValueError("folds are made of a split's queries: they do not go with triples")
+            raise ValueError("folds are made of a split's queries: they cannot be used with triples")
         if self.folds and (self.test is None or self.test.split != self.data.split):
-            raise ValueError(
-                f"folds need a section test, with split: {self.data.split}, that which is learned from"
-            )
+            raise ValueError(f"folds need a section test with the training split, split: {self.data.split}")
         if self.loss.teacher and self.data.negatives and self.data.negatives.random:
             raise ValueError("a teacher has scores for the documents of lists, not for random ones")
         if self.test and self.test.store and not self.model.frozen:
             raise ValueError("test.store: only a frozen encoder's features are stored")
         if self.held_out is not None and self.held_out >= (self.folds or 0):
-            numbered = f"are numbered 0 to {self.folds - 1}" if self.folds else "are not asked for"
-            raise ValueError(f"held_out is {self.held_out}, but folds {numbered}")
-        for name, one in (("dev", self.dev), ("test", self.test)):
-            own = one is not None and one.split == self.data.split
-            if own and one and one.queries is None and not (name == "test" and self.folds):
-                raise ValueError(
-                    f"{name} is of the split that is learned from: say how many queries it takes"
-                )
+            numbers = f"are numbered 0 to {self.folds - 1}" if self.folds else "are not set"
+            raise ValueError(f"held_out is {self.held_out}, but folds {numbers}")
+        for name, part in (("dev", self.dev), ("test", self.test)):
+            shares_split = part is not None and part.split == self.data.split
+            if shares_split and part and part.queries is None and not (name == "test" and self.folds):
+                raise ValueError(f"{name} has the training split: set {name}.queries, how many it takes")
         return self
 
 
-def filled(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with the defaults of its kind wherever it says nothing."""
+def fill_defaults(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with the defaults of its kind for all settings that it lacks."""
     model = record.get("model") or {}
     kind = model.get("kind", "monobert") if isinstance(model, Mapping) else None
-    made = dict(record)
-    usual = find_kind(kind).training if isinstance(kind, str) and kind in KINDS else {}
-    for name, defaults in usual.items():
-        said = made.get(name) or {}
-        if isinstance(said, Mapping):
-            made[name] = _under(defaults, said)
-    return made
+    filled = dict(record)
+    defaults = find_kind(kind).training if isinstance(kind, str) and kind in KINDS else {}
+    for name, section_defaults in defaults.items():
+        section = filled.get(name) or {}
+        if isinstance(section, Mapping):
+            filled[name] = _fill_section(section_defaults, section)
+    return filled
 
 
-def _under(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said, over the defaults; who says steps wants no default of epochs, nor the other way round."""
+def _fill_section(defaults: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section over its defaults; a section with steps has no default of epochs, and vice versa."""
     other = {"steps": "epochs", "epochs": "steps"}
-    kept = {name: one for name, one in defaults.items() if said.get(other.get(name, "")) is None}
+    kept = {name: value for name, value in defaults.items() if section.get(other.get(name, "")) is None}
     inner = {
-        name: {**kept[name], **one}
-        for name, one in said.items()
-        if isinstance(one, Mapping) and isinstance(kept.get(name), Mapping)
+        name: {**kept[name], **value}
+        for name, value in section.items()
+        if isinstance(value, Mapping) and isinstance(kept.get(name), Mapping)
     }
-    return {**kept, **said, **inner}
+    return {**kept, **section, **inner}
 
 
 def _exactly_one(**choices: object) -> None:

@@ -1,4 +1,4 @@
-"""Several trainings that differ in seed, in what they learn from, in the fold left out, or in settings."""
+"""Compare trainings that differ in seed, number of queries, held-out fold, or the settings of a grid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from telerank.errors import ModelError
 from telerank.show.tables import Table, render_markdown
@@ -19,7 +19,7 @@ from telerank.training import checkpoint
 from telerank.training.log import Report, silent_report
 from telerank.training.parallel import join_processes
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.reranker.outcome import RESULT as TESTED
+from telerank.training.reranker.outcome import RESULT as TEST_RESULT
 from telerank.training.reranker.outcome import RUN, RerankerOutcome, join_outcomes, read_outcome
 from telerank.training.reranker.train import check_queries, measure_reranker, train_reranker
 from telerank.training.settings import write_settings
@@ -27,21 +27,24 @@ from telerank.training.training import choose_device
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, silent
 
-TABLE = "table.md"
-RESULT = "table.json"
-_INSTEAD = {
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TABLE, RESULT, PLOT = "table.md", "table.json", "sizes.png"
+DEV = "dev.json"
+"""The best dev measure of a training that is over; a grid chooses by it."""
+_ALTERNATIVES = {
     "optimisation.steps": "optimisation.epochs",
     "optimisation.epochs": "optimisation.steps",
 }
-CHOOSING = "dev.json"
-"""The dev measure of a training that is over; a grid chooses by it."""
+_PLAN = {"grid", "seeds", "sizes"}  # settings of a plan that are not a single training's
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One training of a study: what differs, and by that its folder.
+    """One of several trainings: how it differs, which also names its folder.
 
-    ``settings`` are of a grid: dotted names with their values as JSON.
+    ``settings`` are those of a grid: dotted names, each with its value as JSON.
     """
 
     size: int | None = None
@@ -51,22 +54,23 @@ class Variant:
 
     @property
     def folder(self) -> Path:
-        names = (*self._short(), ("size", self.size), ("seed", self.seed), ("fold", self.fold))
+        """The folder below the output of all trainings."""
+        names = (*self._short_names(), ("size", self.size), ("seed", self.seed), ("fold", self.fold))
         return Path(*(f"{name}-{value}" for name, value in names if value is not None))
 
     @property
     def label(self) -> str:
-        """What differs, in words."""
-        told = ((name, _shown(value)) for name, value in self.settings)
-        names = (*told, ("seed", self.seed), ("fold", self.fold))
+        """The differences in words."""
+        settings = ((name, _show_value(value)) for name, value in self.settings)
+        names = (*settings, ("seed", self.seed), ("fold", self.fold))
         return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
 
-    def of(self, config: RerankerTraining) -> RerankerTraining:
+    def apply(self, config: RerankerTraining) -> RerankerTraining:
         """The configuration of this training."""
-        record = config.model_dump(exclude={"grid"})
+        record = config.model_dump(exclude=_PLAN)
         for name, value in self.settings:
             _set(record, name, json.loads(value))
-            if other := _INSTEAD.get(name):
+            if other := _ALTERNATIVES.get(name):
                 _set(record, other, None)
         if self.size is not None:
             record["data"]["queries"] = self.size
@@ -76,18 +80,21 @@ class Variant:
             record["held_out"] = self.fold
         return RerankerTraining.model_validate(record)
 
-    def _short(self) -> list[tuple[str, str]]:
-        """The settings as parts of a path: the last word of each name, where no other ends with it."""
+    def _short_names(self) -> list[tuple[str, str]]:
+        """The settings as parts of a path; a name is its last word, unless two names end with it."""
         last = [name.rpartition(".")[2] for name, _ in self.settings]
         return [
-            (word if last.count(word) == 1 else name, _plain(json.loads(value)))
+            (word if last.count(word) == 1 else name, _path_part(json.loads(value)))
             for word, (name, value) in zip(last, self.settings, strict=True)
         ]
 
 
 @dataclass(frozen=True)
 class Study:
-    """What came out of each training, and, where folds are held out, of all of them together."""
+    """The outcome of each training, and, of a cross-validation, of all folds together.
+
+    ``tested`` has the trainings, with the folds of a cross-validation joined; ``folds`` has each fold.
+    """
 
     measures: tuple[str, ...]
     tested: Mapping[Variant, RerankerOutcome]
@@ -95,12 +102,12 @@ class Study:
 
     @property
     def sizes(self) -> list[int]:
-        """The numbers of queries learned from, where there are several."""
-        return list(dict.fromkeys(one.size for one in self.tested if one.size is not None))
+        """The numbers of training queries that were compared, if any."""
+        return list(dict.fromkeys(variant.size for variant in self.tested if variant.size is not None))
 
     def values(self, size: int | None, measure: str) -> list[float]:
-        """The measure of each seed."""
-        return [told.measures[measure] for one, told in self.tested.items() if one.size == size]
+        """The measure for each seed, with ``size`` training queries."""
+        return [outcome.measures[measure] for variant, outcome in self.tested.items() if variant.size == size]
 
     def table(self) -> Table:
         """A row for each training, or for each size; then the mean over seeds."""
@@ -109,79 +116,91 @@ class Study:
         if self.sizes:
             rows += [(f"{size:,} queries", *self._means(size)) for size in self.sizes]
         else:
-            rows += [(one.label, *self._cells(told.measures)) for one, told in self.folds.items()]
-            rows += [(one.label, *self._cells(told.measures)) for one, told in self.tested.items()]
+            for variant, outcome in (*self.folds.items(), *self.tested.items()):
+                rows.append((variant.label, *self._cells(outcome.measures)))
             rows += [("mean over seeds", *self._means(None))] if len(self.tested) > 1 else []
         notes = [f"{first.queries:,} test queries, {first.candidates:,} candidates."]
         if first.without:
             notes.append(f"{first.without:,} of the queries have no candidates, and count 0.")
-        if seeds := len({one.seed for one in self.tested}) - 1:
+        if seeds := len({variant.seed for variant in self.tested}) - 1:
             notes.append(f"Means over {seeds + 1} seeds ± their standard deviation.")
         return Table.of(("training", *self.measures), rows, notes=notes)
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
-        both = {"trainings": self.tested, "folds": self.folds}
+        parts = {"trainings": self.tested, "folds": self.folds}
         return {
-            name: [{**asdict(one), **asdict(told)} for one, told in some.items()]
-            for name, some in both.items()
+            name: [{**asdict(variant), **asdict(outcome)} for variant, outcome in part.items()]
+            for name, part in parts.items()
         }
+
+    def plot(self) -> Figure:
+        """Each measure by the number of training queries, the mean over seeds."""
+        from telerank.show.plots import line_plot
+
+        panels = {
+            name: {"re-ranked": [fmean(self.values(size, name)) for size in self.sizes]}
+            for name in self.measures
+        }
+        return line_plot(panels, self.sizes, x_label="training queries")
 
     def _cells(self, values: Mapping[str, float]) -> list[str]:
         return [f"{values[name]:.4f}" for name in self.measures]
 
     def _means(self, size: int | None) -> list[str]:
-        return [mean_of(self.values(size, name)) for name in self.measures]
+        return [format_mean(self.values(size, name)) for name in self.measures]
 
 
 def run_study(
     config: RerankerTraining,
     output: str | Path,
-    asked: Sequence[Variant],
+    variants: Sequence[Variant],
     *,
     resume: bool = False,
     report: Report = silent_report,
     progress: Progress = silent,
 ) -> Study:
-    """Train the variants that are ``asked`` for, each in a folder of its own, and put their tests together.
+    """Train the variants, each in a folder of its own, and compare their tests.
 
-    With ``resume``, what is done is not done again, other variants may be added, and another test is measured
-    with the models that are there. What trainings share lies in ``output``: stored features, texts. The
-    checkpoints of several go once they are tested.
+    With ``resume``, finished trainings are not repeated, variants may be added, and a changed test is
+    measured with the existing models. Stored features and texts are shared, in ``output``. The checkpoints of
+    several trainings are removed once they are tested.
 
     Raises
     ------
     ModelError
-        where the configuration has no test; where variants were trained already and ``resume`` is not set.
+        If the configuration has no test; if variants were trained already and ``resume`` is not set.
     CollectionError
-        before the first training, where there are fewer queries than the largest size.
+        Before the first training, if there are fewer queries than the largest size.
     """
     if config.test is None or not config.test.measures:
         raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
-    folder, found = Path(output), dict[Variant, RerankerOutcome]()
+    folder, outcomes = Path(output), dict[Variant, RerankerOutcome]()
     with join_processes(choose_device(config.device)) as processes:
         if not processes.leads:
             report, progress = silent_report, silent
-        _check_sizes(config, asked)
-        for done, variant in enumerate(asked):
-            progress("trainings", done, len(asked))
-            wanted, own = variant.of(config), folder / variant.folder
+        _check_sizes(config, variants)
+        for done, variant in enumerate(variants):
+            progress("trainings", done, len(variants))
+            own_config, own = variant.apply(config), folder / variant.folder
             if resume and processes.first(partial(_is_over, own)):
-                processes.first(partial(_measure_again, wanted, own, folder, progress))
+                processes.first(partial(_measure_again, own_config, own, folder, progress))
             else:
-                train_reranker(wanted, own, shared=folder, resume=resume, report=report, progress=progress)
-            found[variant] = read_outcome(own)
-            if len(asked) > 1:
+                train_reranker(
+                    own_config, own, shared=folder, resume=resume, report=report, progress=progress
+                )
+            outcomes[variant] = read_outcome(own)
+            if len(variants) > 1:
                 processes.first(partial(shutil.rmtree, own / checkpoint.CHECKPOINTS, ignore_errors=True))
-        study = _put_together(found)
+        study = _join_folds(outcomes)
         processes.first(lambda: _write(study, folder))
     return study
 
 
-def variants(
+def list_variants(
     config: RerankerTraining, *, seeds: Sequence[int] = (), sizes: Sequence[int] = ()
 ) -> list[Variant]:
-    """All that are asked for: every size with every seed and every fold."""
+    """Every size with every seed and every fold."""
     folds: Sequence[int | None] = (None,)
     if config.folds and config.held_out is None:
         folds = range(config.folds)
@@ -190,31 +209,31 @@ def variants(
     ]
 
 
-def mean_of(values: Sequence[float]) -> str:
-    """Their mean, and, where there are several, their standard deviation."""
+def format_mean(values: Sequence[float]) -> str:
+    """Their mean, with their standard deviation if there are several."""
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
 
 
-def _check_sizes(config: RerankerTraining, asked: Sequence[Variant]) -> None:
+def _check_sizes(config: RerankerTraining, variants: Sequence[Variant]) -> None:
     """Refuse a size that is too large before the smaller ones are trained."""
-    most = max((one.size for one in asked if one.size is not None), default=None)
-    for fold in {one.fold for one in asked} if most is not None else ():
-        check_queries(Variant(most, fold=fold).of(config))
+    largest = max((variant.size for variant in variants if variant.size is not None), default=None)
+    for fold in {variant.fold for variant in variants} if largest is not None else ():
+        check_queries(Variant(largest, fold=fold).apply(config))
 
 
 def _is_over(output: Path) -> bool:
-    return any((output / name).exists() for name in (TESTED, CHOOSING))
+    return any((output / name).exists() for name in (TEST_RESULT, DEV))
 
 
 def _measure_again(config: RerankerTraining, output: Path, shared: Path, progress: Progress) -> None:
-    """Measure what was trained, where that was not done or by another test."""
+    """Measure a finished training, if its test was not measured or has changed."""
     checkpoint.check_same(config, output)
     write_settings(config, output / checkpoint.CONFIG)
     measure_reranker(config, output, shared=shared, progress=progress)
 
 
 def _set(record: dict[str, Any], name: str, value: Any) -> None:
-    """Have a value at a dotted name."""
+    """Set the value at a dotted name."""
     first, _, rest = name.partition(".")
     if rest:
         inner = record.get(first)
@@ -224,35 +243,40 @@ def _set(record: dict[str, Any], name: str, value: Any) -> None:
         record[first] = value
 
 
-def _shown(value: str) -> str:
-    """A value that stands as JSON, a text without its quotes."""
-    read = json.loads(value)
-    return read if isinstance(read, str) else value
+def _show_value(value: str) -> str:
+    """A value given as JSON; a text without its quotes."""
+    parsed = json.loads(value)
+    return parsed if isinstance(parsed, str) else value
 
 
-def _plain(value: Any) -> str:
-    """A value as a part of a path."""
+def _path_part(value: Any) -> str:
+    """A value as part of a path."""
     if isinstance(value, list):
-        return "-".join(map(_plain, value)) or "none"
+        return "-".join(map(_path_part, value)) or "none"
     return re.sub(r"[^\w.+-]+", "-", str(value))
 
 
-def _put_together(found: Mapping[Variant, RerankerOutcome]) -> Study:
+def _join_folds(outcomes: Mapping[Variant, RerankerOutcome]) -> Study:
     folds: dict[Variant, dict[Variant, RerankerOutcome]] = {}
-    for one, told in found.items():
-        if one.fold is not None:
-            folds.setdefault(replace(one, fold=None), {})[one] = told
-    tested = {one: told for one, told in found.items() if one.fold is None}
+    for variant, outcome in outcomes.items():
+        if variant.fold is not None:
+            folds.setdefault(replace(variant, fold=None), {})[variant] = outcome
+    tested = {variant: outcome for variant, outcome in outcomes.items() if variant.fold is None}
     tested |= {whole: join_outcomes(list(parts.values())) for whole, parts in folds.items()}
-    held_out = {one: told for one, told in found.items() if one.fold is not None}
-    return Study(tuple(next(iter(found.values())).measures), tested, held_out)
+    held_out = {variant: outcome for variant, outcome in outcomes.items() if variant.fold is not None}
+    return Study(tuple(next(iter(outcomes.values())).measures), tested, held_out)
 
 
 def _write(study: Study, folder: Path) -> None:
-    """The table, its values, and, of a cross-validation, the run of all queries."""
+    """Write the table, its values, a plot of sizes, and the run of a cross-validation's queries."""
     for whole in study.tested:
-        runs = [folder / one.folder / RUN for one in study.folds if replace(one, fold=None) == whole]
+        parts = (variant for variant in study.folds if replace(variant, fold=None) == whole)
+        runs = [folder / variant.folder / RUN for variant in parts]
         if runs:
             write_run(folder / whole.folder / RUN, chain.from_iterable(map(read_run, runs)))
     (folder / TABLE).write_text(render_markdown(study.table()), encoding="utf-8")
     (folder / RESULT).write_text(json.dumps(study.record(), indent=2) + "\n", encoding="utf-8")
+    if len(study.sizes) > 1:
+        from telerank.show.plots import save_plot
+
+        save_plot(study.plot(), folder / PLOT)
