@@ -150,8 +150,8 @@ def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureS
     Raises
     ------
     IndexDamaged
-        If a file is missing or differs; of vectors only the size is checked (:func:`telerank.stored.verify_files` reads
-        them).
+        If a file is missing or differs. Of vectors only the size is checked;
+        :func:`telerank.stored.verify_files` reads them.
     """
     entry = manifest.shards[number]
     vectors, pairs = shard_files(number)

@@ -31,7 +31,7 @@ _UNITS = {"probability": "prob", "logit": "logit"}
 
 
 class PairScorer(Protocol):
-    """Turns pairs of texts into logits: :class:`.pair_logits.EndToEnd` or :class:`.stored_logits.FromStore`."""
+    """Computes logits: :class:`.pair_logits.EndToEnd` or :class:`.stored_logits.FromStore`."""
 
     def prepare(self, numbers: range, progress: Progress) -> None:
         """Prepare for the groups of these numbers."""
