@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,30 @@ class QuerySet:
 
     queries: tuple[Query, ...]
     qrels: Qrels
+
+    def deal(self, dev: int, measuring: int | None = None, seed: int = 0) -> tuple[QuerySet, QuerySet]:
+        """``dev`` queries that choose, and ``measuring`` others (None: all others), drawn by ``seed``.
+
+        The order of the queries does not matter to the draw, and stays in both parts.
+
+        Raises
+        ------
+        ValueError
+            If fewer than two queries choose, none measures, or there are too few.
+        """
+        deck = sorted(query.qid for query in self.queries)
+        count = len(deck) - dev if measuring is None else measuring
+        if dev < 2 or count < 1 or dev + count > len(deck):
+            rest = "the others" if measuring is None else measuring
+            raise ValueError(f"{len(deck)} judged queries cannot be dealt into {dev} that choose and {rest}")
+        random.Random(seed).shuffle(deck)
+        return self.select(deck[:dev]), self.select(deck[dev : dev + count])
+
+    def select(self, qids: Iterable[str]) -> QuerySet:
+        """Those of the queries that have these qids."""
+        kept = set(qids)
+        queries = tuple(query for query in self.queries if query.qid in kept)
+        return QuerySet(queries, {query.qid: self.qrels[query.qid] for query in queries})
 
 
 @dataclass(frozen=True)

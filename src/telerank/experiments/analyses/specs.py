@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from telerank.errors import MeasureError, ModelError
+from telerank.evaluate.depth import expand_measures
 from telerank.evaluate.measures import parse_measures
 from telerank.sparse.similarities import parse_similarity
 
@@ -135,6 +137,17 @@ class TuningSpec(_AnalysisSpec):
     """Settings that are measured as they are."""
     folds: int = Field(5, ge=2)
     """Folds of the cross-validation if the experiment has no ``dev`` queries."""
+
+    @property
+    def by_depth(self) -> dict[str, tuple[str, ...]]:
+        """The names of R@k and AP@k at the depths."""
+        return expand_measures("R AP", self.depths) if self.depths else {}
+
+    @property
+    def all_measures(self) -> tuple[str, ...]:
+        """The measures, those by depth, and the objective."""
+        names = (*self.measures, *itertools.chain(*self.by_depth.values()), self.objective)
+        return tuple(dict.fromkeys(names))
 
     @model_validator(mode="after")
     def _check_systems(self) -> Self:

@@ -1,0 +1,64 @@
+"""Making the analyses of an experiment: which function makes which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from telerank.errors import CollectionError
+from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
+from telerank.experiments.analyses.combination import analyse_combination
+from telerank.experiments.analyses.consistency import analyse_consistency
+from telerank.experiments.analyses.quality import analyse_quality
+from telerank.experiments.analyses.recall import analyse_recall
+from telerank.experiments.analyses.reranking import analyse_reranking
+from telerank.experiments.analyses.specs import AnalysisSpec, select_published
+from telerank.experiments.analyses.tuning import analyse_tuning
+
+_ANALYSES: Mapping[str, Callable[[Bench, Any], AnalysisResult]] = {
+    "quality": analyse_quality,
+    "recall": analyse_recall,
+    "reranking": analyse_reranking,
+    "consistency": analyse_consistency,
+    "combination": analyse_combination,
+    "tuning": analyse_tuning,
+}
+
+
+def analyse(bench: Bench, spec: AnalysisSpec) -> AnalysisResult:
+    """Make an analysis of the systems that it names.
+
+    Raises
+    ------
+    Unavailable
+        If a system, reference or re-ranker that it needs is not available.
+    """
+    if spec.published:
+        bench = replace(bench, published=select_published(spec.published, bench.name_of_data))
+    if spec.systems is not None:
+        names = [name for name in dict.fromkeys(spec.system_names) if name in bench.systems]
+        bench = replace(bench, systems={name: bench.systems[name] for name in names})
+    if spec.kind != "tuning" and not bench.systems:
+        raise Unavailable("none of its systems is available")
+    return _ANALYSES[spec.kind](bench, spec)
+
+
+def analyse_all(bench: Bench, specs: Iterable[AnalysisSpec]) -> tuple[AnalysisResult, ...]:
+    """Make analyses; the result of one that is unavailable has no table, and a note that says why.
+
+    Raises
+    ------
+    CollectionError
+        If none of the analyses is available.
+    """
+    results, reasons = [], []
+    for spec in specs:
+        try:
+            results.append(analyse(bench, spec))
+        except Unavailable as reason:
+            reasons.append(f"{spec.title or spec.kind}: {reason}")
+            results.append(AnalysisResult((), {}, notes=(f"Not analysed: {reasons[-1]}.",)))
+    if reasons and len(reasons) == len(results):
+        raise CollectionError(f"no analysis is available here: {'; '.join(reasons)}")
+    return tuple(results)

@@ -1,0 +1,123 @@
+"""Measures of each system: means over the queries and seeds, significance, time per query."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from telerank.evaluate.compare import Comparison, compare
+from telerank.evaluate.latency import Latency, time_stage
+from telerank.evaluate.measures import Evaluation, measure
+from telerank.experiments.analyses.bench import AnalysisResult, Bench
+from telerank.experiments.analyses.significance import (
+    describe_difference,
+    describe_marks,
+    record_differences,
+)
+from telerank.experiments.analyses.specs import QualitySpec
+from telerank.experiments.published import SystemQuality, quality_table
+from telerank.types import Qrels
+
+
+def analyse_quality(bench: Bench, spec: QualitySpec) -> AnalysisResult:
+    """Measure and time each system, and compare it with the baseline."""
+    qrels, names = _select_qrels(bench, spec), spec.measures
+    by_seed = {name: _measure_runs(bench, name, qrels, names) for name in bench.systems}
+    several = any(len(runs) > 1 for runs in by_seed.values())
+    latencies = _time_systems(bench, spec)
+    comparison = None
+    if spec.baseline in by_seed and len(by_seed) > 1:
+        evaluations = {name: _average(runs) for name, runs in by_seed.items()}
+        comparison = compare(evaluations, [spec.baseline], measures=names)
+    systems = {
+        name: _summarise(runs, latencies.get(name), _marks(comparison, name))
+        for name, runs in by_seed.items()
+    }
+    notes = [describe_marks(comparison, *comparison.baselines)] if comparison else []
+    notes += ["± is the standard deviation over the seeds of a training."] if several else []
+    table = quality_table(systems, bench.published, names, caption=spec.title, notes=notes)
+    record = {
+        "queries": len(qrels),
+        "means": {name: system.mean for name, system in systems.items()},
+        "standard_deviation": {name: system.spread for name, system in systems.items() if system.spread},
+        "by_seed": {name: [run.mean for run in runs] for name, runs in by_seed.items() if len(runs) > 1},
+        "latency_ms": {name: asdict(latency) for name, latency in latencies.items()},
+        "differences": record_differences(comparison) if comparison else [],
+        "published": bench.published,
+    }
+    return AnalysisResult((table,), record, notes=tuple(_notes(spec, qrels, comparison, latencies)))
+
+
+def _select_qrels(bench: Bench, spec: QualitySpec) -> Qrels:
+    if spec.queries_of is None or spec.queries_of not in bench.systems:
+        return bench.qrels
+    answered = {ranking.query.qid for ranking in bench.rankings(spec.queries_of)}
+    return {qid: grades for qid, grades in bench.qrels.items() if qid in answered}
+
+
+def _measure_runs(bench: Bench, name: str, qrels: Qrels, measures: Sequence[str]) -> list[Evaluation]:
+    runs = range(len(bench.systems[name].runs))
+    return [measure(bench.rankings(name, run), qrels, measures, progress=bench.progress) for run in runs]
+
+
+def _average(runs: Sequence[Evaluation]) -> Evaluation:
+    """The values of each query, averaged over the seeds."""
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    return Evaluation(
+        first.qids, {name: np.mean([run.values[name] for run in runs], axis=0) for name in first.measures}
+    )
+
+
+def _time_systems(bench: Bench, spec: QualitySpec) -> dict[str, Latency]:
+    sample, seed = spec.latency_queries, bench.seed
+    return {
+        name: time_stage(system.stage, bench.queries, sample=sample, seed=seed, progress=bench.progress)
+        for name, system in bench.systems.items()
+        if sample and system.stage is not None
+    }
+
+
+def _summarise(
+    runs: Sequence[Evaluation], latency: Latency | None, marks: Mapping[str, str]
+) -> SystemQuality:
+    means = [run.mean for run in runs]
+    by_measure = {name: [mean[name] for mean in means] for name in runs[0].measures}
+    return SystemQuality(
+        {name: statistics.fmean(values) for name, values in by_measure.items()},
+        {name: statistics.stdev(values) for name, values in by_measure.items()} if len(runs) > 1 else {},
+        latency,
+        marks,
+    )
+
+
+def _marks(comparison: Comparison | None, system: str) -> dict[str, str]:
+    if comparison is None:
+        return {}
+    return {name: comparison.marks(system, name) for name in comparison.measures}
+
+
+def _notes(
+    spec: QualitySpec, qrels: Qrels, comparison: Comparison | None, latencies: Mapping[str, Latency]
+) -> Iterator[str]:
+    if spec.queries_of is not None:
+        yield f"Measured on the {len(qrels):,} queries that {spec.queries_of} answers."
+    if comparison is not None:
+        yield _describe_best(comparison)
+    for latency in list(latencies.values())[:1]:
+        busy = f"; {os.getloadavg()[0]:.1f} processes wanted a core" if hasattr(os, "getloadavg") else ""
+        yield f"ms/query: wall time, one query at a time, mean of {latency.queries} queries{busy}."
+
+
+def _describe_best(comparison: Comparison) -> str:
+    """The best of the other systems by the last measure."""
+    (baseline,), name = comparison.baselines, comparison.measures[-1]
+    means = {system: evaluation.mean[name] for system, evaluation in comparison.evaluations.items()}
+    best = max((system for system in means if system != baseline), key=means.__getitem__)
+    verdict = describe_difference(comparison, best, name)
+    return f"{name} of {best} is {means[best]:.3f}, {verdict} {baseline}, {means[baseline]:.3f}."

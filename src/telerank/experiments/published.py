@@ -1,0 +1,159 @@
+"""Tables of measured values, beside those that a paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from telerank.evaluate.latency import Latency
+from telerank.evaluate.report import format_change
+from telerank.experiments.analyses.specs import Published
+from telerank.show.tables import Cell, Table
+
+MS = "ms/query"
+PAPER = "paper"
+_NONE = "–"
+_PAD = " " * 7  # the width of a change, for cells without one
+
+
+@dataclass(frozen=True)
+class SystemQuality:
+    """The means of a system by measure, their standard deviations over the seeds, its time per query.
+
+    ``marks`` are those of significant differences, by measure.
+    """
+
+    mean: Mapping[str, float]
+    spread: Mapping[str, float] = field(default_factory=dict)
+    latency: Latency | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+    def cell(self, column: str, best: float | None = None) -> Cell:
+        """The cell of a measure or of the time, strong if it is ``best`` as printed."""
+        if column == MS:
+            return Cell(_NONE if self.latency is None else f"{self.latency.mean:.2f}")
+        mean = self.mean.get(column)
+        spread = f" ± {self.spread[column]:.3f}" if column in self.spread else ""
+        strong = mean is not None and round(mean, 3) == best
+        return Cell(f"{_format_value(mean)}{spread}", strong=strong, marks=self.marks.get(column, ""))
+
+
+def quality_table(
+    systems: Mapping[str, SystemQuality],
+    published: Published,
+    measures: Sequence[str],
+    *,
+    caption: str = "",
+    notes: Sequence[str] = (),
+) -> Table:
+    """A row per system, measured or published; for each measure its mean and the published value.
+
+    Published values of anything else (a hidden test set) are in columns of their own at the end.
+    """
+    printed = {column for row in published.values() for column in row}
+    timed = MS in printed or any(system.latency for system in systems.values())
+    columns = [*measures, *([MS] if timed else [])]
+    others = sorted(printed - {*columns})
+    best = {
+        name: max((round(system.mean[name], 3) for system in systems.values() if system.mean), default=None)
+        for name in measures
+    }
+    rows: list[list[str | Cell]] = []
+    for name in dict.fromkeys((*systems, *published)):
+        system, values = systems.get(name, SystemQuality({})), published.get(name, {})
+        row: list[str | Cell] = [name]
+        for column in columns:
+            row.append(system.cell(column, best.get(column)))
+            row += [_format_printed(values.get(column))] if column in printed else []
+        rows.append([*row, *(_format_printed(values.get(column)) for column in others)])
+    heads = [head for column in columns for head in (column, *([PAPER] if column in printed else []))]
+    heads += [f"{column}, {PAPER}" for column in others]
+    return Table.of(("system", *heads), rows, caption=caption, notes=notes)
+
+
+def depth_tables(
+    curves: Mapping[str, Sequence[float]],
+    depths: Sequence[int],
+    published: Published,
+    *,
+    caption: str,
+    changes: bool = False,
+) -> tuple[Table, ...]:
+    """A row per depth, a column per system; beside it the published values of the same system.
+
+    Published values of systems that were not measured are a table of their own. With ``changes`` cells show
+    the change from the first system, as in table 2 of RepBERT.
+    """
+    measured = {name: dict(zip(map(str, depths), values, strict=True)) for name, values in curves.items()}
+    columns: list[_Column] = []
+    for name, values in measured.items():
+        columns.append(_Column(name, values, _find_base(measured, name, changes=changes)))
+        if name in published:
+            columns.append(_Column(PAPER, published[name], _find_base(published, name, changes=changes)))
+    notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
+    tables = [_depth_table(columns, [str(depth) for depth in depths], caption, notes)]
+    if any(name not in measured for name in published):
+        others = [
+            _Column(name, values, _find_base(published, name, changes=changes))
+            for name, values in published.items()
+        ]
+        rows = [depth for depth in map(str, depths) if any(depth in row for row in published.values())]
+        tables.append(_depth_table(others, rows, "All that the paper prints", []))
+    return tuple(tables)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Values by depth; with a ``base``, each is shown with its change from that."""
+
+    head: str
+    values: Mapping[str, float | None]
+    base: Mapping[str, float | None] | None
+
+    def text(self, depth: str) -> str:
+        return _format_with_change(self.values.get(depth), self.base.get(depth) if self.base else None)
+
+
+def _find_base(
+    lines: Mapping[str, Mapping[str, float | None]], name: str, *, changes: bool
+) -> Mapping[str, float | None] | None:
+    """The values of the first system, unless this is the first one."""
+    first = next(iter(lines))
+    return lines[first] if changes and name != first else None
+
+
+def _depth_table(
+    columns: Sequence[_Column], depths: Sequence[str], caption: str, notes: Sequence[str]
+) -> Table:
+    rows = [[depth, *(column.text(depth) for column in columns)] for depth in depths]
+    return Table.of(("depth", *(column.head for column in columns)), rows, caption=caption, notes=notes)
+
+
+def published_matrix(published: Published, measure: str) -> Table:
+    """The paper's own matrix of combinations; changes are computed from its values."""
+    columns = list(dict.fromkeys(second for row in published.values() for second in row))
+    rows = []
+    for first, values in published.items():
+        base = values.get(first)
+        cells = [
+            _format_with_change(values.get(second), None if second == first else base) for second in columns
+        ]
+        rows.append([first, *(cell if cell.endswith(")") else f"{cell}{_PAD}" for cell in cells)])
+    note = "Changes are computed from the printed values; the paper's own are of values before rounding."
+    heads = ("", *(f"+ {name}" for name in columns))
+    return Table.of(heads, rows, caption=f"{measure}, {PAPER}", notes=[note])
+
+
+def _format_with_change(value: float | None, base: float | None) -> str:
+    if value is None or base is None:
+        return _format_value(value)
+    return f"{value:.3f} {format_change(value, base):>6}"
+
+
+def _format_value(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def _format_printed(value: float | None) -> str:
+    """A whole number of milliseconds, or three digits, as in the papers."""
+    return _NONE if value is None else (f"{value:,.0f}" if value >= 2 else f"{value:.3f}")
