@@ -10,44 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.evaluate.compare import compare
 from telerank.evaluate.measures import measure, parse_measures
 from telerank.experiments.identity import identify_stage
+from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.result import ExperimentResult, Run
 from telerank.experiments.shared_run import SystemTimes, run_systems
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
-from telerank.types import Progress, Qrels, Query, Ranking, silent
+from telerank.types import Progress, Query, Ranking, silent
 
 System: TypeAlias = Stage | Iterable[Ranking]
 """A pipeline, or a run in memory."""
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedQueries:
-    """Queries with their judgments; every query of ``qrels`` counts in a mean."""
-
-    queries: tuple[Query, ...]
-    qrels: Qrels
-
-    @classmethod
-    def of(cls, collection: Collection, split: str | None = None) -> JudgedQueries:
-        """The judged queries of a split.
-
-        Raises
-        ------
-        CollectionError
-            If no query of the split is judged.
-        """
-        qrels = collection.judged(split)
-        queries = tuple(query for query in collection.split_queries(split) if query.qid in qrels)
-        if not queries:
-            raise CollectionError(
-                f"{collection.name}: no query of split {collection.resolve_split(split)} is judged"
-            )
-        return cls(queries, {query.qid: qrels[query.qid] for query in queries})
 
 
 def compare_systems(

@@ -83,7 +83,7 @@ class Experiment(_Strict):
     """Settings that all trained models share; a ``run`` in them is a pipeline over the systems."""
     seeds: tuple[int, ...] = Field((0,), min_length=1)
     """Each model is trained with each; tables have the mean and the standard deviation."""
-    systems: dict[str, str] = Field(min_length=1)
+    systems: dict[str, str] = {}
     """Pipelines by name; words are systems above, and functions."""
     queries: int | None = Field(None, ge=1)
     """Number of judged queries that measure, drawn by ``seed``; None: all."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
-from telerank.experiments.compare_systems import JudgedQueries, System, compare_systems
+from telerank.experiments.compare_systems import System, compare_systems
+from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.result import ExperimentResult
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import RunFile

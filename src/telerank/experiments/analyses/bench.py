@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from telerank.errors import TelerankError
 from telerank.experiments.analyses.specs import Published
+from telerank.experiments.judged_queries import JudgedQueries
 from telerank.retrieval.index import Index
 from telerank.show.tables import Table
 from telerank.sparse.index import IndexDocs
@@ -25,38 +25,6 @@ if TYPE_CHECKING:
 
 class Unavailable(TelerankError):  # noqa: N818
     """A system or a model cannot be had here; the message says why."""
-
-
-@dataclass(frozen=True)
-class QuerySet:
-    """Queries with the judgments of all of them."""
-
-    queries: tuple[Query, ...]
-    qrels: Qrels
-
-    def deal(self, dev: int, measuring: int | None = None, seed: int = 0) -> tuple[QuerySet, QuerySet]:
-        """``dev`` queries that choose, and ``measuring`` others (None: all others), drawn by ``seed``.
-
-        The order of the queries does not matter to the draw, and stays in both parts.
-
-        Raises
-        ------
-        ValueError
-            If fewer than two queries choose, none measures, or there are too few.
-        """
-        deck = sorted(query.qid for query in self.queries)
-        count = len(deck) - dev if measuring is None else measuring
-        if dev < 2 or count < 1 or dev + count > len(deck):
-            rest = "the others" if measuring is None else measuring
-            raise ValueError(f"{len(deck)} judged queries cannot be dealt into {dev} that choose and {rest}")
-        random.Random(seed).shuffle(deck)
-        return self.select(deck[:dev]), self.select(deck[dev : dev + count])
-
-    def select(self, qids: Iterable[str]) -> QuerySet:
-        """Those of the queries that have these qids."""
-        kept = set(qids)
-        queries = tuple(query for query in self.queries if query.qid in kept)
-        return QuerySet(queries, {query.qid: self.qrels[query.qid] for query in queries})
 
 
 @dataclass(frozen=True)
@@ -78,7 +46,7 @@ class Bench:
     docs: IndexDocs
     queries: tuple[Query, ...]
     qrels: Qrels
-    dev: QuerySet | None
+    dev: JudgedQueries | None
     systems: Mapping[str, SystemRuns]
     published: Published = field(default_factory=dict)
     depth: int = 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from telerank.experiments.analyses.significance import (
     record_differences,
 )
 from telerank.experiments.analyses.specs import QualitySpec
+from telerank.experiments.provenance import load
 from telerank.experiments.published import SystemQuality, quality_table
 from telerank.types import Qrels
 
@@ -110,7 +110,8 @@ def _notes(
     if comparison is not None:
         yield _describe_best(comparison)
     for latency in list(latencies.values())[:1]:
-        busy = f"; {os.getloadavg()[0]:.1f} processes wanted a core" if hasattr(os, "getloadavg") else ""
+        processes = load()
+        busy = "" if processes is None else f"; {processes:.1f} processes wanted a core"
         yield f"ms/query: wall time, one query at a time, mean of {latency.queries} queries{busy}."
 
 

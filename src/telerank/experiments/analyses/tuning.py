@@ -78,8 +78,8 @@ class SparseStudy:
     def values(self, system: SparseSystem) -> dict[str, float]:
         """The objective's means of a tuned family.
 
-        ``dev`` is the mean over the queries that chose the setting, which is too optimistic; ``held out`` that
-        over the others, and ``default`` that of the family's defaults over the others.
+        ``dev`` is the mean over the queries that chose the setting, which is too optimistic; ``held out``
+        that over the others, and ``default`` that of the family's defaults over the others.
         """
         name, default = self.spec.objective, replace(system, parameters=DEFAULT)
         held_out, default_mean = (self.evaluations[one].mean[name] for one in (system, default))
