@@ -160,6 +160,7 @@ def in_process(words: list[str]) -> str:
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
         patch.multiple(console, out=out, err=err),
+        patch.dict(os.environ, COLUMNS=str(WIDTH)),
         patch.object(sys, "argv", words),
     ):
         try:

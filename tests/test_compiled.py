@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from numba.core.caching import CacheImpl
 
 import telerank
-from telerank.compiled import compiled
+from telerank.compiled import ColdStart, compiled
 
 SOURCE = Path(telerank.__file__).parent
 
@@ -24,3 +26,25 @@ def test_a_function_is_compiled_where_no_folder_can_be_written_to(monkeypatch):
 def test_nothing_is_compiled_any_other_way():
     direct = [path.name for path in SOURCE.rglob("*.py") if "njit" in path.read_text(encoding="utf-8")]
     assert direct == ["compiled.py"]
+
+
+COLD = """
+import sys
+from telerank.compiled import ColdStart, compiled
+from telerank.sparse import kernel
+from telerank.corpus.gather import gather
+cold = ColdStart(10)
+assert cold.covers(4) and cold.covers(6) and not cold.covers(1) and not cold.covers(0)
+assert "numba" not in sys.modules and isinstance(gather, compiled)
+assert kernel._at_least(2**25) == 2**25 - 3
+assert "numba" in sys.modules and not ColdStart().covers(1)
+assert not [name for name, value in vars(kernel).items() if isinstance(value, compiled)]
+"""
+
+
+def test_numba_is_loaded_when_the_first_compiled_function_is_called():
+    subprocess.run([sys.executable, "-c", COLD], check=True)
+
+
+def test_few_elements_do_not_load_numba_again():
+    assert not ColdStart().covers(1)  # it is loaded here

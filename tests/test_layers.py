@@ -93,7 +93,17 @@ def test_what_starts_often_loads_nothing_heavy(command):
         [sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True
     )
     loaded = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in ran.stderr.splitlines() if "|" in line}
-    assert not loaded & {"torch", "numba", "scipy", "matplotlib", "pyarrow", "ir_measures", "pandas"}
+    assert not loaded & {
+        "torch",
+        "numba",
+        "scipy",
+        "matplotlib",
+        "pyarrow",
+        "ir_measures",
+        "pandas",
+        "numpy",
+        "rich",
+    }
 
 
 def test_nothing_is_called_utils():

@@ -10,9 +10,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from telerank.stage import Stage
-from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
-
 if TYPE_CHECKING:
     from telerank.corpus.bundled import piaf
     from telerank.corpus.formats import open_collection as collection
@@ -20,6 +17,8 @@ if TYPE_CHECKING:
     from telerank.fuse.prob import prob
     from telerank.pipelines.functions import pipeline
     from telerank.retrieval.index import Index
+    from telerank.stage import Stage
+    from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
     from telerank.verbs.experiment import experiment
     from telerank.verbs.index import index
     from telerank.verbs.open import open  # noqa: A004 — telerank.open reads as it should
@@ -50,7 +49,12 @@ __all__ = [
 ]
 
 _LAZY = {
+    **{
+        name: ("telerank.types", name)
+        for name in ("Answer", "Doc", "Explanation", "Qrel", "Query", "Ranking")
+    },
     "Index": ("telerank.retrieval.index", "Index"),
+    "Stage": ("telerank.stage", "Stage"),
     "collection": ("telerank.corpus.formats", "open_collection"),
     "experiment": ("telerank.verbs.experiment", "experiment"),
     "index": ("telerank.verbs.index", "index"),

@@ -1,21 +1,68 @@
-"""Functions compiled by numba, their machine code kept on disk where there is a place for it."""
+"""Functions compiled by numba, which is loaded when the first of them is called."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
-import numba
+_LOCK = RLock()
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Any:
+class compiled:  # noqa: N801 — a decorator
     """The function as machine code that runs without the interpreter's lock; ``options`` are numba's.
 
     The code is kept beside the function's file, or else in the user's cache; ``NUMBA_CACHE_DIR`` names
-    another folder. Where none of them can be written to (a service without a home, a package installed by
-    another user) each process compiles what it calls, some seconds' work.
+    another folder. If none of them can be written to (a service without a home, a package installed by
+    another user), each process compiles what it calls, which takes seconds.
     """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self._function, self._options = function, options
+        self._dispatcher: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        with _LOCK:
+            dispatcher = self._load()
+        return dispatcher(*arguments)
+
+    def _load(self) -> Any:
+        """The dispatcher; the module's compiled functions call each other, so all become dispatchers."""
+        if self._dispatcher is None:
+            self._dispatcher = _dispatcher(self._function, self._options)
+            names = self._function.__globals__
+            for name, value in list(names.items()):
+                if isinstance(value, compiled):
+                    names[name] = value._load()  # noqa: SLF001
+        return self._dispatcher
+
+
+def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    import numba
+
     try:
         return numba.njit(nogil=True, cache=True, **options)(function)
     except RuntimeError:  # no folder to keep it in
         return numba.njit(nogil=True, **options)(function)
+
+
+class ColdStart:
+    """Decides whether numpy or Python does some work that compiled code would do faster.
+
+    Loading numba takes a second of processor time; other code handles half a million elements meanwhile.
+    """
+
+    def __init__(self, limit: int = 1 << 19) -> None:
+        self._left = limit
+
+    def covers(self, elements: int) -> bool:
+        """Whether numba is not loaded, and these elements and all before them are too few to load it."""
+        if "numba" in sys.modules:
+            return False
+        self._left -= elements
+        return self._left >= 0
+
+
+cold_start = ColdStart()
+"""Of this process."""

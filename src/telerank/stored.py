@@ -24,7 +24,7 @@ DRAFT = ".writing"
 """Ending of the name of what is being written."""
 MANIFEST_DRAFT = MANIFEST + DRAFT
 _REPLACED = f".old{DRAFT}"
-_SMALL = 16 << 20  # bytes of a file whose checksum is compared whenever it is opened
+_SMALL = 4 << 20  # bytes of a file whose checksum is compared whenever it is opened
 _CHUNK = 1 << 20
 Manifest = TypeVar("Manifest")
 Entry = TypeVar("Entry")
@@ -44,7 +44,7 @@ class StoredFile:
         return cls(path.stat().st_size, compute_crc32(path))
 
     def check(self, path: Path, *, whole: bool = False) -> None:
-        """Compare the size, and the checksum if the file is small (16 MiB or less) or ``whole`` is set.
+        """Compare the size, and the checksum if the file is small (4 MiB or less) or ``whole`` is set.
 
         Raises
         ------

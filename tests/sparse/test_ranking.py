@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import fsum
 from random import Random
@@ -68,6 +69,24 @@ def test_every_model_ranks_as_plain_python_does(name, folder):
                 # a step's half for each term, and float32's
                 room = len(query.split()) * STEP / 2 + exact[docno] * 2**-24
                 assert abs(score - exact[docno]) <= room, (model, query, docno)
+
+
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_numpy_ranks_as_compiled_code_does(name, folder):
+    index = build(folder / f"{name} by numpy", COLLECTIONS[name])
+    segment = index.segments[0]
+    for model in MODELS:
+        impacts = index.impacts(model)[0]
+        for query in QUERIES:
+            counts = Counter(term for term in query.split() if index.term(term).df)
+            terms = [index.term(text) for text in counts]
+            impacts.prepare((term.numbers[0], term.df, term.cf) for term in terms)
+            weights = {term.numbers[0]: count for term, count in zip(terms, counts.values(), strict=True)}
+            for k in (1, 10, len(segment)):
+                rows, scores = impacts.best_by_numpy(weights, k)
+                for other in (impacts.best([weights], k)[0], impacts.best_of_all(weights, k)):
+                    assert rows.tolist() == other[0].tolist(), (model, query, k)
+                    assert scores.tobytes() == other[1].tobytes(), (model, query, k)
 
 
 @pytest.mark.parametrize("name", ["many documents", "one length", "frequencies about a byte's"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telerank.text import Span, is_wrapped, split_sentences
+from telerank.text.sentences import Span, is_wrapped, split_sentences
 
 LANGUAGES = ["en", "fr"]
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bars
+if TYPE_CHECKING:
+    from rich.console import Console
 
-from telerank.errors import TelerankError
-from telerank.types import Progress
+    from telerank.types import Progress
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+    out: Console
+    err: Console
 
-USER_ERRORS = (TelerankError, OSError, UnicodeError)
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _PATIENCE = 2.0  # seconds before a bar appears
+
+
+def __getattr__(name: str) -> Console:
+    """The consoles ``out`` and ``err`` of rich, which is loaded for them."""
+    if name not in ("out", "err"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _console(name)
+
+
+@cache
+def _console(name: str) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=name == "err", highlight=False, emoji=False)
 
 
 def one_line(error: BaseException) -> str:
@@ -43,11 +50,31 @@ def shown(text: str) -> str:
 
     Escape sequences and other control characters, marks of writing direction, lone surrogates.
     """
-    return escape(_STEERING.sub("\ufffd", text))
+    from rich.markup import escape
+
+    return escape(plain(text))
+
+
+def plain(text: str) -> str:
+    """A text without what would steer the terminal, as in :func:`shown`."""
+    return _STEERING.sub("\ufffd", text)
+
+
+def write_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Write rows of plain text to standard output; the last column is wrapped to the terminal's width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    indent = sum(widths) + 2 * len(widths)
+    room = max(get_terminal_size().columns - indent, 20)
+    for row in rows:
+        cells = (plain(cell).ljust(width) for cell, width in zip(row, widths, strict=False))
+        text = wrap(plain(row[-1]), room, break_on_hyphens=False)
+        print("  ".join((*cells, f"\n{' ' * indent}".join(text))))  # noqa: T201
 
 
 def say(text: str) -> None:
     """A line on standard error as it is (see :func:`shown`); only the terminal breaks it."""
+    from telerank.cli.console import err  # as an attribute of the module, which loads rich
+
     err.print(shown(text), soft_wrap=True)
 
 
@@ -61,9 +88,14 @@ def progress(of: int | None = None) -> Iterator[Progress]:
 
     ``of`` is the total of what is told without one. Where standard error is no terminal there are none.
     """
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    from telerank.cli.console import err
+
     shown = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
     bars = Bars(*shown, MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True)
-    tasks: dict[str, TaskID] = {}
+    tasks: dict[str, Any] = {}
     began = time.monotonic()
 
     def tell(what: str, done: int, total: int | None) -> None:

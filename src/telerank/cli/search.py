@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from telerank.cli import console
-from telerank.cli.console import shown
 from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, Split
-from telerank.cli.runs import write_json_lines
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -119,6 +116,7 @@ def _write(
     stage: Stage, queries: list[Query], output: str, settings: dict[str, Any], *, as_json: bool
 ) -> None:
     """Write the run, and beside it (``.json``) what made it."""
+    from telerank.cli.runs import write_json_lines
     from telerank.trec import write_run
 
     empty: list[str] = []
@@ -158,17 +156,19 @@ def _answer(searched: Searched, stage: Stage, text: str, *, explain: bool, as_js
     if as_json:
         print(json.dumps(_record(searched, stage, ranking, explain=explain), ensure_ascii=False))  # noqa: T201
         return
-    table = Table(title=shown(text), title_justify="left")
-    for name, side in (("rank", "right"), ("score", "right"), ("docno", "left"), ("document", "left")):
-        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    if not len(ranking):
+        print(f"nothing found for {console.plain(repr(text))}")  # noqa: T201
+        return
+    print(console.plain(text))  # noqa: T201
+    rows = [("rank", "score", "docno", "document")]
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = searched.doc(docno)
-        title = f"[bold]{shown(doc.title)}[/] " if doc.title else ""
-        table.add_row(str(rank), f"{score:.4f}", shown(docno), title + shown(_snippet(doc.text)))
-    console.out.print(table if len(ranking) else f"nothing found for {shown(repr(text))}")
+        title = f"{doc.title} " if doc.title else ""
+        rows.append((str(rank), f"{score:.4f}", docno, title + _snippet(doc.text)))
+    console.write_columns(rows)
     if explain:
         for docno in ranking.docnos:
-            console.out.print(f"[bold]{shown(docno)}[/]\n{shown(str(stage.explain(ranking.query, docno)))}")
+            print(console.plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))  # noqa: T201
 
 
 def _record(searched: Searched, stage: Stage, ranking: Ranking, *, explain: bool) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from telerank.compiled import cold_start
+from telerank.corpus.gather import gather
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.npy import load_npy
 
@@ -34,6 +36,7 @@ FILES = (BLOB, OFFSETS, ORDER, RANK)
 _REFUSED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CHUNK = 1 << 24  # bytes searched for line ends at a time
 _FENCE = 1024
+_LINE = 40  # reading a line in Python takes as long as this many elements of an array
 _COMPARED = 1 << 20  # docnos compared with their neighbours at a time
 
 
@@ -194,11 +197,11 @@ class Docnos:
         IndexError
             If a row does not exist.
         """
-        from telerank.corpus.gather import gather  # loads numba
-
         numbers = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel
         if not len(numbers):
             return []
+        if cold_start.covers(_LINE * len(numbers)):
+            return [self[row] for row in numbers.tolist()]
         lines = gather(self._blob, self._offsets, numbers)
         if not len(lines):
             raise IndexError(f"rows {numbers.min()} to {numbers.max()} of {len(self)} documents")

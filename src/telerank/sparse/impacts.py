@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from telerank.compiled import cold_start
 from telerank.sparse import kernel
 from telerank.sparse.segment import Segment
 from telerank.sparse.similarities import Similarity, Statistics
@@ -77,20 +78,21 @@ class Impacts:
                 self.values[part] = made
             else:
                 self._large[number] = made
-        known = np.zeros((int(fits.sum()), _POWERS), np.int64)
-        kernel.settle(numbers[fits], self._postings, self._block_tables, segment.deleted, known)
-        self._known.update(zip(numbers[fits].tolist(), known.tolist(), strict=True))
         extremes = zip(largest.tolist(), smallest.tolist(), strict=True)
         self._made.update(zip(numbers.tolist(), extremes, strict=True))
 
     def best(self, queries: Sequence[Weights], k: int) -> list[Found]:
         """The ``k`` best documents of each query, best first; every term must be prepared.
 
-        All of them go through the kernel in one call, during which other threads of Python may run.
+        All of them go through the kernel in one call, during which other threads of Python may run. While
+        queries have too few postings to load numba, :meth:`best_by_numpy` answers them.
         """
+        postings = sum(self.segment.df(term) for weights in queries for term in weights)
+        if cold_start.covers(postings + len(queries) * (len(self.segment) // 16)):
+            return [self.best_by_numpy(weights, k) for weights in queries]
         answers: dict[int, Found] = {}
-        asked = [number for number, weights in enumerate(queries) if self._may_prune(weights, k)]
-        for number, keys in zip(asked, self._pruned([queries[i] for i in asked], k), strict=True):
+        prunable = [number for number, weights in enumerate(queries) if self._may_prune(weights, k)]
+        for number, keys in zip(prunable, self._pruned([queries[i] for i in prunable], k), strict=True):
             # documents that hold a term, yet score 0, come last: pruning cannot see them
             if len(keys) == k or all(self._made[term][1] > 0 for term in queries[number]):
                 answers[number] = self._found(keys)
@@ -102,15 +104,42 @@ class Impacts:
     def best_of_all(self, weights: Weights, k: int) -> Found:
         """The same by adding every posting: the slow path, which the fast one equals to the bit."""
         if self._most(weights) > kernel.LARGEST_SUM:
-            return self._best_of_large(weights, k)
+            return self.best_by_numpy(weights, k)
         query = (np.array(list(weights), np.int64), np.array(list(weights.values()), np.int64))
         return self._found(kernel.exhaustive(query, self._postings, self._ranks, k))
+
+    def best_by_numpy(self, weights: Weights, k: int) -> Found:
+        """The same without numba: every posting, term after term, in float64, which also holds large sums.
+
+        Large sums are those beyond 2^31 steps, a score of 2,048; smaller ones are exact.
+        """
+        sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
+        for term, weight in weights.items():
+            start, end = self.segment.offsets[term], self.segment.offsets[term + 1]
+            rows = self.segment.rows[start:end]
+            sums[rows] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
+            holds[rows] = True
+        if len(self.segment.deleted):
+            holds &= ~self.segment.deleted
+        rows = np.flatnonzero(holds).astype(np.uint32)
+        scores = (sums[rows] * kernel.STEP).astype(np.float32)
+        order = np.lexsort((self.segment.docnos.rank[rows], scores))[::-1][:k]
+        return rows[order], scores[order]
 
     def contribution(self, term: int, posting: int) -> float:
         """What a posting of a prepared term adds to the score of its document, exactly."""
         large = self._large.get(term)
         steps = self.values[posting] if large is None else large[posting - int(self.segment.offsets[term])]
         return int(steps) * kernel.STEP
+
+    def _settle(self, terms: Iterable[int]) -> None:
+        """Fill the block tables of prepared terms, whose sums int32 can hold."""
+        new = sorted(term for term in terms if term not in self._known)
+        known = np.zeros((len(new), _POWERS), np.int64)
+        kernel.settle(
+            np.array(new, np.int64), self._postings, self._block_tables, self.segment.deleted, known
+        )
+        self._known.update(zip(new, known.tolist(), strict=True))
 
     def _found(self, keys: npt.NDArray[np.uint64]) -> Found:
         rows, half = (keys & _ROW).astype(np.uint32), np.uint64(32)
@@ -127,6 +156,7 @@ class Impacts:
 
     def _pruned(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
+        self._settle({term for weights in queries for term in weights})
         power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
         known = [
             max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
@@ -141,21 +171,6 @@ class Impacts:
             batch, self._postings, self._block_tables, self._ranks, keys, self._work(k)
         )
         return [row[:count] for row, count in zip(keys, counts, strict=True)]
-
-    def _best_of_large(self, weights: Weights, k: int) -> Found:
-        """Sums beyond 2^31 steps (a score of 2,048): every posting, in float64, term after term."""
-        sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
-        for term, weight in weights.items():
-            start, end = self.segment.offsets[term], self.segment.offsets[term + 1]
-            rows = self.segment.rows[start:end]
-            sums[rows] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
-            holds[rows] = True
-        if len(self.segment.deleted):
-            holds &= ~self.segment.deleted
-        rows = np.flatnonzero(holds).astype(np.uint32)
-        scores = (sums[rows] * kernel.STEP).astype(np.float32)
-        order = np.lexsort((self.segment.docnos.rank[rows], scores))[::-1][:k]
-        return rows[order], scores[order]
 
     def _work(self, k: int) -> tuple[npt.NDArray[Any], ...]:
         """Sums, flags, bounds, first places and keys of this thread (see :func:`kernel.pruned`)."""

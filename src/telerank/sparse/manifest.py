@@ -1,6 +1,6 @@
 """The manifest of an index: replacing this one file is what commits a change.
 
-Checksums of small files (16 MiB and less) are compared whenever an index is opened, sizes of all; ``verify``
+Checksums of small files (4 MiB and less) are compared whenever an index is opened, sizes of all; ``verify``
 compares every checksum.
 """
 
@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
 from telerank.errors import IndexFault
@@ -86,6 +84,9 @@ class IndexManifest:
 @cache
 def versions() -> dict[str, str]:
     """Of what an index is made with."""
+    from importlib.metadata import version
+    from platform import python_version
+
     made_with = ("telerank", "numpy", "numba", "PyStemmer")
     return {"python": python_version(), **{name: version(name) for name in made_with}}
 

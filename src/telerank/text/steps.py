@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TypeAlias
 
 import Stemmer
@@ -82,7 +82,7 @@ def step_names() -> list[str]:
 @cache
 def stop_words(name: str) -> frozenset[str]:
     """Lucene's list of stop words; the first lines of the file give source and licence."""
-    text = (resources.files(__package__) / "stopwords" / f"{name}.txt").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "stopwords" / f"{name}.txt").read_text(encoding="utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

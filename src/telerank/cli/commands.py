@@ -1,0 +1,120 @@
+"""The commands by name; a command's module is imported when the command runs or its own help is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+HELP_OPTIONS = ["-h", "--help"]
+SHORT_HELPS = {
+    "index": "Build an index, add to it, delete, merge, verify, describe.",
+    "encode": "Encode the documents of a collection into a folder of vectors, to be searched.",
+    "search": "Search an index or vectors: write a run over the queries of a collection, or answer one "
+    "query.",
+    "rerank": "Score the documents of a run anew with a re-ranker; write the run that comes out.",
+    "fuse": "Fuse runs into one: in turns, by weighted scores, or by ranks.",
+    "evaluate": "Measure runs: means over all queries of the qrels, where a query without results counts 0.",
+    "compare": "Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap.",
+    "tune": "Tune a model's parameters, and analyzers, by cross-validation or on one split for another.",
+    "tune-fusion": "Tune the weights of `fuse --method linear` over a whole grid, by cross-validation.",
+    "train": "Train models: `bi-encoder`, `reranker`.",
+    "inspect": "See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over "
+    "sentences.",
+    "depth": "Recall of first stages by depth; with a re-ranker's scores, its accuracy by depth, too.",
+    "consistency": "Consistency factor C(f, n): the mean share of a run's first n that is among the "
+    "reference's candidates.",
+    "combine": "Combine all ordered pairs of runs: which run adds what to which.",
+    "run": "Measure what a table or figure of a paper shows, on its data or on what is here, beside "
+    "its values.",
+    "data": "List, show, convert and measure collections; make ranking sets.",
+    "analyze-text": "Show what each step of an analyzer makes of a text.",
+    "demo": "Try everything on a French collection that is already here: about a minute, no network.",
+}
+"""The first lines of the commands' docstrings, in the order in which the commands are used.
+
+Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or the module's ``app``.
+"""
+
+
+class Commands(TyperGroup):
+    """The group of all commands; its help, plain text, needs none of their modules."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Loaded()  # type: ignore[assignment]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        _take_plain_values(self, ctx)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(SHORT_HELPS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super(TyperGroup, self).format_help(ctx, formatter)  # not rich's, which takes as long as typer itself
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text.replace("`", "")) for name, text in SHORT_HELPS.items()])
+
+
+class _Loaded(Mapping[str, Any]):
+    def __getitem__(self, name: str) -> Any:
+        if name not in SHORT_HELPS:
+            raise KeyError(name)
+        return _load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SHORT_HELPS)
+
+    def __len__(self) -> int:
+        return len(SHORT_HELPS)
+
+
+@cache
+def _load(name: str) -> Any:
+    module = import_module(f"telerank.cli.{name.replace('-', '_')}")
+    parent = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    parent.callback()(lambda: None)
+    if isinstance(getattr(module, "app", None), typer.Typer):
+        parent.add_typer(module.app, name=name)
+    else:
+        parent.command(name)(getattr(module, name.replace("-", "_")))
+    command = get_command(parent).commands[name]  # type: ignore[attr-defined]
+    for part in (command, *getattr(command, "commands", {}).values()):
+        _take_plain_values(part, typer.Context(part, help_option_names=HELP_OPTIONS))
+    return command
+
+
+def _take_plain_values(command: Any, context: Any) -> None:
+    """Read words and whole numbers without typer, which makes a validator of pydantic for each option."""
+    for parameter in command.get_params(context):
+        # typer before 0.29 has no such attribute, and no validators
+        if hasattr(parameter, "_runtime_param") and not (parameter.multiple or parameter.nargs != 1):
+            parameter._runtime_param = _PLAIN_VALUE  # noqa: SLF001
+
+
+class _PlainValue:
+    """Reads a word, or a whole number within its range; leaves everything else to typer."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
+        if value is None or (kind is str and isinstance(value, str) and info.parser is None):
+            return value
+        if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
+            number = int(value)
+            if (info.min is None or number >= info.min) and (info.max is None or number <= info.max):
+                return number
+        if kind is int and type(value) is int:  # the default
+            return value
+        param._runtime_param = None  # noqa: SLF001
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+_PLAIN_VALUE = _PlainValue()
