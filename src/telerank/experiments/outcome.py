@@ -39,8 +39,8 @@ class ExperimentOutcome:
         return "small copy" if self.small else "full size"
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables must know."""
+    def protocol(self) -> tuple[str, ...]:
+        """What was measured on which data, and what is missing."""
         counts = ", ".join(f"{count:,} {what}" for what, count in self.counts.items())
         about = f": {self.data.about}" if self.data.about else ""
         split = f", split {self.data.split}" if self.data.split else ""
@@ -51,5 +51,10 @@ class ExperimentOutcome:
         for reason in dict.fromkeys(self.lacking.values()):
             names = [name for name, why in self.lacking.items() if why == reason]
             notes.append(f"Not measured: {', '.join(names)} ({reason}).")
+        return tuple(notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the tables must know."""
         results = [note for result in self.results for note in result.notes]
-        return (*notes, *results, f"Machine: {machine()}.")
+        return (*self.protocol, *results, f"Machine: {machine()}.")
