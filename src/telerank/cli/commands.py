@@ -32,7 +32,7 @@ SHORT_HELPS = {
     "combine": "Combine all ordered pairs of runs: which run adds what to which.",
     "run": "Measure what a table or figure of a paper shows, on its data or on what is here, beside "
     "its values.",
-    "data": "List, show, convert and measure collections; make ranking sets.",
+    "data": "List, show, convert and describe collections; make ranking sets.",
     "analyze-text": "Show what each step of an analyzer makes of a text.",
     "demo": "Try everything on a French collection that is already here: about a minute, no network.",
 }
