@@ -16,8 +16,8 @@ from __future__ import annotations
 import itertools
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,6 +90,14 @@ class Stage(ABC):
     def binding(self) -> int:
         """How tightly :attr:`text` binds."""
         return CALL
+
+    @property
+    def sources(self) -> Mapping[str, object]:
+        """The index, vectors, model or file that this stage reads, by name, as the record of a run has it.
+
+        Stages that it is made of have their own.
+        """
+        return {}
 
     def __repr__(self) -> str:
         return self.text
@@ -232,6 +240,37 @@ class Sum(Stage):
     @property
     def binding(self) -> int:
         return SUM
+
+
+def inner_stages(stage: Stage) -> dict[str, Stage | tuple[Stage, ...]]:
+    """The stages that a stage is made of, by the name of the field."""
+    inner: dict[str, Stage | tuple[Stage, ...]] = {}
+    for name in getattr(stage, "__dataclass_fields__", ()):
+        value = getattr(stage, name)
+        if isinstance(value, Stage) or (
+            isinstance(value, tuple) and value and all(isinstance(part, Stage) for part in value)
+        ):
+            inner[name] = value
+    return inner
+
+
+def walk_stages(stage: Stage) -> Iterator[Stage]:
+    """The stage, and every stage that it is made of."""
+    yield stage
+    for inner in inner_stages(stage).values():
+        for part in (inner,) if isinstance(inner, Stage) else inner:
+            yield from walk_stages(part)
+
+
+def change_stages(stage: Stage, change: Callable[[Stage], Stage]) -> Stage:
+    """The stage with ``change`` applied to every stage that it is made of, and then to the result."""
+    changed = {
+        name: change_stages(inner, change)
+        if isinstance(inner, Stage)
+        else tuple(change_stages(part, change) for part in inner)
+        for name, inner in inner_stages(stage).items()
+    }
+    return change(replace(stage, **changed) if changed else stage)  # type: ignore[type-var]
 
 
 def as_query(query: Query | str) -> Query:

@@ -144,6 +144,10 @@ class ApproximateRetriever(Stage):
     def binding(self) -> int:
         return CALL if self.depth is None else PRODUCT
 
+    @property
+    def sources(self) -> Mapping[str, object]:
+        return {f"dense({self.name or self.encoder.name})": {**self.vectors.identity, **asdict(self.report)}}
+
     def explanation(self, query: Query, docno: str) -> Explanation:
         return DenseRetriever(self.vectors, self.encoder).explain(query, docno)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -70,6 +70,10 @@ class DenseRetriever(Stage):
     @property
     def binding(self) -> int:
         return CALL if self.depth is None else PRODUCT
+
+    @property
+    def sources(self) -> Mapping[str, object]:
+        return {f"dense({self.name or self.encoder.name})": self.vectors.identity}
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         row = self.vectors.docnos.row(docno)

@@ -85,6 +85,13 @@ class Vectors:
     def dtype(self) -> str:
         return self.manifest.dtype
 
+    @property
+    def identity(self) -> dict[str, object]:
+        """Folder, fingerprint of the model, and the checksums of the files of each shard."""
+        entries = self.manifest.shards
+        crc32 = [{name: file.crc32 for name, file in entry.files.items()} for entry in entries]
+        return {"folder": str(self.folder), "fingerprint": self.manifest.fingerprint, "crc32": crc32}
+
     def require(self, encoded: Encoded) -> None:
         """Refuse vectors of queries that another model made.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-from telerank.stage import Chain, Stage
+from telerank.stage import Chain, Stage, inner_stages
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries whose rankings are held at a time
@@ -87,13 +87,12 @@ class _Batch:
         """
         if type(stage).after is Stage.after or not dataclasses.is_dataclass(stage):
             return stage
-        answers = {}
-        for part in dataclasses.fields(stage):
-            value = getattr(stage, part.name)
-            if isinstance(value, Stage):
-                answers[part.name] = _Answers(self.run(value, before, nodes))
-            elif isinstance(value, tuple) and value and all(isinstance(inner, Stage) for inner in value):
-                answers[part.name] = tuple(_Answers(self.run(inner, before, nodes)) for inner in value)
+        answers = {
+            name: _Answers(self.run(inner, before, nodes))
+            if isinstance(inner, Stage)
+            else tuple(_Answers(self.run(part, before, nodes)) for part in inner)
+            for name, inner in inner_stages(stage).items()
+        }
         return dataclasses.replace(stage, **answers)
 
 

@@ -31,6 +31,10 @@ class RunFile(Stage):
                 else Ranking.presorted(bare.query, ranking.docnos, ranking.scores)
             )
 
+    @property
+    def sources(self) -> Mapping[str, object]:
+        return {self.text: {"bytes": Path(self.file).stat().st_size}}
+
     def explanation(self, query: Query, docno: str) -> Explanation:
         ranking = self._rankings.get(query.qid, Ranking(query))
         return Explanation(dict(ranking)[docno], f"the score in {Path(self.file).name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -99,6 +99,10 @@ class CrossReranker(Stage):
     @property
     def binding(self) -> int:
         return CALL if self.k is None else PRODUCT
+
+    @property
+    def sources(self) -> Mapping[str, object]:
+        return {f"rerank({self.name or self.scorer.name})": {"model": self.scorer.name}}
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""

@@ -65,6 +65,12 @@ class SparseIndex:
         """What names its documents as they are: segments, and what is deleted of them."""
         return " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in self.manifest.segments)
 
+    @property
+    def identity(self) -> dict[str, object]:
+        """Folder, analyzer, and the checksums of the files of each segment."""
+        crc32 = [{name: file.crc32 for name, file in entry.files.items()} for entry in self.manifest.segments]
+        return {"folder": str(self.folder), "analyzer": str(self.analyzer), "crc32": crc32}
+
     def require(self, analyzer: Analyzer) -> None:
         """Refuse an analyzer that is not the index's own.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -66,6 +66,10 @@ class SparseRetriever(Stage):
     @property
     def binding(self) -> int:
         return CALL if self.depth is None else PRODUCT
+
+    @property
+    def sources(self) -> Mapping[str, object]:
+        return {"index": self.index.identity}
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """Each term's contribution, then what float32 rounds away; they sum to the score exactly."""
