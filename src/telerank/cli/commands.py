@@ -33,7 +33,7 @@ SHORT_HELPS = {
     "run": "Measure what a table or figure of a paper shows, on its data or on what is here, beside "
     "its values.",
     "data": "List, show, convert and describe collections; make ranking sets.",
-    "analyze-text": "Show what each step of an analyzer makes of a text.",
+    "analyze-text": "Show the output of each step of an analyzer for a text.",
     "demo": "Try everything on a French collection that is already here: about a minute, no network.",
 }
 """The first lines of the commands' docstrings, in the order in which the commands are used.
