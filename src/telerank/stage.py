@@ -244,14 +244,8 @@ class Sum(Stage):
 
 def inner_stages(stage: Stage) -> dict[str, Stage | tuple[Stage, ...]]:
     """The stages that a stage is made of, by the name of the field."""
-    inner: dict[str, Stage | tuple[Stage, ...]] = {}
-    for name in getattr(stage, "__dataclass_fields__", ()):
-        value = getattr(stage, name)
-        if isinstance(value, Stage) or (
-            isinstance(value, tuple) and value and all(isinstance(part, Stage) for part in value)
-        ):
-            inner[name] = value
-    return inner
+    values = ((name, getattr(stage, name)) for name in getattr(stage, "__dataclass_fields__", ()))
+    return {name: value for name, value in values if isinstance(value, Stage) or _are_stages(value)}
 
 
 def walk_stages(stage: Stage) -> Iterator[Stage]:
@@ -299,6 +293,10 @@ def check_depth(k: int) -> int:
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
         raise ValueError(f"a cut must be a whole number of at least 1, got {k!r}")
     return operator.index(k)
+
+
+def _are_stages(value: object) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(isinstance(part, Stage) for part in value)
 
 
 def _flatten(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:
