@@ -196,6 +196,19 @@ def test_dev_and_test_of_one_split_share_no_query_and_do_not_depend_on_the_seed(
         assign_queries(collection, ranking_training(place, dev=dev_lists(place), test=dev_lists(place)))
 
 
+def test_a_test_of_listed_queries_keeps_back_those_alone(place, tmp_path):
+    """A run of six queries of the training split, of which four are measured."""
+    run = tmp_path / "six.run"
+    lines = (place / "train.run").read_text().splitlines(keepends=True)
+    listed = {f"1{i}" for i in range(6)}
+    run.write_text("".join(line for line in lines if line.split()[0] in listed))
+    test = {"split": "train", "run": str(run), "queries": 4, "listed": True}
+    parts = assign_queries(open_collection(place / "collection"), ranking_training(place, test=test))
+    assert len(parts.test) == 4
+    assert parts.test < listed
+    assert parts.kept_back == parts.test
+
+
 def numbered(path, count):
     path.write_text("".join(f"query {i}\tyes {i}\tno {i}\n" for i in range(count)))
     return path

@@ -11,7 +11,7 @@ from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.training.reading import check_complete, read_texts
-from telerank.training.reranker.config import CandidateSettings, RerankerTraining
+from telerank.training.reranker.config import CandidateSettings, RerankerTest, RerankerTraining
 from telerank.training.reranker.reading import candidate_lists, choose_queries
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
@@ -38,7 +38,8 @@ def assign_queries(collection: Collection, config: RerankerTraining) -> QueryPar
     training_split, dev, test = config.data.split, config.dev, config.test
     test_qids: frozenset[str] = frozenset()
     if test is not None:
-        test_qids = frozenset(_held_out_fold(collection, config) or choose_judged(collection, test))
+        fold = _held_out_fold(collection, config)
+        test_qids = frozenset(fold or choose_judged(collection, test, _unlisted(collection, test)))
     dev_qids: frozenset[str] = frozenset()
     if dev is not None:
         excluded = test_qids if test is not None and test.split == dev.split else frozenset[str]()
@@ -77,6 +78,14 @@ def make_folds(qids: Container[str], count: int, seed: int) -> list[list[str]]:
         raise CollectionError(f"{len(qids)} queries cannot be cut into {count} folds")
     order = shuffle(qids, str, seed=seed)
     return [order[first::count] for first in range(count)]
+
+
+def _unlisted(collection: Collection, test: RerankerTest) -> frozenset[str]:
+    """The queries without candidates, if only those with candidates are measured."""
+    if not test.listed:
+        return frozenset()
+    lists = candidate_lists(collection, test.split, run=test.run, pool=test.pool)
+    return frozenset(collection.judged(test.split)) - {one.query.qid for one in lists if len(one)}
 
 
 def _held_out_fold(collection: Collection, config: RerankerTraining) -> list[str]:
