@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from telerank.errors import ExpressionError, FormatError
-from telerank.experiments.analyses.specs import AnalysisSpec, Published
+from telerank.experiments.analyses.specs import AnalysisSpec, Published, select_published
 from telerank.experiments.overlay import merge
 from telerank.expressions import parse_expression
 from telerank.yaml_files import read_yaml
@@ -37,6 +37,8 @@ class DataSpec(_Strict):
     """Question-answering sets that a ranking set is made of, if it is not there itself."""
     bundled: bool = False
     """Whether it is installed with telerank (PIAF)."""
+    differs: dict[str, Any] = {}
+    """What differs in the experiment on this data, merged over it; see :meth:`Experiment.on`."""
 
 
 class TrainedModel(_Strict):
@@ -106,12 +108,23 @@ class Experiment(_Strict):
         trained = {name: model.model_copy(update={"seeds": None}) for name, model in self.trained.items()}
         return self.model_copy(update={"models": {**self.models, **trained}, "seeds": seeds})
 
-    def yaml(self) -> str:
-        """The file that reads back as this experiment."""
+    def on(self, name: str) -> Self:
+        """The experiment on one of its data alone, under what the data says that differs."""
+        data = self.data[name]
+        record = {**self.record(), "data": {name: data.model_dump(mode="json", exclude={"differs"})}}
+        if self.published:
+            record["published"] = {name: select_published(self.published, name)}
+        return type(self).model_validate(merge(record, data.differs))
+
+    def record(self) -> dict[str, Any]:
+        """The content of a file that reads back as this experiment."""
         record = self.model_dump(mode="json", exclude_defaults=True)
         record["models"] = {name: _model_record(model) for name, model in self.models.items()}
-        kept = {key: value for key, value in record.items() if value not in ({}, None)}
-        return yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=110)
+        return {key: value for key, value in record.items() if value not in ({}, None)}
+
+    def yaml(self) -> str:
+        """The file that reads back as this experiment."""
+        return yaml.safe_dump(self.record(), sort_keys=False, allow_unicode=True, width=110)
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
@@ -127,6 +140,11 @@ class Experiment(_Strict):
         for data in self.published:
             if data not in self.data:
                 raise ValueError(f"published values of {data!r}, which is none of the data")
+        for name, spec in self.data.items():
+            try:
+                _ = self.on(name) if spec.differs else None
+            except ValidationError as error:
+                raise ValueError(f"data {name!r}: differs: {_first_problem(error)}") from error
         return self
 
 
@@ -149,16 +167,19 @@ def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
     try:
         return Experiment.model_validate(record)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the file"
-        problem = first["msg"].removeprefix("Value error, ")
-        raise FormatError(path, None, f"an experiment: {key}: {problem}") from error
+        raise FormatError(path, None, f"an experiment: {_first_problem(error)}") from error
 
 
 def has_small(path: str | Path) -> bool:
     """Whether the file has an overlay for a small copy."""
     record = read_yaml(path)
     return isinstance(record, dict) and isinstance(record.get(SMALL), dict)
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"]) or "the file"
+    return f"{key}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _model_record(model: TrainedModel | GivenModel) -> Any:
