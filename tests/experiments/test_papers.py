@@ -123,7 +123,11 @@ def test_monobert_has_the_defaults_of_its_kind_and_its_small_copy_the_slice():
     wanted = training(copy, "monoBERT")
     assert wanted.data.triples is None
     negatives = wanted.data.negatives
-    assert (negatives.run, negatives.depth, negatives.per_positive) == (copy.systems["BM25 over the slice"], 20, 3)
+    assert (negatives.run, negatives.depth, negatives.per_positive) == (
+        copy.systems["BM25 over the slice"],
+        20,
+        3,
+    )
     assert (wanted.optimisation.epochs, wanted.optimisation.batch, wanted.optimisation.tokens) == (1, 8, 4096)
     assert (wanted.model.max_query, wanted.model.max_length) == (64, 192)
 
