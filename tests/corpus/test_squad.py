@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.readers.squad import SQUAD, Tally, locate_answer, read_squad
+from telerank.corpus.readers.squad import SQUAD, SquadTally, locate_answer, read_squad
 from telerank.errors import FormatError
 from telerank.types import Answer, Doc, Qrel, Query
 
@@ -102,7 +102,7 @@ def test_a_file_becomes_documents_queries_qrels_and_answers(tmp_path):
     assert qa.queries == (Query("q1", "Where is it?"), Query("q2", "And this?"))
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1), Qrel("q2", "1-0", 1)]
     assert qa.answers == (Answer("q1", "0-0", "Paris", 6), Answer("q2", "1-0", "Rome", 0))
-    assert qa.tally == Tally(articles=2, paragraphs=2, questions=2, answers=2, exact=2)
+    assert qa.tally == SquadTally(articles=2, paragraphs=2, questions=2, answers=2, exact=2)
 
 
 def test_a_paragraph_that_stands_twice_is_one_document_for_the_questions_of_both(tmp_path):

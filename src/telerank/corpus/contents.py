@@ -14,7 +14,7 @@ _STEP = 1000  # documents between two calls of progress
 
 
 @dataclass(frozen=True)
-class Contents:
+class CollectionContents:
     """The counts of a collection; ``splits[split]`` has those of its queries, qrels and answers."""
 
     name: str
@@ -37,7 +37,7 @@ class JudgedQuery:
     answers: tuple[Answer, ...]
 
 
-def count_contents(collection: Collection, *, progress: Progress = silent) -> Contents:
+def count_contents(collection: Collection, *, progress: Progress = silent) -> CollectionContents:
     """Count the records of a collection; reads the documents only if their number is not known."""
     documents = collection.size
     if documents is None:
@@ -54,7 +54,7 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
         split: {kind: sum(1 for _ in own[split]()) for kind, own in streams.items() if split in own}
         for split in collection.splits
     }
-    return Contents(
+    return CollectionContents(
         collection.name,
         collection.format,
         collection.licence,

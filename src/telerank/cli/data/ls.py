@@ -15,7 +15,7 @@ from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
 
 if TYPE_CHECKING:
-    from telerank.corpus.contents import Contents
+    from telerank.corpus.contents import CollectionContents
 
 
 def ls(
@@ -63,7 +63,7 @@ def _show_names(names: Mapping[str, str], columns: tuple[str, str], *, as_json: 
     console.out.print(table)
 
 
-def _show_contents(contents: Contents) -> None:
+def _show_contents(contents: CollectionContents) -> None:
     head = Table(show_header=False, box=None)
     for name in ("name", "format", "licence", "source"):
         head.add_row(name, escape(getattr(contents, name) or "not stated by the files"))

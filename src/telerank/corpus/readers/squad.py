@@ -4,15 +4,15 @@ Such a file becomes a collection as follows:
 
 - A paragraph is a document. Its docno is its position in the file, ``3-7`` for ``data[3].paragraphs[7]``, and
   its title that of the article. A paragraph with the text of an earlier one is merged with that
-  (``Tally.merged_paragraphs``), and so are the questions about it.
+  (``SquadTally.merged_paragraphs``), and so are the questions about it.
 - A question is a query, and its paragraph is relevant to it with grade 1. A question marked
   ``is_impossible`` (SQuAD 2.0) is a query without relevant document or answer: its paragraph, which is in
   ``QASet.paragraphs``, was judged not to have one. In the qrels it would count 0 in every mean.
-- An id that comes twice is one question if text and paragraph are equal (``Tally.merged_questions``; its
+- An id that comes twice is one question if text and paragraph are equal (``SquadTally.merged_questions``; its
   answers are joined), and an error otherwise.
 - The text of an answer must begin at its offset. If it does not, the answer moves to the text's only
-  occurrence (``Tally.moved``) or to the one nearest to the offset (``Tally.nearest``); in COVID-QA this
-  repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does not
+  occurrence (``SquadTally.moved``) or to the one nearest to the offset (``SquadTally.nearest``); in COVID-QA
+  this repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does not
   occur is not a span; it is kept in ``QASet.unlocated`` as the file has it.
 """
 
@@ -47,7 +47,7 @@ _TYPE_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class SquadTally:
     """Counts of what was read and repaired; ``exact + moved + nearest + absent == answers``."""
 
     articles: int = 0
@@ -62,8 +62,10 @@ class Tally:
     nearest: int = 0
     absent: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Tally)))
+    def __add__(self, other: SquadTally) -> SquadTally:
+        return SquadTally(
+            *(getattr(self, field.name) + getattr(other, field.name) for field in fields(SquadTally))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ class QASet:
     unanswerable: frozenset[str]
     answers: tuple[Answer, ...]
     unlocated: tuple[Answer, ...]
-    tally: Tally
+    tally: SquadTally
 
     @property
     def qrels(self) -> Iterator[Qrel]:
@@ -104,7 +106,7 @@ class _SquadReader:
 
     def __init__(self, path: str | Path, prefix: str) -> None:
         self._path, self._prefix = path, prefix
-        self._counts: dict[str, int] = {field.name: 0 for field in fields(Tally)}
+        self._counts: dict[str, int] = {field.name: 0 for field in fields(SquadTally)}
         self._docs: dict[str, Doc] = {}  # by text
         self._queries: dict[str, Query] = {}
         self._paragraphs: dict[str, str] = {}
@@ -120,7 +122,7 @@ class _SquadReader:
             frozenset(self._unanswerable),
             tuple(self._answers),
             tuple(self._unlocated),
-            Tally(**self._counts),
+            SquadTally(**self._counts),
         )
 
     def load(self, encoding: str) -> object:
@@ -251,7 +253,7 @@ def _open(path: Path, encoding: str) -> Collection:
         queries={split: _stream(read, "queries") for split, read in load.items()},
         qrels={split: _stream(read, "qrels") for split, read in load.items()},
         answers={split: _stream(read, "answers") for split, read in load.items()},
-        notes=lambda: asdict(sum((read().tally for read in load.values()), Tally())),
+        notes=lambda: asdict(sum((read().tally for read in load.values()), SquadTally())),
     )
 
 
