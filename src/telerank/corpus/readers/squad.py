@@ -12,8 +12,8 @@ Such a file becomes a collection as follows:
   answers are joined), and an error otherwise.
 - The text of an answer must begin at its offset. If it does not, the answer moves to the text's only
   occurrence (``SquadTally.moved``) or to the one nearest to the offset (``SquadTally.nearest``); in COVID-QA
-  this repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does not
-  occur is not a span; it is kept in ``QASet.unlocated`` as the file has it.
+  this repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does
+  not occur is not a span; it is kept in ``QASet.unlocated`` as the file has it.
 """
 
 from __future__ import annotations
