@@ -9,7 +9,7 @@ import tempfile
 from itertools import islice
 
 from telerank.corpus.bundled import piaf
-from telerank.evaluate.compare import compare
+from telerank.evaluate.compare import compare_evaluations
 from telerank.evaluate.measures import measure
 from telerank.evaluate.report import comparison_table
 from telerank.show.tables import render_markdown
@@ -29,7 +29,7 @@ def main(questions: int = 500) -> None:
             model: measure((index.retriever(model) % 100).run(queries), qrels, "RR@10 R@1 R@100")
             for model in MODELS
         }
-    print(render_markdown(comparison_table(compare(evaluations, [MODELS[0]]))))
+    print(render_markdown(comparison_table(compare_evaluations(evaluations, [MODELS[0]]))))
 
 
 if __name__ == "__main__":

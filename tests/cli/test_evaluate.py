@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from telerank.cli.main import app, main
-from telerank.cli.runs import named, parse_depths
-from telerank.errors import CollectionError, MeasureError
+from telerank.cli.options import parse_depths
+from telerank.errors import MeasureError
 from telerank.trec import load_qrels, read_qrels, write_qrels, write_run
 from telerank.types import Query, Ranking
 
@@ -81,7 +81,7 @@ def test_json_is_for_machines(folder):
         "queries": 3,
         "runs": [
             {
-                "run": "bm25.run",
+                "run": "bm25",
                 "mean": {"RR": 0.5, "AP": pytest.approx(1 / 3)},
                 "missing": ["3"],
                 "unanswerable": [],
@@ -130,7 +130,14 @@ def test_measures_by_depth_are_shown_and_drawn(folder):
 
 @pytest.mark.parametrize(
     ("name", "start"),
-    [("t.md", "**Means"), ("t.tex", "\\begin{table}"), ("t.html", "<!doctype"), ("t.txt", "Means")],
+    [
+        ("t.md", "**Means"),
+        ("t.tex", "\\begin{table}"),
+        ("t.html", "<!doctype"),
+        ("t.txt", "Means"),
+        ("t.csv", "system,RR@10"),
+        ("t.json", "{"),
+    ],
 )
 def test_a_file_is_written_as_its_name_says(folder, name, start):
     assert run("qrels.txt", "bm25.run", "-o", name).stdout == ""
@@ -183,12 +190,12 @@ def test_without_a_split_it_is_the_one_that_judges_the_run(collection):
             ["qrels.txt", "qrels.txt"],
             "qrels.txt:1: expected 6 columns: qid Q0 docno rank score tag, got '1 0 a 1'",
         ),
-        (["bm25.run", "bm25.run"], "bm25.run: its first line is no qrel, nor is it a collection"),
+        (["bm25.run", "bm25.run"], "bm25.run: neither a qrels file nor a collection"),
         (["empty.txt", "bm25.run"], "empty.txt holds no qrels"),
         (["broken.txt", "bm25.run"], "broken.txt:2: expected 4 columns"),
         (
             ["elsewhere.txt", "bm25.run"],
-            "bm25.run: no query of it is judged in elsewhere.txt (the first is '1')",
+            "bm25.run: none of its queries is judged in elsewhere.txt (the first is '1')",
         ),
         (["qrels.txt", "bm25.run", "--split", "test"], "qrels.txt is a qrels file: it has no split 'test'"),
         (["qrels.txt", "bm25.run", "-m", "nope"], "there is no measure 'nope'"),
@@ -203,7 +210,7 @@ def test_without_a_split_it_is_the_one_that_judges_the_run(collection):
         ),
         (["qrels.txt", "bm25.run", "--depths", "1", "--plot", "p.gif"], "p.gif: expected the name of a plot"),
         (["qrels.txt", "bm25.run", "bm25.run"], "a run is given twice"),
-        (["-", "-"], "standard input (-) can be read once only"),
+        (["-", "-"], "standard input (-) can be read only once"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(folder, monkeypatch, capsys, arguments, said):
@@ -230,18 +237,6 @@ def test_a_run_of_what_is_relevant_is_perfect_on_a_real_collection(data, tmp_pat
     assert found["queries"] == 300
     assert found["runs"][0]["mean"] == {"nDCG@10": 1.0, "RR@10": 1.0, "R@100": 1.0}
     assert json.loads(run(*arguments).stdout) == found
-
-
-def test_runs_are_named_by_their_files():
-    assert named(["a/bm25.run", "b/dfi.run.gz", "c/lm.v2.txt", "x"]) == {
-        "bm25": "a/bm25.run",
-        "dfi": "b/dfi.run.gz",
-        "lm.v2": "c/lm.v2.txt",
-        "x": "x",
-    }
-    assert named(["a/bm25.run", "b/bm25.run"]) == {"a/bm25.run": "a/bm25.run", "b/bm25.run": "b/bm25.run"}
-    with pytest.raises(CollectionError, match="a run is given twice"):
-        named(["a", "a"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from telerank.evaluate.compare import compare
+from telerank.evaluate.compare import compare_evaluations
 from telerank.evaluate.measures import Evaluation
 from telerank.evaluate.statistics import bootstrap_intervals, effect_size, holm, paired_t
 
@@ -34,7 +34,7 @@ SYSTEMS = {
 
 
 def test_a_difference_has_the_t_test_and_the_effect_size_of_its_pairs():
-    one = compare(SYSTEMS, ["base"]).difference("other", "base", "AP")
+    one = compare_evaluations(SYSTEMS, ["base"]).difference("other", "base", "AP")
     new, old = SYSTEMS["other"].values["AP"], SYSTEMS["base"].values["AP"]
     assert one.p == pytest.approx(stats.ttest_rel(new, old).pvalue, rel=1e-9)
     assert one.effect == pytest.approx((new - old).mean() / (new - old).std(ddof=1))
@@ -46,7 +46,7 @@ def test_a_difference_has_the_t_test_and_the_effect_size_of_its_pairs():
 
 
 def test_the_family_is_all_systems_and_measures_of_one_baseline():
-    found = compare(SYSTEMS, ["base", "other"])
+    found = compare_evaluations(SYSTEMS, ["base", "other"])
     pairs = [(one.system, one.baseline, one.measure) for one in found.differences]
     assert pairs == [
         (system, baseline, name)
@@ -66,18 +66,18 @@ def test_the_family_is_all_systems_and_measures_of_one_baseline():
 
 
 def test_marks_stand_for_baselines_that_a_system_differs_from():
-    found = compare(SYSTEMS, ["base", "other"])
+    found = compare_evaluations(SYSTEMS, ["base", "other"])
     assert found.marks("better", "AP") == "†‡"
     assert found.marks("better", "RR") == ""
     assert (found.mark("base"), found.mark("other")) == ("†", "‡")
-    many = compare({f"s{i}": SYSTEMS["base"] for i in range(6)}, [f"s{i}" for i in range(6)])
+    many = compare_evaluations({f"s{i}": SYSTEMS["base"] for i in range(6)}, [f"s{i}" for i in range(6)])
     assert [many.mark(f"s{i}") for i in range(6)] == ["†", "‡", "§", "¶", "[5]", "[6]"]
 
 
 def test_the_interval_holds_the_difference_and_is_the_same_each_time():
-    one = compare(SYSTEMS, ["base"], seed=3).difference("better", "base", "AP")
-    again = compare(SYSTEMS, ["base"], seed=3).difference("better", "base", "AP")
-    other = compare(SYSTEMS, ["base"], seed=4).difference("better", "base", "AP")
+    one = compare_evaluations(SYSTEMS, ["base"], seed=3).difference("better", "base", "AP")
+    again = compare_evaluations(SYSTEMS, ["base"], seed=3).difference("better", "base", "AP")
+    other = compare_evaluations(SYSTEMS, ["base"], seed=4).difference("better", "base", "AP")
     assert one.low < one.delta < one.high
     assert (one.low, one.high) == (again.low, again.high)
     assert (one.low, one.high) != (other.low, other.high)
@@ -104,13 +104,13 @@ def test_the_interval_of_seven_thousand_queries_is_that_of_the_normal_law():
 def test_the_queries_that_changed_most_come_first():
     base = evaluation(AP=[0.0] * 15)
     new = evaluation(AP=[0.0, 0.5, -0.5, 1.0, *([0.1] * 11)])
-    one = compare({"base": base, "new": new}, ["base"]).difference("new", "base", "AP")
+    one = compare_evaluations({"base": base, "new": new}, ["base"]).difference("new", "base", "AP")
     assert one.changed[:4] == (("q3", 1.0), ("q1", 0.5), ("q2", -0.5), ("q4", 0.1))
     assert len(one.changed) == 10
 
 
 def test_runs_that_are_the_same_do_not_differ():
-    found = compare({"a": SYSTEMS["base"], "b": SYSTEMS["base"]}, ["a"])
+    found = compare_evaluations({"a": SYSTEMS["base"], "b": SYSTEMS["base"]}, ["a"])
     for one in found.differences:
         assert (one.p, one.p_holm, one.effect, one.delta, one.percent) == (1.0, 1.0, 0.0, 0.0, 0.0)
         assert (one.low, one.high, one.wins, one.ties, one.losses) == (0.0, 0.0, 0, 50, 0)
@@ -120,27 +120,29 @@ def test_runs_that_are_the_same_do_not_differ():
 def test_differences_by_rounding_alone_are_none():
     a = evaluation(AP=[0.3, 0.1 + 0.2])
     b = evaluation(AP=[0.1 + 0.2, 0.3])
-    one = compare({"a": a, "b": b}, ["a"]).differences[0]
+    one = compare_evaluations({"a": a, "b": b}, ["a"]).differences[0]
     assert (one.p, one.ties, one.effect) == (1.0, 2, 0.0)
 
 
 def test_a_constant_difference_is_certain():
     a, b = evaluation(AP=[0.1, 0.2, 0.3]), evaluation(AP=[0.2, 0.3, 0.4])
-    one = compare({"a": a, "b": b}, ["a"]).differences[0]
+    one = compare_evaluations({"a": a, "b": b}, ["a"]).differences[0]
     assert (one.p, one.effect, one.wins) == (0.0, math.inf, 3)
-    assert compare({"a": a, "b": b}, ["b"]).differences[0].effect == -math.inf
+    assert compare_evaluations({"a": a, "b": b}, ["b"]).differences[0].effect == -math.inf
     assert (one.low, one.high) == pytest.approx((0.1, 0.1))
 
 
 def test_one_query_shows_nothing():
-    one = compare({"a": evaluation(AP=[0.1]), "b": evaluation(AP=[0.9])}, ["a"]).differences[0]
+    one = compare_evaluations({"a": evaluation(AP=[0.1]), "b": evaluation(AP=[0.9])}, ["a"]).differences[0]
     assert one.p == 1.0
     assert math.isnan(one.effect)
     assert (one.low, one.high) == pytest.approx((0.8, 0.8))
 
 
 def test_a_percentage_of_nothing_is_not_a_number():
-    one = compare({"a": evaluation(AP=[0.0, 0.0]), "b": evaluation(AP=[0.5, 0.0])}, ["a"]).differences[0]
+    one = compare_evaluations(
+        {"a": evaluation(AP=[0.0, 0.0]), "b": evaluation(AP=[0.5, 0.0])}, ["a"]
+    ).differences[0]
     assert math.isnan(one.percent)
 
 
@@ -159,7 +161,7 @@ def test_no_values_whatever_make_a_warning_or_a_p_that_is_none(values):
 def test_holm_of_nothing_is_nothing():
     assert holm([]) == []
     assert bootstrap_intervals([]) == []
-    assert compare(SYSTEMS, []).differences == ()
+    assert compare_evaluations(SYSTEMS, []).differences == ()
 
 
 @pytest.mark.parametrize(
@@ -179,4 +181,4 @@ def test_holm_of_nothing_is_nothing():
 )
 def test_what_cannot_be_compared_is_an_error(systems, baselines, measures, said):
     with pytest.raises(ValueError, match=said):
-        compare(systems, baselines, measures=measures)
+        compare_evaluations(systems, baselines, measures=measures)

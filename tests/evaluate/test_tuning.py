@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
-from telerank.evaluate.compare import compare
+from telerank.evaluate.compare import compare_evaluations
 from telerank.evaluate.tune import Folds, Objective, tune
 from telerank.types import Query, Ranking
 
@@ -84,7 +84,7 @@ def test_of_equally_good_settings_the_first_is_chosen():
 def test_the_tuned_setting_can_be_compared_with_a_fixed_one():
     found = tune(["a", "b", "c"], answers(HITS), Objective(QUERIES, QRELS, "P@1"))
     systems = {"default": found.evaluation_of("a"), "tuned": found.evaluation}
-    one = compare(systems, ["default"]).differences[0]
+    one = compare_evaluations(systems, ["default"]).differences[0]
     assert (one.system, one.mean, one.baseline_mean) == ("tuned", found.held_out, pytest.approx(0.3))
 
 

@@ -8,7 +8,8 @@ import pytest
 from telerank.evaluate.measures import measure
 from telerank.evaluate.statistics import holm, paired_t
 from telerank.fuse import interleave_rankings, join_runs, sum_reciprocal_ranks
-from telerank.fuse.matrix import combine
+from telerank.fuse.matrix import combine_runs
+from telerank.fuse.methods import Fusion
 from telerank.types import Query, Ranking
 
 QIDS = [f"q{i:03}" for i in range(300)]  # more than are held at once
@@ -31,7 +32,7 @@ RUNS = {"a": run(1, 0.3), "b": run(2, 0.6, QIDS[::-1]), "c": run(3, 0.9, [*QIDS[
 
 
 def test_each_cell_is_its_pair_measured():
-    matrix = combine(RUNS, QRELS, "RR@10 R@8")
+    matrix = combine_runs(RUNS, QRELS, "RR@10 R@8")
     assert (matrix.runs, matrix.measures, matrix.queries) == (("a", "b", "c"), ("RR@10", "R@8"), 300)
     assert len(matrix.cells) == 6 * 2
     for one in matrix.cells:
@@ -45,12 +46,12 @@ def test_each_cell_is_its_pair_measured():
 
 
 def test_all_cells_are_one_family_of_tests():
-    matrix = combine(RUNS, QRELS, "RR@10 R@8")
+    matrix = combine_runs(RUNS, QRELS, "RR@10 R@8")
     assert [one.p_holm for one in matrix.cells] == pytest.approx(holm([one.p for one in matrix.cells]))
 
 
 def test_who_begins_matters_to_the_first_ranks_alone():
-    matrix = combine(RUNS, QRELS, ["RR@10", "R@16"])
+    matrix = combine_runs(RUNS, QRELS, ["RR@10", "R@16"])
     assert matrix.cell("a", "b", "RR@10").mean != matrix.cell("b", "a", "RR@10").mean
     assert matrix.cell("a", "b", "R@16").mean == pytest.approx(matrix.cell("b", "a", "R@16").mean)
     with pytest.raises(KeyError):
@@ -58,19 +59,19 @@ def test_who_begins_matters_to_the_first_ranks_alone():
 
 
 def test_another_fusion_may_combine():
-    one = combine(RUNS, QRELS, "RR", fusion=sum_reciprocal_ranks).cell("a", "c", "RR")
+    one = combine_runs(RUNS, QRELS, "RR", fusion=Fusion("rrf")).cell("a", "c", "RR")
     fused = measure(map(sum_reciprocal_ranks, join_runs([RUNS["a"], RUNS["c"]])), QRELS, "RR")
     assert one.mean == pytest.approx(fused.mean["RR"])
 
 
 def test_a_run_that_finds_nothing_has_no_percentage():
-    matrix = combine({"nothing": [], "a": RUNS["a"]}, QRELS, "RR")
+    matrix = combine_runs({"nothing": [], "a": RUNS["a"]}, QRELS, "RR")
     assert np.isnan(matrix.cell("nothing", "a", "RR").percent)
     assert matrix.cell("a", "nothing", "RR").percent == 0
 
 
 def test_one_run_is_not_combined():
     with pytest.raises(ValueError, match="a combination needs two runs or more, got 1"):
-        combine({"a": RUNS["a"]}, QRELS, "RR")
+        combine_runs({"a": RUNS["a"]}, QRELS, "RR")
     with pytest.raises(ValueError, match="the qrels are empty"):
-        combine(RUNS, {}, "RR")
+        combine_runs(RUNS, {}, "RR")

@@ -14,7 +14,7 @@ from telerank.errors import MeasureError
 from telerank.evaluate.measures import measure
 from telerank.evaluate.tune import Folds
 from telerank.fuse import sum_rankings
-from telerank.fuse.tuning import WeightGrid, simplex, square, tune_fusion
+from telerank.fuse.tuning import WeightGrid, simplex, square, tune_weights
 from telerank.types import Query, Ranking
 
 
@@ -104,9 +104,13 @@ def run(seed: int, qids=QIDS) -> list[Ranking]:
     return lists
 
 
+def named(*runs: list[Ranking]) -> dict[str, list[Ranking]]:
+    return {f"run {i}": run for i, run in enumerate(runs, 1)}
+
+
 def test_in_sample_held_out_and_oracle_are_what_their_words_say():
     runs = [run(1), run(2), run(3)]
-    tuning = tune_fusion(runs, QRELS, "RR", grid=WeightGrid(step="0.25"), folds=Folds(4))
+    tuning = tune_weights(named(*runs), QRELS, "RR", grid=WeightGrid(step="0.25"), folds=Folds(4))
     by_weights = {}
     for weights in simplex(3, "0.25"):
         fused = [sum_rankings(lists, weights) for lists in zip(*runs, strict=True)]
@@ -125,12 +129,14 @@ def test_in_sample_held_out_and_oracle_are_what_their_words_say():
         held_out += [by_weights[choice][qid] for qid in fold]
     assert tuning.held_out == pytest.approx(np.mean(held_out))
     assert tuning.held_out <= tuning.in_sample <= tuning.oracle
-    assert [one.mean["RR"] for one in tuning.alone] == [measure(one, QRELS, "RR").mean["RR"] for one in runs]
+    assert [one.mean["RR"] for one in tuning.alone.values()] == [
+        measure(one, QRELS, "RR").mean["RR"] for one in runs
+    ]
 
 
 def test_the_square_is_tuned_over_all_its_weights():
     runs = [run(1), run(2)]
-    tuning = tune_fusion(runs, QRELS, "RR", grid=WeightGrid("square", "0.5"), folds=Folds(4))
+    tuning = tune_weights(named(*runs), QRELS, "RR", grid=WeightGrid("square", "0.5"), folds=Folds(4))
     assert tuning.result.settings == square(2, "0.5")
     fused = [sum_rankings(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
     assert tuning.in_sample == pytest.approx(measure(fused, QRELS, "RR").mean["RR"])
@@ -138,18 +144,18 @@ def test_the_square_is_tuned_over_all_its_weights():
 
 def test_a_cutoff_of_the_measure_changes_nothing_but_the_work():
     runs = [run(1), run(2)]
-    tuning = tune_fusion(runs, QRELS, "RR@3", folds=Folds(2))
+    tuning = tune_weights(named(*runs), QRELS, "RR@3", folds=Folds(2))
     fused = [sum_rankings(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
     assert tuning.in_sample == pytest.approx(measure(fused, QRELS, "RR@3").mean["RR@3"])
 
 
 def test_queries_that_a_run_lacks_are_counted_and_count():
-    tuning = tune_fusion([run(1, QIDS[:-2]), run(2, QIDS[1:-1]), run(2, ["x", *QIDS[:1]])], QRELS, "RR")
-    assert tuning.lacking == (2, 2, 18)  # the last query is in no run, and one is not judged
+    tuning = tune_weights(named(run(1, QIDS[:-2]), run(2, QIDS[1:-1]), run(2, ["x", *QIDS[:1]])), QRELS, "RR")
+    assert list(tuning.lacking.values()) == [2, 2, 18]  # the last query is in no run, and one is not judged
     assert len(tuning.result.evaluation.qids) == len(QIDS)
     assert tuning.result.table[QIDS[-1]].max() == 0
 
 
 def test_one_measure_decides():
     with pytest.raises(MeasureError, match="tuning takes one measure"):
-        tune_fusion([run(1), run(2)], QRELS, "RR AP")
+        tune_weights(named(run(1), run(2)), QRELS, "RR AP")

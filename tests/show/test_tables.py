@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from telerank.evaluate.compare import compare
+from telerank.evaluate.compare import compare_evaluations
 from telerank.evaluate.measures import Evaluation
 from telerank.evaluate.report import (
     changes_table,
@@ -138,7 +138,7 @@ def test_means_that_look_the_same_are_both_the_best():
 
 
 def test_a_comparison_marks_what_differs_and_says_how_it_was_tested():
-    table = comparison_table(compare(SYSTEMS, ["base"]))
+    table = comparison_table(compare_evaluations(SYSTEMS, ["base"]))
     assert table.rows[1][1] == Cell("0.3500", strong=True, marks="†")
     assert table.rows[1][2].marks == ""
     (note,) = table.notes
@@ -146,7 +146,7 @@ def test_a_comparison_marks_what_differs_and_says_how_it_was_tested():
 
 
 def test_a_difference_is_told_with_all_that_is_known():
-    table = difference_table(compare(SYSTEMS, ["base"]), "base")
+    table = difference_table(compare_evaluations(SYSTEMS, ["base"]), "base")
     assert table.columns == (
         "system",
         "measure",
@@ -166,7 +166,7 @@ def test_a_difference_is_told_with_all_that_is_known():
 
 
 def test_the_queries_that_changed_most_are_told_with_their_values():
-    table = changes_table(compare(SYSTEMS, ["base"]), "base", queries=2)
+    table = changes_table(compare_evaluations(SYSTEMS, ["base"]).with_changes(2), "base")
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["new", "AP", "q7", "0.0000", "0.7000", "+0.7000"],
         ["new", "AP", "q6", "0.0000", "0.6000", "+0.6000"],

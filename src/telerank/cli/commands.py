@@ -19,17 +19,18 @@ SHORT_HELPS = {
     "query.",
     "rerank": "Score the documents of a run anew with a re-ranker; write the run that comes out.",
     "fuse": "Fuse runs into one: in turns, by weighted scores, or by ranks.",
-    "evaluate": "Measure runs: means over all queries of the qrels, where a query without results counts 0.",
-    "compare": "Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap.",
+    "evaluate": "Measure runs over all queries of the qrels; a query without results counts 0.",
+    "compare": "Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap "
+    "interval.",
     "tune": "Tune a model's parameters, and analyzers, by cross-validation or on one split for another.",
-    "tune-fusion": "Tune the weights of `fuse --method linear` over a whole grid, by cross-validation.",
+    "tune-fusion": "Tune the weights of `fuse --method linear` over a grid, by cross-validation.",
     "train": "Train models: `bi-encoder`, `reranker`.",
     "inspect": "See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over "
     "sentences.",
-    "depth": "Recall of first stages by depth; with a re-ranker's scores, its accuracy by depth, too.",
+    "depth": "Re-rank the first n documents of each run by a re-ranker's scores, and measure at each depth n.",
     "consistency": "Consistency factor C(f, n): the mean share of a run's first n that is among the "
     "reference's candidates.",
-    "combine": "Combine all ordered pairs of runs: which run adds what to which.",
+    "combine": "Fuse all ordered pairs of runs, and show what each run adds to each other.",
     "run": "Measure what a table or figure of a paper shows, on its data or on what is here, beside "
     "its values.",
     "data": "List, show, convert and describe collections; make ranking sets.",

@@ -1,17 +1,17 @@
-"""What the commands share in speaking to a person: consoles, progress bars, one-line errors."""
+"""Consoles, progress bars and one-line errors."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from rich.console import Console
 
     from telerank.types import Progress
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     out: Console
     err: Console
 
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_PATIENCE = 2.0  # seconds before a bar appears
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def __getattr__(name: str) -> Console:
@@ -38,17 +37,17 @@ def _console(name: str) -> Console:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error that its user can mend, on one line."""
+    """The message of a user's error on one line."""
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror}"
+        file = f"{error.filename}: " if error.filename else ""
+        return f"{file}{error.strerror}"
     return " ".join(str(error).split())
 
 
 def shown(text: str) -> str:
-    """Markup that shows a text as it is, but for what would steer the terminal instead: that is \ufffd.
+    """Escape a text as rich markup; control characters of the terminal become \ufffd.
 
-    Escape sequences and other control characters, marks of writing direction, lone surrogates.
+    These are escape sequences, marks of writing direction and lone surrogates.
     """
     from rich.markup import escape
 
@@ -56,8 +55,8 @@ def shown(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text without what would steer the terminal, as in :func:`shown`."""
-    return _STEERING.sub("\ufffd", text)
+    """A text without control characters of the terminal, as in :func:`shown`."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def write_columns(rows: Sequence[Sequence[str]]) -> None:
@@ -72,7 +71,7 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def say(text: str) -> None:
-    """A line on standard error as it is (see :func:`shown`); only the terminal breaks it."""
+    """Print a line on standard error, escaped (see :func:`shown`) and not wrapped."""
     from telerank.cli.console import err  # as an attribute of the module, which loads rich
 
     err.print(shown(text), soft_wrap=True)
@@ -82,32 +81,8 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-@contextmanager
-def progress(of: int | None = None) -> Iterator[Progress]:
-    """Bars on standard error for whatever takes longer than two seconds; one bar for each name.
+def progress(of: int | None = None) -> AbstractContextManager[Progress]:
+    """Progress bars on standard error (see :func:`show_progress`); ``of`` stands in for an unknown total."""
+    from telerank.show.progress import show_progress
 
-    ``of`` is the total of what is told without one. Where standard error is no terminal there are none.
-    """
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    from telerank.cli.console import err
-
-    shown = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    bars = Bars(*shown, MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True)
-    tasks: dict[str, Any] = {}
-    began = time.monotonic()
-
-    def tell(what: str, done: int, total: int | None) -> None:
-        whole = of if total is None else total
-        if what not in tasks:
-            tasks[what] = bars.add_task(what, total=whole)
-        bars.update(tasks[what], completed=done, total=whole)
-        if err.is_terminal and not bars.live.is_started and time.monotonic() - began > _PATIENCE:
-            bars.start()
-
-    try:
-        yield tell
-    finally:
-        if bars.live.is_started:  # else stopping prints an empty line
-            bars.stop()
+    return show_progress(total=of)

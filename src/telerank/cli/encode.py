@@ -16,7 +16,7 @@ from telerank.cli.options import AsJson, Encoding, FormatOption
 from telerank.errors import CollectionError, IndexFault
 
 if TYPE_CHECKING:
-    from telerank.dense.approximate import Report
+    from telerank.dense.approximate import RecallReport
     from telerank.dense.encoder import Encoder
     from telerank.dense.vectors import Encoded, Vectors
     from telerank.types import Doc
@@ -175,7 +175,7 @@ def _there(made: Vectors, source: _Source, encoder: Encoder) -> Vectors:
     return made
 
 
-def _build(made: Vectors, kind: str, source: _Source, encoder: Encoder) -> Report:
+def _build(made: Vectors, kind: str, source: _Source, encoder: Encoder) -> RecallReport:
     from telerank.dense.approximate import build
 
     began = time.perf_counter()
@@ -188,7 +188,7 @@ def _build(made: Vectors, kind: str, source: _Source, encoder: Encoder) -> Repor
     return report
 
 
-def _record(made: Vectors, report: Report | None) -> dict[str, Any]:
+def _record(made: Vectors, report: RecallReport | None) -> dict[str, Any]:
     manifest = made.manifest
     record = {
         "folder": str(made.folder),

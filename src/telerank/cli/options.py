@@ -1,55 +1,138 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and how their values are parsed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from telerank.errors import ModelError
+from telerank.errors import CollectionError, MeasureError, ModelError
+
+
+class Form(StrEnum):
+    """The format of tables."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    html = "html"
+    csv = "csv"
+    json = "json"
+
 
 CollectionArgument = Annotated[
     str,
     typer.Argument(
-        metavar="COLLECTION", help="A folder, a file, an ir_datasets id; `-`: JSON lines on standard input."
+        metavar="COLLECTION",
+        help="A folder, a file or an ir_datasets id; `-`: JSON lines from standard input.",
     ),
 ]
 IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
+QrelsArgument = Annotated[
+    str,
+    typer.Argument(metavar="QRELS", help="A qrels file (`-`: standard input) or a collection."),
+]
+RunArguments = Annotated[list[str], typer.Argument(metavar="RUN", help="Run files; `-`: standard input.")]
 FormatOption = Annotated[
     str | None,
     typer.Option(
-        "--format", help="The collection's format, if it is not recognised; `telerank data ls` lists them."
+        "--format",
+        help="Format of the collection, if it is not recognised; `telerank data ls` lists the formats.",
     ),
 ]
 Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of the collection's texts.")]
-Split = Annotated[
-    str | None, typer.Option("--split", help="Whose queries and qrels; default: the only split.")
+Split = Annotated[str | None, typer.Option("--split", help="Split of the collection; default: the only one.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Measures = Annotated[
+    str,
+    typer.Option("--measures", "-m", help="Measures by the names of ir_measures, separated by spaces."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
+Keep = Annotated[int | None, typer.Option("--keep", "-k", min=1, help="Documents kept for each query.")]
+Depth = Annotated[int, typer.Option("--depth", min=1, help="Documents taken from each run for each query.")]
+Level = Annotated[
+    float,
+    typer.Option("--level", min=0.0, max=1.0, help="A difference is significant if its p is below this."),
+]
+TableForm = Annotated[
+    Form | None,
+    typer.Option("--as", help="Format of the tables; default: by the suffix of --output, else text."),
+]
+TableOutput = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        help="File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output.",
+    ),
+]
+PlotFile = Annotated[str | None, typer.Option("--plot", help="File for a plot: .png, .svg or .pdf.")]
 
 
 def check_plot(plot: str | None) -> None:
-    """Refuse a plot's file of an unknown form before the work, not after it."""
+    """Refuse the name of a plot with an unknown suffix before the work starts."""
     if plot is not None:
         from telerank.show.plots import check_plot_name
 
         check_plot_name(plot)
 
 
-def numbers(option: str, text: str | None, *, least: int) -> tuple[int, ...]:
-    """What stands behind an option as `0,1,2`; nothing where it is not given.
+def check_one_dash(names: Sequence[str]) -> None:
+    """Check that standard input (``-``) is given at most once.
+
+    Raises
+    ------
+    CollectionError
+        If it is given more often.
+    """
+    if list(names).count("-") > 1:
+        raise CollectionError("standard input (-) can be read only once")
+
+
+def parse_numbers(option: str, text: str | None, *, least: int) -> tuple[int, ...]:
+    """Parse the value of an option such as `0,1,2`; empty if it is not given.
 
     Raises
     ------
     ModelError
-        where they are no different whole numbers from ``least`` on.
+        If the value is not a list of different whole numbers of at least ``least``.
     """
     if text is None:
         return ()
     try:
-        found = tuple(int(one) for one in text.replace(",", " ").split())
+        numbers = tuple(int(piece) for piece in text.replace(",", " ").split())
     except ValueError:
-        found = ()
-    if not found or min(found) < least or len(set(found)) < len(found):
-        raise ModelError(f"{option}: expected different whole numbers from {least} on, got {text!r}")
-    return found
+        numbers = ()
+    if not numbers or min(numbers) < least or len(set(numbers)) < len(numbers):
+        raise ModelError(f"{option}: expected different whole numbers of at least {least}, got {text!r}")
+    return numbers
+
+
+def parse_depths(text: str) -> list[int]:
+    """Parse rising whole numbers separated by commas; ``1,3,…,15`` continues in the same steps.
+
+    Raises
+    ------
+    MeasureError
+        If they are not rising or the steps do not end at the last number.
+    """
+    wrong = MeasureError(f"expected rising depths such as 1,5,10 or 1,3,…,15, got {text!r}")
+    depths: list[int] = []
+    going = False
+    for piece in text.replace("...", "…").split(","):
+        if piece.strip() == "…" and len(depths) > 1:
+            going = True
+            continue
+        if not piece.strip().isdecimal():
+            raise wrong
+        last = int(piece)
+        step = depths[-1] - depths[-2] if going else 0
+        depths += range(depths[-1] + step, last, step) if going else ()
+        if going and last != depths[-1] + step:
+            raise wrong
+        depths.append(last)
+        going = False
+    if going or depths[0] < 1 or sorted(set(depths)) != depths:
+        raise wrong
+    return depths

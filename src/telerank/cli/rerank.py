@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from telerank.cli import console, runs
+from telerank.cli import console
 from telerank.cli.console import counted
-from telerank.cli.options import AsJson, Encoding, FormatOption, Split
+from telerank.cli.options import AsJson, Encoding, FormatOption, Split, check_one_dash
+from telerank.cli.output import write_json_lines
 from telerank.errors import CollectionError, ModelError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def rerank(
         raise ModelError("rerank: int8 goes with --dev, a run to calibrate it and to measure its loss on")
     if dev is not None and collection is None:
         raise ModelError("rerank: --dev needs --collection, which has its queries and qrels")
-    runs.check_one_dash([run, *([dev] if dev else [])])
+    check_one_dash([run, *([dev] if dev else [])])
     lengths: dict[str, Any] = {"max_query": max_query, "max_length": max_length}
     scorer = Scorer(model, backend, precision, threads, batch_tokens, device, **lengths)
     opened = open_collection(collection, format=format, encoding=encoding) if collection else None
@@ -261,7 +262,7 @@ def _write(found: Iterator[Ranking], output: str, *, as_json: bool) -> None:
     from telerank.trec import write_run
 
     if as_json:
-        runs.write_json_lines(found, output)
+        write_json_lines(found, output)
     else:
         write_run(output, found)
 

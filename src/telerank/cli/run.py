@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from telerank.cli import console
-from telerank.cli.options import AsJson, numbers
+from telerank.cli.options import AsJson, parse_numbers
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(
     from telerank.recipes.recipe import Order, run_recipe, system_names
     from telerank.recipes.schema import read_recipe
 
-    asked = numbers("--seeds", seeds, least=0)
+    asked = parse_numbers("--seeds", seeds, least=0)
     places, starts = Places.of(data or []), Places.of(start or [], STARTS)
     given, left_out = _named(system or []), skip or []
     read = [(path, read_recipe(path)) for path in recipe]  # all of them before the work

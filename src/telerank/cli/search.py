@@ -116,7 +116,7 @@ def _write(
     stage: Stage, queries: list[Query], output: str, settings: dict[str, Any], *, as_json: bool
 ) -> None:
     """Write the run, and beside it (``.json``) what made it."""
-    from telerank.cli.runs import write_json_lines
+    from telerank.cli.output import write_json_lines
     from telerank.trec import write_run
 
     empty: list[str] = []

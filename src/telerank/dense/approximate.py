@@ -48,7 +48,7 @@ _TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
 
 
 @dataclass(frozen=True)
-class Report:
+class RecallReport:
     """How an approximate index was built, and which share of the exact best k it finds, by k."""
 
     kind: str
@@ -62,7 +62,7 @@ class Report:
 
 def build(
     vectors: Vectors, kind: str = "hnsw", *, queries: Encoded | None = None, progress: Progress = silent
-) -> Report:
+) -> RecallReport:
     """Build an approximate index beside the vectors; ``kind`` may name parameters: ``hnsw(links=16)``.
 
     Recall is that of ``queries``, or else of 200 of the documents' own vectors.
@@ -90,7 +90,7 @@ def build(
     recall = _recall(vectors, index, _searching(faiss, name, parameters), asked)
     sampled = "documents as queries" if queries is None else "queries"
     crc32 = StoredFile.record(draft).crc32
-    report = Report(name, parameters, recall, len(asked.vectors), sampled, _identity(vectors), crc32)
+    report = RecallReport(name, parameters, recall, len(asked.vectors), sampled, _identity(vectors), crc32)
     draft.replace(file)
     replace_file(record, f"{json.dumps(report.__dict__, indent=1)}\n".encode())
     return report
@@ -117,7 +117,7 @@ class ApproximateRetriever(Stage):
     depth: int | None = None
     batch: int = field(default=64, compare=False)
     name: str = field(default="", compare=False)
-    report: Report = field(init=False, repr=False, compare=False)
+    report: RecallReport = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for number in (self.candidates, self.depth, self.batch):
@@ -190,7 +190,7 @@ def parse(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
     return call.name, parameters
 
 
-def read_report(vectors: Vectors, kind: str) -> Report:
+def read_report(vectors: Vectors, kind: str) -> RecallReport:
     """What was said when an index was built.
 
     Raises
@@ -203,7 +203,7 @@ def read_report(vectors: Vectors, kind: str) -> Report:
         raise IndexFault(f"{vectors.folder}: no approximate index {kind!r} (telerank encode --approximate)")
     try:
         raw = json.loads(record.read_text(encoding="utf-8"))
-        report = Report(**{**raw, "recall": {int(k): value for k, value in raw["recall"].items()}})
+        report = RecallReport(**{**raw, "recall": {int(k): value for k, value in raw["recall"].items()}})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IndexDamaged(f"{record}: damaged ({error})") from error
     if report.vectors != _identity(vectors):

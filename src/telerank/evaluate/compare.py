@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from telerank.evaluate.measures import Evaluation, parse_measures
+from telerank.evaluate.report import changes_table, comparison_table, describe_gaps, difference_table
 from telerank.evaluate.statistics import (
     Differences,
     bootstrap_intervals,
@@ -16,6 +18,8 @@ from telerank.evaluate.statistics import (
     paired_t,
     zero_noise,
 )
+from telerank.show.report import Report
+from telerank.show.tables import Table
 
 _CHANGED = 10  # queries reported with the largest changes
 _MARKS = "†‡§¶"
@@ -51,18 +55,23 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Report):
     """Evaluations of the same queries, and the differences of each system from each baseline.
 
     A difference is significant if its corrected p is below ``level``.
     """
 
+    title: ClassVar[str] = "Comparison"
     evaluations: Mapping[str, Evaluation]
     baselines: tuple[str, ...]
     measures: tuple[str, ...]
     differences: tuple[Difference, ...]
     level: float
     confidence: float
+
+    @property
+    def queries(self) -> int:
+        return len(next(iter(self.evaluations.values())).qids)
 
     def difference(self, system: str, baseline: str, measure: str) -> Difference:
         key = (system, baseline, measure)
@@ -84,8 +93,31 @@ class Comparison:
             if row.system == system and row.measure == measure and row.p_holm < self.level
         )
 
+    def with_changes(self, queries: int) -> Comparison:
+        """The comparison with at most ``queries`` of the queries that changed most."""
+        kept = tuple(replace(row, changed=row.changed[:queries]) for row in self.differences)
+        return replace(self, differences=kept)
 
-def compare(
+    def tables(self) -> list[Table]:
+        differences = [difference_table(self, baseline) for baseline in self.baselines]
+        changes = [changes_table(self, baseline) for baseline in self.baselines]
+        return [table for table in (comparison_table(self), *differences, *changes) if table.rows]
+
+    @property
+    def remarks(self) -> list[str]:
+        return describe_gaps(self.evaluations)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "queries": self.queries,
+            "baselines": self.baselines,
+            "level": self.level,
+            "means": {system: evaluation.mean for system, evaluation in self.evaluations.items()},
+            "differences": [asdict(row) for row in self.differences],
+        }
+
+
+def compare_evaluations(
     evaluations: Mapping[str, Evaluation],
     baselines: Sequence[str],
     *,

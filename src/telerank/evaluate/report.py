@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from telerank.evaluate.compare import Comparison, Difference
-from telerank.evaluate.measures import Evaluation
 from telerank.show.tables import Cell, Table
+
+if TYPE_CHECKING:
+    from telerank.evaluate.compare import Comparison, Difference
+    from telerank.evaluate.measures import Evaluation
 
 
 def means_table(evaluations: Mapping[str, Evaluation], *, caption: str = "") -> Table:
@@ -29,12 +32,11 @@ def comparison_table(comparison: Comparison) -> Table:
             _mean(evaluation, name, best, comparison.marks(system, name)) for name in comparison.measures
         ]
         rows.append([system, *cells])
-    queries = len(next(iter(comparison.evaluations.values())).qids)
     marks = [
         f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
         for baseline in comparison.baselines
     ]
-    test = f"Paired t-test over {queries} queries"
+    test = f"Paired t-test over {comparison.queries} queries"
     family = "Holm's correction over all systems and measures of a baseline"
     notes = [f"{', '.join(marks)}. {test}, {family}."] if marks else []
     return Table.of(("system", *comparison.measures), rows, caption="Means", notes=notes)
@@ -63,8 +65,8 @@ def difference_table(comparison: Comparison, baseline: str) -> Table:
     return Table.of(columns, rows, caption=f"Differences from {baseline}", notes=[note], left=2)
 
 
-def changes_table(comparison: Comparison, baseline: str, *, queries: int = 10) -> Table:
-    """The queries that changed most from one baseline, at most ten for each system and measure."""
+def changes_table(comparison: Comparison, baseline: str) -> Table:
+    """The queries that changed most from one baseline, for each system and measure."""
     rows = []
     for difference in comparison.differences:
         if difference.baseline != baseline:
@@ -73,7 +75,7 @@ def changes_table(comparison: Comparison, baseline: str, *, queries: int = 10) -
         new, old = (comparison.evaluations[run].of(name) for run in (system, baseline))
         rows += [
             [system, name, qid, f"{old[qid]:.4f}", f"{new[qid]:.4f}", f"{delta:+.4f}"]
-            for qid, delta in difference.changed[:queries]
+            for qid, delta in difference.changed
         ]
     columns = ("system", "measure", "query", baseline, "system's", "delta")
     return Table.of(columns, rows, caption=f"Queries that changed most from {baseline}", left=3)
@@ -134,6 +136,23 @@ def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
         for system in evaluations
     ]
     return Table.of(("query", "system", *first.measures), rows, left=2)
+
+
+def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """A line for each kind of query that counts 0 or does not count, by system."""
+    first = next(iter(evaluations.values()))
+    queries, lines = len(first.qids), []
+    if first.unanswerable:
+        count = f"{len(first.unanswerable)} of {queries}"
+        lines.append(f"{count} queries of the qrels have no relevant document: they count 0")
+    for system, evaluation in evaluations.items():
+        if evaluation.missing:
+            count = f"{len(evaluation.missing)} of {queries}"
+            lines.append(f"{system}: {count} queries of the qrels have no document: they count 0")
+        if evaluation.unjudged:
+            count = f"{len(evaluation.unjudged)}"
+            lines.append(f"{system}: {count} queries are not in the qrels: they do not count")
+    return lines
 
 
 def _best(evaluations: Mapping[str, Evaluation], measures: Sequence[str]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from telerank.errors import CollectionError
-from telerank.evaluate.compare import compare
+from telerank.evaluate.compare import compare_evaluations
 from telerank.evaluate.measures import measure, parse_measures
 from telerank.experiments.identity import identify_stage
 from telerank.experiments.judged_queries import JudgedQueries
@@ -55,7 +55,7 @@ def compare_systems(
     kept = None if folder is None else _KeptRuns(Path(folder), judged.queries)
     runs, times = _run(systems, judged.queries, kept, progress)
     evaluations = {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems}
-    comparison = compare(evaluations, list(baselines))
+    comparison = compare_evaluations(evaluations, list(baselines))
     return ExperimentResult(comparison, {name: Run(tuple(runs[name])) for name in systems}, times)
 
 

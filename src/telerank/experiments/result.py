@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +12,13 @@ from telerank.evaluate.compare import Comparison
 from telerank.evaluate.measures import Evaluation
 from telerank.evaluate.report import comparison_table
 from telerank.experiments.shared_run import SystemTimes
-from telerank.show.files import save_tables
-from telerank.show.tables import Cell, Table, render_html, render_terminal
+from telerank.show.report import Report
+from telerank.show.tables import Cell, Table
 from telerank.trec import write_run
 from telerank.types import Ranking
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_WIDTH = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +39,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class ExperimentResult:
+class ExperimentResult(Report):
     """Measures of several systems on the same queries, and which differences are significant."""
 
     comparison: Comparison
@@ -78,24 +74,11 @@ class ExperimentResult:
         notes = (*means.notes, how)
         return Table.of((*means.columns, "ms/query"), rows, caption=self.title or means.caption, notes=notes)
 
-    def save(self, path: str | Path) -> None:
-        """Write the table: Markdown, LaTeX, HTML, CSV or JSON (every value by query) by the file's suffix.
-
-        Raises
-        ------
-        FormatError
-            If the suffix is unknown.
-        """
-        if Path(path).suffix != ".json":
-            save_tables([self.table], path, title=self.title or "Experiment")
-            return
-        text = json.dumps(self.record(), ensure_ascii=False, indent=1)
-        Path(path).write_text(f"{text}\n", encoding="utf-8")
+    def tables(self) -> list[Table]:
+        return [self.table]
 
     def record(self) -> dict[str, Any]:
         """Every value, for JSON."""
-        from dataclasses import asdict
-
         return {
             "title": self.title,
             "baselines": list(self.comparison.baselines),
@@ -130,15 +113,5 @@ class ExperimentResult:
         ]
         return pd.DataFrame(rows)
 
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        text = io.StringIO()
-        Console(file=text, width=_WIDTH, highlight=False).print(render_terminal(self.table))
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
-
     def __repr__(self) -> str:
         return f"ExperimentResult({', '.join(self.evaluations)}: {', '.join(self.comparison.measures)})"
-
-    def _repr_html_(self) -> str:
-        return render_html(self.table)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import Any, ClassVar
 
 import numpy as np
 
 from telerank.evaluate.measures import Values, measure, parse_measures
 from telerank.evaluate.statistics import holm, paired_t, zero_noise
-from telerank.fuse.interleave import interleave_rankings
+from telerank.fuse.interleave import DEPTH
 from telerank.fuse.join import join_runs
 from telerank.fuse.methods import Fusion
+from telerank.fuse.report import matrix_table
+from telerank.show.report import Report
+from telerank.show.tables import Table
 from telerank.types import Progress, Qrels, Ranking, silent
 
 _BATCH = 256  # queries in memory at once
@@ -36,14 +40,24 @@ class Combination:
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
-    """``alone[run][measure]`` is the mean of a single run; ``cells`` are all ordered pairs."""
+class CombinationMatrix(Report):
+    """``alone[run][measure]`` is the mean of a single run; ``cells`` are all ordered pairs.
 
+    ``missing[run]`` counts the queries of the qrels without a list in the run; ``unjudged[run]`` are the
+    queries of the run that are not in the qrels. A change whose corrected p is below ``level`` is
+    significant.
+    """
+
+    title: ClassVar[str] = "Combinations"
     runs: tuple[str, ...]
     measures: tuple[str, ...]
     queries: int
+    fusion: Fusion
     alone: Mapping[str, Mapping[str, float]]
     cells: tuple[Combination, ...]
+    missing: Mapping[str, int]
+    unjudged: Mapping[str, Sequence[str]]
+    level: float = 0.05
 
     def cell(self, first: str, second: str, measure_name: str) -> Combination:
         key = (first, second, measure_name)
@@ -52,15 +66,33 @@ class Matrix:
                 return cell
         raise KeyError(key)
 
+    def tables(self) -> list[Table]:
+        return [matrix_table(self, name) for name in self.measures]
 
-def combine(
+    @property
+    def remarks(self) -> list[str]:
+        lines = []
+        for name in self.runs:
+            if count := self.missing[name]:
+                lines.append(f"{name}: has no list for {count} of {self.queries} queries of the qrels")
+            if unjudged := self.unjudged[name]:
+                lines.append(f"{name}: {len(unjudged)} queries are not in the qrels: they do not count")
+        return lines
+
+    def record(self) -> dict[str, Any]:
+        combinations = [asdict(cell) for cell in self.cells]
+        fusion = asdict(self.fusion)
+        return {"fusion": fusion, "queries": self.queries, "alone": self.alone, "combinations": combinations}
+
+
+def combine_runs(
     runs: Mapping[str, Iterable[Ranking]],
     qrels: Qrels,
     measures: Sequence[str] | str,
     *,
-    fusion: Fusion = interleave_rankings,
+    fusion: Fusion = Fusion("interleave", depth=DEPTH),  # noqa: B008 — frozen
     progress: Progress = silent,
-) -> Matrix:
+) -> CombinationMatrix:
     """Fuse all ordered pairs of the runs, and compare each pair with its first run.
 
     Means are over all queries of the qrels; a query in neither run counts 0. The runs are read once, in
@@ -82,8 +114,10 @@ def combine(
     pairs = [(a, b) for a in names for b in names]
     table = np.zeros((len(pairs), len(measured), len(qrels)))  # (a, a): run a alone
     answered = 0
-    joined = join_runs(list(runs.values()))
-    for batch in _batches(lists for lists in joined if lists[0].query.qid in column):
+    judged: dict[str, list[str]] = {name: [] for name in names}
+    unjudged: dict[str, list[str]] = {name: [] for name in names}
+    lists_of_queries = join_runs(list(runs.values()))
+    for batch in _batches(_judged(lists_of_queries, column, judged, unjudged)):
         part = {lists[0].query.qid: qrels[lists[0].query.qid] for lists in batch}
         columns = [column[qid] for qid in part]
         for row, (a, b) in zip(table, pairs, strict=True):
@@ -95,7 +129,32 @@ def combine(
     alone = {
         name: dict(zip(measured, values[name, name].mean(axis=1).tolist(), strict=True)) for name in names
     }
-    return Matrix(names, measured, len(qrels), alone, _cells(values, measured))
+    return CombinationMatrix(
+        names,
+        measured,
+        len(qrels),
+        fusion,
+        alone,
+        _cells(values, measured),
+        missing={name: len(qrels) - len(qids) for name, qids in judged.items()},
+        unjudged=unjudged,
+    )
+
+
+def _judged(
+    stream: Iterator[tuple[Ranking, ...]],
+    qrels: Mapping[str, object],
+    judged: Mapping[str, list[str]],
+    unjudged: Mapping[str, list[str]],
+) -> Iterator[tuple[Ranking, ...]]:
+    """The lists of judged queries; collects the judged and unjudged queries of each run."""
+    for lists in stream:
+        qid = lists[0].query.qid
+        for name, ranking in zip(judged, lists, strict=True):
+            if len(ranking):
+                (judged if qid in qrels else unjudged)[name].append(qid)
+        if qid in qrels:
+            yield lists
 
 
 def _batches(stream: Iterator[tuple[Ranking, ...]]) -> Iterator[list[tuple[Ranking, ...]]]:

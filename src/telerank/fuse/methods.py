@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from telerank.fuse.interleave import interleave, interleave_rankings
 from telerank.fuse.linear import linear, sum_rankings
@@ -11,25 +11,37 @@ from telerank.fuse.rrf import K, rrf, sum_reciprocal_ranks
 from telerank.stage import Stage
 from telerank.types import Ranking
 
-Fusion: TypeAlias = Callable[[Sequence[Ranking]], Ranking]
 
-METHODS = ("interleave", "linear", "rrf")
+@dataclass(frozen=True)
+class Fusion:
+    """A method that fuses rankings of a query, with its settings.
 
-
-def make_fusion(method: str, weights: Sequence[float] = (), *, k: float = K) -> Fusion:
-    """The function that fuses several rankings into one, uncut; only ``linear`` takes weights.
+    ``weights`` are for ``linear`` (default: equal), ``k`` for ``rrf``. Each ranking is cut to ``depth``
+    first, the fused one to ``keep`` (default: ``depth``); None cuts nothing.
 
     Raises
     ------
-    KeyError
-        If there is no such method.
+    ValueError
+        If there is no such method, or it takes no weights.
     """
-    fusions: dict[str, Fusion] = {
-        "interleave": lambda lists: interleave_rankings(lists, None),
-        "linear": lambda lists: sum_rankings(lists, weights),
-        "rrf": lambda lists: sum_reciprocal_ranks(lists, k),
-    }
-    return fusions[method]
+
+    method: str = "rrf"
+    weights: tuple[float, ...] = ()
+    k: float = K
+    depth: int | None = None
+    keep: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"there is no fusion {self.method!r}; known: {', '.join(METHODS)}")
+        if self.weights and self.method != "linear":
+            raise ValueError(f"only the fusion linear takes weights, not {self.method}")
+
+    def __call__(self, rankings: Sequence[Ranking]) -> Ranking:
+        lists = rankings if self.depth is None else [ranking.cut(self.depth) for ranking in rankings]
+        fused = METHODS[self.method](self, lists)
+        keep = self.keep or self.depth
+        return fused if keep is None else fused.cut(keep)
 
 
 def make_fusion_stage(
@@ -48,3 +60,11 @@ def make_fusion_stage(
         "rrf": lambda: rrf(*stages, k=k),
     }
     return makers[method]()
+
+
+METHODS: Mapping[str, Callable[[Fusion, Sequence[Ranking]], Ranking]] = {
+    "interleave": lambda _, lists: interleave_rankings(lists, None),
+    "linear": lambda fusion, lists: sum_rankings(lists, fusion.weights or [1 / len(lists)] * len(lists)),
+    "rrf": lambda fusion, lists: sum_reciprocal_ranks(lists, fusion.k),
+}
+"""Each method as a function of its settings and the rankings."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise, product
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,14 @@ from telerank.evaluate.measures import Evaluation, measure, parse_measures
 from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
 from telerank.fuse.join import join_runs
 from telerank.fuse.linear import AlignedLists
+from telerank.fuse.report import weights_table, worth_table
+from telerank.show.mixture_plots import mixture_plot
+from telerank.show.report import Report
+from telerank.show.tables import Table
 from telerank.types import Progress, Qrels, Query, Ranking, silent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Weights: TypeAlias = tuple[float, ...]
 
@@ -81,18 +88,19 @@ class WeightGrid:
 
 
 @dataclass(frozen=True, eq=False)
-class FusionTuning:
+class FusionTuning(Report):
     """The weights chosen for a weighted sum, and its values by ``measure``.
 
-    The settings of ``result`` are weights. ``alone`` holds the evaluation of each run on the same queries.
+    The settings of ``result`` are weights. ``alone`` holds the evaluation of each run by name.
     ``lacking`` counts, for each run, the queries that are only in other runs. ``answered`` is the number
     of judged queries in any run, ``unjudged`` the number of queries of the runs that are not judged.
     """
 
+    title: ClassVar[str] = "Fusion"
     measure: str
     result: TuneResult[Weights]
-    alone: tuple[Evaluation, ...]
-    lacking: tuple[int, ...]
+    alone: Mapping[str, Evaluation]
+    lacking: Mapping[str, int]
     answered: int
     unjudged: int
 
@@ -111,9 +119,54 @@ class FusionTuning:
         """The mean of all queries, each under the weights best for itself: an upper bound of any choice."""
         return float(np.mean([values.max() for values in self.result.table.values()]))
 
+    def tables(self) -> list[Table]:
+        return [weights_table(self), worth_table(self)]
 
-def tune_fusion(
-    runs: Sequence[Iterable[Ranking]],
+    @property
+    def remarks(self) -> list[str]:
+        lines = [
+            f"{name}: has no list for {count} queries: fused from the others"
+            for name, count in self.lacking.items()
+            if count
+        ]
+        judged = len(self.result.table)
+        if missing := judged - self.answered:
+            lines.append(f"{missing} of {judged} queries of the qrels have no list in any run: they count 0")
+        if self.unjudged:
+            lines.append(f"{self.unjudged} queries are not in the qrels: they do not count")
+        return lines
+
+    def record(self) -> dict[str, Any]:
+        result = self.result
+        return {
+            "measure": self.measure,
+            "runs": [
+                {"run": name, "mean": evaluation.mean[self.measure], "lacking": self.lacking[name]}
+                for name, evaluation in self.alone.items()
+            ],
+            "weights": result.best,
+            "in_sample": self.in_sample,
+            "held_out": self.held_out,
+            "oracle": self.oracle,
+            "choices": [
+                {"queries": len(fold), "weights": weights}
+                for fold, weights in zip(result.folds, result.choices, strict=True)
+            ],
+            "grid": [
+                {"weights": weights, "mean": mean}
+                for weights, mean in zip(result.settings, result.dev, strict=True)
+            ],
+        }
+
+    def plot(self) -> Figure:
+        """Plot the means over the weights of two or three runs (see :func:`mixture_plot`)."""
+        levels = {"held out": self.held_out, "oracle": self.oracle}
+        points, means = self.result.settings, self.result.dev
+        return mixture_plot(points, means, list(self.alone), measure=self.measure, levels=levels)
+
+
+def tune_weights(
+    runs: Mapping[str, Iterable[Ranking]],
     qrels: Qrels,
     measure_name: str,
     *,
@@ -135,26 +188,27 @@ def tune_fusion(
     points = grid.points(len(runs))
     (name, *_) = parse_measures(measure_name)
     lists: dict[str, AlignedLists] = {}
-    own: list[list[Ranking]] = [[] for _ in runs]
-    lacking = [0] * len(runs)
+    own: dict[str, list[Ranking]] = {name: [] for name in runs}
+    lacking = dict.fromkeys(runs, 0)
     unjudged, depth = 0, _depth(name)
-    for done, rankings in enumerate(join_runs(runs), 1):
+    for done, rankings in enumerate(join_runs(list(runs.values())), 1):
         progress("reading", done, None)
-        for i, ranking in enumerate(rankings):
-            lacking[i] += not len(ranking)
-        unjudged += rankings[0].query.qid not in qrels
-        if rankings[0].query.qid in qrels:
-            lists[rankings[0].query.qid] = AlignedLists.of(rankings)
-            for evaluated, ranking in zip(own, rankings, strict=True):
-                evaluated.append(ranking.cut(depth) if depth else ranking)
+        qid = rankings[0].query.qid
+        unjudged += qid not in qrels
+        if qid in qrels:
+            lists[qid] = AlignedLists.of(rankings)
+        for run_name, ranking in zip(runs, rankings, strict=True):
+            lacking[run_name] += not len(ranking)
+            if qid in qrels:
+                own[run_name].append(ranking.cut(depth) if depth else ranking)
 
     def run(weights: Weights, queries: Sequence[Query]) -> Iterator[Ranking]:
         return (lists[query.qid].sum(weights, depth) for query in queries if query.qid in lists)
 
     objective = Objective([Query(qid, "") for qid in qrels], qrels, measure_name)
     result = tune(points, run, objective, held_out=folds, progress=progress)
-    alone = tuple(measure(rankings, qrels, name) for rankings in own)
-    return FusionTuning(name, result, alone, tuple(lacking), len(lists), unjudged)
+    alone = {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()}
+    return FusionTuning(name, result, alone, lacking, len(lists), unjudged)
 
 
 def _check_size(runs: int, points: int, step: str | float | Fraction) -> None:

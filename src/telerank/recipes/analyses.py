@@ -14,8 +14,8 @@ from telerank.evaluate.latency import Latency, time_stage
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.reranking import Reranker, measure_reranking, rerank_by_run
 from telerank.experiments.provenance import load
-from telerank.fuse.matrix import combine
-from telerank.fuse.methods import make_fusion
+from telerank.fuse.matrix import combine_runs
+from telerank.fuse.methods import Fusion
 from telerank.fuse.report import matrix_table
 from telerank.recipes import schema
 from telerank.recipes.beside import Measured, depths_tables, published_matrix, quality_table
@@ -206,20 +206,16 @@ def _consistency(bench: Bench, spec: schema.Consistency) -> Result:
     ]
     record = {"depths": spec.depths, "reference": chosen, "largest": largest, "consistency": curves}
     record |= {"published": spec.published}
-    plots = {"consistency": line_plot({"measure_consistency factor": curves}, spec.depths)}
+    plots = {"consistency": line_plot({"consistency factor": curves}, spec.depths)}
     return Result(tables, record, plots, tuple(notes))
 
 
 def _combination(bench: Bench, spec: schema.Combination) -> Result:
-    uncut = make_fusion(spec.method, (0.5, 0.5))
-
-    def fusion(lists: Sequence[Ranking]) -> Ranking:
-        return uncut(lists).cut(bench.recipe.depth)
-
+    fusion = Fusion(spec.method, keep=bench.recipe.depth)
     if len(bench.made) < 2:
         raise CollectionError(f"a combination is of two systems; here is only {', '.join(bench.made)}")
     runs = {name: bench.lists(name) for name in bench.made}
-    matrix = combine(runs, bench.qrels, spec.measure, fusion=fusion, progress=bench.progress)
+    matrix = combine_runs(runs, bench.qrels, spec.measure, fusion=fusion, progress=bench.progress)
     tables = [matrix_table(matrix, spec.measure)]
     if spec.published:
         tables.append(published_matrix(spec.published, spec.measure))

@@ -13,11 +13,11 @@ from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.encoder import Encoder
 from telerank.dense.manifest import is_vectors
 from telerank.dense.retriever import DenseRetriever, folder_name
-from telerank.evaluate.compare import Comparison, compare
+from telerank.evaluate.compare import Comparison, compare_evaluations
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.tune import Folds
-from telerank.fuse.methods import make_fusion
-from telerank.fuse.tuning import FusionTuning, tune_fusion
+from telerank.fuse.methods import Fusion
+from telerank.fuse.tuning import FusionTuning, tune_weights
 from telerank.recipes.sparse import Parts, Task
 from telerank.show.tables import Cell, Table
 from telerank.sparse.folder import VECTORS
@@ -54,7 +54,7 @@ class FusedOutcome:
     @property
     def comparison(self) -> Comparison:
         """Each row with the sparse model."""
-        return compare(self.evaluations, [self.what.sparse], measures=self.what.measures)
+        return compare_evaluations(self.evaluations, [self.what.sparse], measures=self.what.measures)
 
 
 def encoded(index: SparseIndex, encoder: Encoder, *, progress: Progress = silent) -> DenseRetriever:
@@ -94,13 +94,15 @@ def run_fused(
     """
     dev, test = (task.part(qids) for qids in parts.deal(query.qid for query in task.queries))
     sparse, dense = _lists(dev, stages, "questions that choose", progress)
-    tuning = tune_fusion([sparse, dense], dev.qrels, what.objective, folds=Folds(2), progress=progress)
+    tuning = tune_weights(
+        {what.sparse: sparse, what.dense: dense}, dev.qrels, what.objective, folds=Folds(2), progress=progress
+    )
     alone = _lists(test, stages, "questions that measure", progress)
     rows = dict(zip((what.sparse, what.dense), alone, strict=True))
     for name, fusion in {
-        f"in turns, {what.sparse} first": make_fusion("interleave"),
-        "reciprocal ranks": make_fusion("rrf"),
-        _sum(what, tuning): make_fusion("linear", tuning.result.best),
+        f"in turns, {what.sparse} first": Fusion("interleave"),
+        "reciprocal ranks": Fusion("rrf"),
+        _sum(what, tuning): Fusion("linear", tuning.result.best),
     }.items():
         rows[name] = [fusion(lists) for lists in zip(*alone, strict=True)]
     evaluations = {name: measure(lists, test.qrels, what.measures) for name, lists in rows.items()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from telerank.evaluate.compare import Comparison, compare
+from telerank.evaluate.compare import Comparison, compare_evaluations
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.tune import Folds
 from telerank.recipes.sparse import Task
@@ -37,7 +37,7 @@ class HeadOutcome:
     @property
     def comparison(self) -> Comparison:
         """Each row with the first stage."""
-        return compare(self.evaluations, [FIRST], measures=MEASURES)
+        return compare_evaluations(self.evaluations, [FIRST], measures=MEASURES)
 
 
 def trained_head(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Docs
 from telerank.errors import CollectionError, MeasureError
-from telerank.evaluate.compare import Comparison, compare
+from telerank.evaluate.compare import Comparison, compare_evaluations
 from telerank.evaluate.measures import Evaluation, measure, parse_measures
 from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
 from telerank.sparse.index import SparseIndex
@@ -196,7 +196,7 @@ class Outcome:
         """The baseline and these systems, named as text; the tests are one family."""
         wanted = dict.fromkeys((self.baseline, *systems))
         named = {str(system): self.evaluations[system] for system in wanted}
-        return compare(named, [str(self.baseline)], measures=measures)
+        return compare_evaluations(named, [str(self.baseline)], measures=measures)
 
 
 def run_plan(

@@ -13,7 +13,7 @@ from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, MissingExtra
 from telerank.evaluate.tune import Folds
 from telerank.fuse.join import join_runs
-from telerank.fuse.methods import make_fusion, make_fusion_stage
+from telerank.fuse.methods import Fusion, make_fusion_stage
 from telerank.recipes.made import Made, Unavailable, plain, runs_by_seed
 from telerank.recipes.places import Places
 from telerank.recipes.rerankers import reranked
@@ -184,7 +184,7 @@ class Workshop:
             which = f" (the first of {len(told)} seeds)" if len(told) > 1 else ""
             return Made(path, f"{' and '.join(parts)}, {told[0]}{which}", seeds=tuple(paths))
         weights = system.weights or (1.0 / len(parts),) * len(parts)
-        fusion = make_fusion(system.method, weights)
+        fusion = Fusion(system.method, weights if system.method == "linear" else ())
         for runs, to in zip(by_seed, paths, strict=True):
             lists = join_runs([read_run(one) for one in runs])
             write_run(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from telerank.evaluate.tune import Folds
 from telerank.fuse.join import join_runs
-from telerank.fuse.methods import make_fusion
-from telerank.fuse.tuning import tune_fusion
+from telerank.fuse.methods import Fusion
+from telerank.fuse.tuning import tune_weights
 from telerank.trec import read_run
 from telerank.types import Qrels, Ranking
 
@@ -22,12 +22,12 @@ def held_out_sum(
     The weights of each fold of the queries are those of the grid, of step 0.1 (Piaf report, section 6.5),
     that are best on the other folds by ``measure``.
     """
-    result = tune_fusion([read_run(one) for one in runs], qrels, measure, folds=folds).result
+    result = tune_weights({str(one): read_run(one) for one in runs}, qrels, measure, folds=folds).result
     chosen = {
         qid: weights for weights, fold in zip(result.choices, result.folds, strict=True) for qid in fold
     }
     fused = [
-        make_fusion("linear", chosen[rankings[0].query.qid])(rankings).cut(depth)
+        Fusion("linear", chosen[rankings[0].query.qid])(rankings).cut(depth)
         for rankings in join_runs([read_run(one) for one in runs])
         if rankings[0].query.qid in chosen
     ]

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telerank.cli import console, runs
+from telerank.cli import console
 from telerank.cli.inspect import pairs as inspected
-from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split, check_plot
+from telerank.cli.options import (
+    AsJson,
+    CollectionArgument,
+    Encoding,
+    FormatOption,
+    Split,
+    TableForm,
+    TableOutput,
+    check_plot,
+)
+from telerank.cli.output import write_json, write_tables
 
 if TYPE_CHECKING:
     from telerank.inspect.diffusion import Diffusion
@@ -35,8 +45,8 @@ def diffusion(
     batch_tokens: inspected.BatchTokens = 8192,
     device: inspected.Device = "cpu",
     plot: inspected.PlotOption = None,
-    form: runs.FormOption = None,
-    output: runs.Output = "-",
+    form: TableForm = None,
+    output: TableOutput = "-",
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -65,9 +75,9 @@ def diffusion(
     if as_json:
         settings = {"collection": source.collection.name, "split": source.split, "candidates": candidates}
         record = {name: asdict(one) for name, one in found.items()}
-        runs.write_json({**settings, "seed": seed, "checkpoints": record}, output)
+        write_json({**settings, "seed": seed, "checkpoints": record}, output)
         return
-    runs.write_tables([_table(found, len(drawn), source.collection.name)], output, form, "Diffusion")
+    write_tables([_table(found, len(drawn), source.collection.name)], output, form, "Diffusion")
 
 
 def _measured(

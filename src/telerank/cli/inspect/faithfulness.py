@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telerank.cli import console, runs
+from telerank.cli import console
 from telerank.cli.console import counted
 from telerank.cli.inspect import pairs as inspected
-from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
+from telerank.cli.options import (
+    AsJson,
+    CollectionArgument,
+    Encoding,
+    FormatOption,
+    Split,
+    TableForm,
+    TableOutput,
+)
+from telerank.cli.output import write_json, write_tables
 
 if TYPE_CHECKING:
     from telerank.inspect.faithfulness import Faithfulness, Rates
@@ -30,8 +39,8 @@ def faithfulness(
     seed: inspected.Seed = 0,
     batch_tokens: inspected.BatchTokens = 8192,
     device: inspected.Device = "cpu",
-    form: runs.FormOption = None,
-    output: runs.Output = "-",
+    form: TableForm = None,
+    output: TableOutput = "-",
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -59,9 +68,9 @@ def faithfulness(
         found = measure(reranker, made, qids, seed=seed, batch_tokens=batch_tokens, progress=progress)
     if as_json:
         record = {"collection": source.collection.name, "split": source.split, "model": model, "seed": seed}
-        runs.write_json({**record, "relevant": relevant, **asdict(found)}, output)
+        write_json({**record, "relevant": relevant, **asdict(found)}, output)
         return
-    runs.write_tables([_table(found, source.collection.name)], output, form, "Faithfulness of gates")
+    write_tables([_table(found, source.collection.name)], output, form, "Faithfulness of gates")
 
 
 def _table(found: Faithfulness, collection: str) -> Table:

@@ -12,9 +12,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from telerank.cli import console, runs
+from telerank.cli import console
 from telerank.cli.inspect import pairs as inspected
 from telerank.cli.options import AsJson, check_plot
+from telerank.cli.output import write_json
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def gates(
         save_plot(gates_plot(found), plot)
         console.say(f"plot in {plot}")
     if as_json:
-        runs.write_json(asdict(found), "-")
+        write_json(asdict(found), "-")
         return
     console.out.print(_table(found))
 

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telerank.cli import console, runs
+from telerank.cli import console
 from telerank.cli.inspect import pairs as inspected
-from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split, check_plot
+from telerank.cli.options import (
+    AsJson,
+    CollectionArgument,
+    Encoding,
+    FormatOption,
+    Split,
+    TableForm,
+    TableOutput,
+    check_plot,
+)
+from telerank.cli.output import write_json, write_tables
 
 if TYPE_CHECKING:
     from telerank.inspect.drawn_pairs import JudgedPair
@@ -66,8 +76,8 @@ def tsne(
     batch_tokens: inspected.BatchTokens = 8192,
     device: inspected.Device = "cpu",
     plot: inspected.PlotOption = None,
-    form: runs.FormOption = None,
-    output: runs.Output = "-",
+    form: TableForm = None,
+    output: TableOutput = "-",
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -98,9 +108,9 @@ def tsne(
             "pairs": [{"qid": one.qid, "docno": one.docno, "relevant": one.relevant} for one in drawn],
             "checkpoints": {name: _record(one) for name, one in found.items()},
         }
-        runs.write_json(record, output)
+        write_json(record, output)
         return
-    runs.write_tables([_table(found, relevant, source.collection.name)], output, form, "Embeddings of pairs")
+    write_tables([_table(found, relevant, source.collection.name)], output, form, "Embeddings of pairs")
 
 
 def _seen(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from telerank.cli import console
-from telerank.cli.options import numbers
+from telerank.cli.options import parse_numbers
 from telerank.cli.train import losses
 
 
@@ -51,7 +51,7 @@ def reranker(
 
     Example: `telerank train reranker monobert.yaml --output seeds --seeds 0,1`
     """
-    given = {"seeds": numbers("--seeds", seeds, least=0), "sizes": numbers("--sizes", sizes, least=1)}
+    given = {"seeds": parse_numbers("--seeds", seeds, least=0), "sizes": parse_numbers("--sizes", sizes, least=1)}
 
     from telerank.training.reranker.grid import read_plan
 

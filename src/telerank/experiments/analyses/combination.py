@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import CombinationSpec
 from telerank.experiments.published import published_matrix
-from telerank.fuse.matrix import combine
-from telerank.fuse.methods import make_fusion
+from telerank.fuse.matrix import combine_runs
+from telerank.fuse.methods import Fusion
 from telerank.fuse.report import matrix_table
-from telerank.types import Ranking
 
 
 def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:
@@ -24,13 +22,9 @@ def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:
     """
     if len(bench.systems) < 2:
         raise Unavailable(f"a combination needs two systems; available: {', '.join(bench.systems) or 'none'}")
-    fuse = make_fusion(spec.method, (0.5, 0.5))
-
-    def fuse_and_cut(rankings: Sequence[Ranking]) -> Ranking:
-        return fuse(rankings).cut(bench.depth)
-
     runs = {name: bench.rankings(name) for name in bench.systems}
-    matrix = combine(runs, bench.qrels, spec.measure, fusion=fuse_and_cut, progress=bench.progress)
+    fusion = Fusion(spec.method, keep=bench.depth)
+    matrix = combine_runs(runs, bench.qrels, spec.measure, fusion=fusion, progress=bench.progress)
     tables = [matrix_table(matrix, spec.measure)]
     if bench.published:
         tables.append(published_matrix(bench.published, spec.measure))

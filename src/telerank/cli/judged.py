@@ -1,0 +1,35 @@
+"""Runs and qrels of the commands that measure runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from telerank.cli import console
+from telerank.cli.options import check_one_dash
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from telerank.verbs.judge import JudgedRuns
+
+
+def open_runs(
+    qrels: str,
+    runs: Sequence[str],
+    split: str | None,
+    *,
+    format: str | None,  # noqa: A002
+    encoding: str,
+    depth: int | None = None,
+) -> JudgedRuns:
+    """The runs with their qrels, as the options name them; says which split was chosen."""
+    from telerank.corpus.formats import open_collection
+    from telerank.verbs.judge import judge
+
+    check_one_dash([qrels, *runs])
+    plain = format is None and encoding == "utf-8"
+    data = qrels if plain else open_collection(qrels, format=format, encoding=encoding)
+    judged = judge(runs, data, split=split, depth=depth)
+    if judged.remark:
+        console.say(judged.remark)
+    return judged

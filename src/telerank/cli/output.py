@@ -1,0 +1,75 @@
+"""How commands write results: reports, tables, plots and JSON, to files or standard output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from telerank.cli import console
+from telerank.cli.options import Form
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from telerank.show.report import Report
+    from telerank.show.tables import Table
+    from telerank.types import Ranking
+
+
+def write_report(report: Report, output: str, form: Form | None, *, as_json: bool = False) -> None:
+    """Write a report as tables or JSON; its remarks go to standard error."""
+    from telerank.show.report import form_of
+
+    for remark in report.remarks:
+        console.say(remark)
+    chosen = Form.json if as_json else form or Form(form_of(output))
+    if chosen is Form.json:
+        write_text(report.render(chosen), output)
+    else:
+        write_tables(report.tables(), output, chosen, report.title)
+
+
+def write_tables(tables: Sequence[Table], output: str, form: Form | None, title: str) -> None:
+    """Write tables in ``form`` (default: by the suffix of the output), fitted to a terminal."""
+    from telerank.show.report import form_of, render_tables
+    from telerank.show.tables import render_terminal
+
+    chosen = form or Form(form_of(output))
+    if chosen is Form.text and output == "-" and console.out.is_terminal:
+        for i, table in enumerate(tables):
+            console.out.print(*[""] * bool(i), render_terminal(table), sep="\n")
+    else:
+        write_text(render_tables(tables, chosen, title), output)
+
+
+def write_plot(figure: Figure, path: str) -> None:
+    """Save a plot, and say where."""
+    from telerank.show.plots import save_plot
+
+    save_plot(figure, path)
+    console.say(f"plot in {path}")
+
+
+def write_text(text: str, output: str) -> None:
+    from telerank.trec import open_text
+
+    with open_text(output, "w") as file:
+        file.write(text)
+
+
+def write_json(value: object, output: str) -> None:
+    """Write JSON; infinity and NaN become null."""
+    from telerank.show.report import to_json
+
+    write_text(to_json(value), output)
+
+
+def write_json_lines(rankings: Iterable[Ranking], output: str) -> None:
+    """Write a line per query: `{"qid": …, "ranking": [[docno, score], …]}`; ``-`` is standard output."""
+    from telerank.trec import open_text
+
+    with open_text(output, "w") as file:
+        for ranking in rankings:
+            record = {"qid": ranking.query.qid, "ranking": list(ranking)}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -1,0 +1,138 @@
+"""``evaluate``: measures of runs, in the mean, per query and by depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from telerank.evaluate.depth import expand_measures
+from telerank.evaluate.measures import Evaluation, measure, parse_measures
+from telerank.evaluate.report import depth_table, describe_gaps, means_table, query_table
+from telerank.show.plots import line_plot
+from telerank.show.progress import show_progress
+from telerank.show.report import Report
+from telerank.show.tables import Table
+from telerank.types import Progress
+from telerank.verbs.judge import JudgedRuns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
+MEASURES_BY_DEPTH = "R AP"
+
+
+@dataclass(frozen=True, eq=False)
+class RunEvaluations(Report):
+    """The evaluations of runs by name.
+
+    By depth, ``expanded`` holds the names of each measure at each of ``depths``. With ``per_query`` the
+    report shows the values of each query too.
+    """
+
+    title: ClassVar[str] = "Evaluation"
+    evaluations: Mapping[str, Evaluation]
+    source: str
+    depths: tuple[int, ...] = ()
+    expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    per_query: bool = False
+
+    @property
+    def queries(self) -> int:
+        return len(next(iter(self.evaluations.values())).qids)
+
+    @property
+    def curves(self) -> dict[str, dict[str, list[float]]]:
+        """``curves[run][measure]``: the mean at each depth."""
+        return {
+            run: {family: [evaluation.mean[name] for name in cut] for family, cut in self.expanded.items()}
+            for run, evaluation in self.evaluations.items()
+        }
+
+    def tables(self) -> list[Table]:
+        caption = f"Means over {self.queries} queries"
+        means = (
+            depth_table(self.curves, self.depths, caption=caption)
+            if self.depths
+            else means_table(self.evaluations, caption=caption)
+        )
+        return [query_table(self.evaluations), means] if self.per_query else [means]
+
+    @property
+    def remarks(self) -> list[str]:
+        return describe_gaps(self.evaluations)
+
+    def record(self) -> dict[str, Any]:
+        depths = {"depths": self.depths} if self.depths else {}
+        runs = [self._record(name, evaluation) for name, evaluation in self.evaluations.items()]
+        return {"qrels": self.source, "queries": self.queries, **depths, "runs": runs}
+
+    def _record(self, name: str, evaluation: Evaluation) -> dict[str, Any]:
+        values = {"by_depth": self.curves[name]} if self.depths else {"mean": evaluation.mean}
+        by_measure = {measure_name: evaluation.of(measure_name) for measure_name in evaluation.measures}
+        per_query = {
+            qid: {measure_name: own[qid] for measure_name, own in by_measure.items()}
+            for qid in (evaluation.qids if self.per_query else ())
+        }
+        return {
+            "run": name,
+            **values,
+            "missing": evaluation.missing,
+            "unanswerable": evaluation.unanswerable,
+            "unjudged": evaluation.unjudged,
+            **({"per_query": per_query} if self.per_query else {}),
+        }
+
+    def plot(self) -> Figure:
+        """Plot each measure by depth, a line for each run."""
+        panels = {family: {run: own[family] for run, own in self.curves.items()} for family in self.expanded}
+        return line_plot(panels, self.depths)
+
+
+def evaluate(
+    runs: JudgedRuns,
+    measures: str | Sequence[str] | None = None,
+    *,
+    depths: Sequence[int] = (),
+    progress: Progress | None = None,
+) -> RunEvaluations:
+    """Measure runs over all queries of the qrels; a query without results counts 0.
+
+    With ``depths``, ``measures`` are named without a cutoff and computed at each depth. Default measures:
+    :data:`MEASURES`, with depths :data:`MEASURES_BY_DEPTH`.
+
+    Raises
+    ------
+    CollectionError
+        If the qrels judge no query of a run.
+    MeasureError
+        If the name of a measure is invalid.
+    """
+    if depths:
+        expanded = expand_measures(MEASURES_BY_DEPTH if measures is None else measures, depths)
+        names = [name for cut in expanded.values() for name in cut]
+    else:
+        expanded, names = {}, list(parse_measures(MEASURES if measures is None else measures))
+    evaluations = measure_runs(runs, names, progress=progress)
+    return RunEvaluations(evaluations, runs.source, tuple(depths), expanded)
+
+
+def measure_runs(
+    runs: JudgedRuns, measures: Sequence[str], *, progress: Progress | None = None
+) -> dict[str, Evaluation]:
+    """The evaluation of each run by name.
+
+    Raises
+    ------
+    CollectionError
+        If the qrels judge no query of a run.
+    """
+    evaluations = {}
+    for name in runs.runs:
+        with show_progress(progress) as shown:
+            evaluation = measure(runs.read(name), runs.qrels, measures, progress=shown)
+        judged = len(evaluation.qids) - len(evaluation.missing)
+        runs.check_judged(name, judged=judged, first=next(iter(evaluation.unjudged), None))
+        evaluations[name] = evaluation
+    return evaluations

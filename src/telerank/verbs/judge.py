@@ -1,0 +1,164 @@
+"""``judge``: runs together with the qrels that they are measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
+from telerank.errors import CollectionError, FormatError
+from telerank.trec import load_qrels, read_qrels, read_run
+from telerank.types import Qrels, Ranking
+
+RunSource: TypeAlias = str | Path | Iterable[Ranking]
+"""A run file (``-``: standard input), or rankings in memory."""
+Runs: TypeAlias = Sequence[str | Path] | Mapping[str, RunSource]
+"""Run files, named by their files, or runs by name."""
+
+_PACKED, _RUN = {".gz", ".xz"}, {".run", ".trec", ".txt", ".res"}
+_LOOKED_AT = 100  # queries of a run that decide which split judges it
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRuns:
+    """Runs by name, each cut to ``depth`` documents, and the qrels of ``source``.
+
+    ``remark`` says which split was chosen, if none was named.
+    """
+
+    runs: Mapping[str, RunSource]
+    qrels: Qrels
+    source: str
+    remark: str = ""
+    depth: int | None = None
+
+    def read(self, name: str) -> Iterator[Ranking]:
+        """The rankings of a run."""
+        for ranking in read_rankings(self.runs[name]):
+            yield ranking if self.depth is None else ranking.cut(self.depth)
+
+    def require_two(self, action: str) -> None:
+        """Check that there are two runs or more.
+
+        Raises
+        ------
+        CollectionError
+            If there are not.
+        """
+        if len(self.runs) < 2:
+            raise CollectionError(f"there is nothing to {action}: give two runs or more")
+
+    def check_judged(self, name: str, *, judged: int, first: str | None) -> None:
+        """Check that the qrels judge a query of a run; ``first`` is the first query that they do not judge.
+
+        Raises
+        ------
+        CollectionError
+            If they judge none of its queries.
+        """
+        if first is not None and not judged:
+            run = self.runs[name]
+            label = run if isinstance(run, str | Path) else name
+            raise CollectionError(
+                f"{label}: none of its queries is judged in {self.source} (the first is {first!r})"
+            )
+
+
+def judge(
+    runs: Runs, data: str | Path | Collection | Qrels, *, split: str | None = None, depth: int | None = None
+) -> JudgedRuns:
+    """Pair runs with qrels, to evaluate, compare, combine them or tune their fusion.
+
+    ``data`` is a qrels file (``-``: standard input), a collection (a folder, a file, an ir_datasets id,
+    or opened), or qrels in memory. If a collection has several splits and ``split`` is not given, it is
+    the only split that judges the first queries of the run files. Runs are cut to ``depth`` documents.
+
+    Raises
+    ------
+    CollectionError
+        If ``data`` is neither a qrels file nor a collection, has no such split or no qrels, or a run is
+        given twice.
+    FormatError
+        If the qrels are malformed.
+    """
+    by_name = name_runs(runs)
+    if isinstance(data, Mapping):
+        qrels, source, remark = data, "the qrels", ""
+    elif isinstance(data, str | Path) and _is_qrels_file(str(data)):
+        if split is not None:
+            raise CollectionError(f"{data} is a qrels file: it has no split {split!r}")
+        qrels, source, remark = load_qrels(read_qrels(data)), str(data), ""
+    else:
+        collection = _open(data) if isinstance(data, str | Path) else data
+        chosen = split or _find_split(collection, by_name)
+        source = collection.name if isinstance(data, Collection) else str(data)
+        named = split is not None or len(collection.qrels) < 2
+        qrels = collection.judged(chosen)
+        remark = "" if named else f"split {chosen}: the only one of {collection.name} that judges these runs"
+    if not qrels:
+        raise CollectionError(f"{source} holds no qrels")
+    return JudgedRuns(by_name, qrels, source, remark, depth)
+
+
+def name_runs(runs: Runs) -> dict[str, RunSource]:
+    """Runs by name: ``bm25`` for ``runs/bm25.run.gz``; the whole path if two files have the same name.
+
+    Raises
+    ------
+    CollectionError
+        If a file is given twice.
+    """
+    if isinstance(runs, Mapping):
+        return dict(runs)
+    paths = [str(run) for run in runs]
+    if len(set(paths)) < len(paths):
+        raise CollectionError("a run is given twice")
+    names = [_name(path) for path in paths]
+    return {name if names.count(name) == 1 else path: path for name, path in zip(names, paths, strict=True)}
+
+
+def read_rankings(run: RunSource) -> Iterable[Ranking]:
+    """The rankings of a run file or of a run in memory."""
+    return read_run(run) if isinstance(run, str | Path) else run
+
+
+def _name(run: str) -> str:
+    path = Path(run)
+    if path.suffix in _PACKED:
+        path = path.with_suffix("")
+    return path.stem if path.suffix in _RUN else path.name
+
+
+def _is_qrels_file(path: str) -> bool:
+    if path == "-":
+        return True
+    if not Path(path).is_file():
+        return False
+    try:
+        next(read_qrels(path), None)
+    except FormatError:
+        return False
+    return True
+
+
+def _open(path: str | Path) -> Collection:
+    try:
+        return open_collection(path)
+    except CollectionError as error:
+        if Path(path).is_file():
+            raise CollectionError(f"{path}: neither a qrels file nor a collection") from error
+        raise
+
+
+def _find_split(collection: Collection, runs: Mapping[str, RunSource]) -> str | None:
+    """The only split that judges one of the first queries of the run files; None if there are several."""
+    if len(collection.qrels) < 2:
+        return next(iter(collection.qrels), None)
+    files = [run for run in runs.values() if isinstance(run, str | Path) and str(run) != "-"]
+    qids = {ranking.query.qid for run in files for ranking in islice(read_run(run), _LOOKED_AT)}
+    splits = [name for name, qrels in collection.qrels.items() if any(qrel.qid in qids for qrel in qrels())]
+    return splits[0] if len(splits) == 1 else None

@@ -1,0 +1,147 @@
+"""The verbs that measure runs, as they are called from Python."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from telerank.corpus.formats import open_collection
+from telerank.errors import CollectionError
+from telerank.fuse import sum_reciprocal_ranks
+from telerank.fuse.methods import Fusion
+from telerank.fuse.tuning import WeightGrid
+from telerank.trec import read_run, write_qrels, write_run
+from telerank.types import Query, Ranking
+from telerank.verbs.combine import combine
+from telerank.verbs.compare import compare
+from telerank.verbs.consistency import consistency
+from telerank.verbs.depth import depth
+from telerank.verbs.evaluate import evaluate
+from telerank.verbs.fuse import fuse
+from telerank.verbs.judge import judge, name_runs
+from telerank.verbs.tune_fusion import tune_fusion
+
+QRELS = {str(i): {"right": 1} for i in range(10)}
+
+
+def run(rank: int, qids=QRELS) -> list[Ranking]:
+    """Every query has its relevant document at one rank."""
+    docnos = ["a", "b", "c"]
+    docnos.insert(rank - 1, "right")
+    return [Ranking(Query(qid, ""), tuple(docnos), [4.0, 3.0, 2.0, 1.0]) for qid in qids]
+
+
+RUNS = {"first": run(1), "third": run(3)}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_qrels("qrels.txt", QRELS)
+    for name, rankings in RUNS.items():
+        write_run(f"{name}.run", rankings)
+    return tmp_path
+
+
+def test_files_and_rankings_in_memory_are_measured_alike(folder):
+    of_files = evaluate(judge(["first.run", "third.run"], "qrels.txt"), "RR AP")
+    in_memory = evaluate(judge({**RUNS, "third": folder / "third.run"}, QRELS), "RR AP")
+    assert str(of_files) == str(in_memory)
+    assert in_memory.evaluations["third"].mean["RR"] == pytest.approx(1 / 3)
+    assert of_files.record()["qrels"] == "qrels.txt"
+
+
+def test_a_result_prints_and_saves_itself(folder):
+    found = evaluate(judge(RUNS, QRELS), "R", depths=[1, 3])
+    assert found.curves == {"first": {"R": [1.0, 1.0]}, "third": {"R": [0.0, 1.0]}}
+    assert str(found).splitlines()[0] == "Means over 10 queries"
+    found.save("curves.json")
+    assert json.loads((folder / "curves.json").read_text())["depths"] == [1, 3]
+    assert [panel.get_ylabel() for panel in found.plot().axes] == ["R"]
+
+
+def test_runs_can_be_cut():
+    found = evaluate(judge(RUNS, QRELS, depth=2), "R@10").evaluations
+    assert [evaluation.mean["R@10"] for evaluation in found.values()] == [1, 0]
+
+
+def test_baselines_are_given_by_name_or_file(folder):
+    runs = judge(["first.run", "third.run"], "qrels.txt")
+    assert compare(runs).baselines == compare(runs, ["first.run"]).baselines == ("first",)
+    assert compare(runs, ["third"], "RR").difference("first", "third", "RR").wins == 10
+    with pytest.raises(CollectionError, match="the baseline second is not one of the runs: first, third"):
+        compare(runs, ["second"])
+
+
+def test_pairs_of_runs_are_combined():
+    lacking = {**RUNS, "third": run(3, [*list(QRELS)[1:], "unjudged"])}
+    matrix = combine(judge(lacking, QRELS), "RR", level=0.01)
+    assert matrix.cell("third", "first", "RR").mean == pytest.approx((9 / 2 + 1) / 10)
+    assert matrix.level == 0.01
+    assert matrix.remarks == [
+        "third: has no list for 1 of 10 queries of the qrels",
+        "third: 1 queries are not in the qrels: they do not count",
+    ]
+
+
+def test_weights_are_tuned_on_any_grid():
+    tuning = tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid("square", "1"))
+    assert (tuning.held_out, len(tuning.result.settings)) == (1.0, 3)
+    with pytest.raises(CollectionError, match="step: 1 must be a multiple of the step"):
+        tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid(step="0.3"))
+
+
+def test_a_fused_run_is_written_with_its_settings(folder):
+    written = fuse({**RUNS, "some": run(2, ["0"])}, "fused.run", Fusion("rrf", k=1, depth=3, keep=2))
+    assert (written.queries, dict(written.lacking)) == (10, {"first": 0, "third": 0, "some": 9})
+    first = next(iter(read_run("fused.run")))
+    lists = [rankings[0].cut(3) for rankings in (*RUNS.values(), run(2))]
+    assert first == sum_reciprocal_ranks(lists, 1).cut(2)
+    settings = json.loads((folder / "fused.run.json").read_text())
+    assert (settings["method"], settings["k"], settings["runs"]) == ("rrf", 1, ["first", "third", "some"])
+
+
+def test_fusions_that_cannot_be_are_refused():
+    with pytest.raises(CollectionError, match="give two runs or more"):
+        fuse({"first": run(1)}, "-")
+    with pytest.raises(CollectionError, match="3 weights for 2 runs"):
+        fuse(RUNS, "-", Fusion("linear", (1, 2, 3)))
+    with pytest.raises(ValueError, match="only the fusion linear takes weights, not rrf"):
+        Fusion("rrf", (1, 2))
+    with pytest.raises(ValueError, match="there is no fusion 'sum'; known: interleave, linear, rrf"):
+        Fusion("sum")
+
+
+def test_consistency_and_reranking_by_depth(folder):
+    found = consistency("first.run", RUNS, [1, 4], reference_depth=2)
+    assert found.runs["third"].values == (1.0, 0.5)
+    curves = depth(judge(RUNS, QRELS), "first.run", "RR", [1, 4])
+    assert curves.curves == {"first": (1.0, 1.0), "third": (0.0, 1.0)}
+    by_stage = depth(judge(RUNS, QRELS), lambda stream: stream, "RR", [4])
+    assert by_stage.curves["third"] == pytest.approx([1 / 3])
+
+
+def test_runs_are_named_by_their_files():
+    assert name_runs(["a/bm25.run", "b/dfi.run.gz", "c/lm.v2.txt", "x"]) == {
+        "bm25": "a/bm25.run",
+        "dfi": "b/dfi.run.gz",
+        "lm.v2": "c/lm.v2.txt",
+        "x": "x",
+    }
+    assert name_runs(["a/bm25.run", "b/bm25.run"]) == {
+        "a/bm25.run": "a/bm25.run",
+        "b/bm25.run": "b/bm25.run",
+    }
+    with pytest.raises(CollectionError, match="a run is given twice"):
+        name_runs(["a", "a"])
+
+
+@pytest.mark.data
+def test_an_opened_collection_judges_runs(data):
+    scifact = open_collection(data / "scifact")
+    qid, grades = next(iter(scifact.judged("test").items()))
+    rankings = {"found": [Ranking.ranked(Query(qid, ""), tuple(grades), [1.0] * len(grades))]}
+    judged = judge(rankings, scifact, split="test")
+    assert (judged.source, judged.remark) == ("scifact", "")
+    assert evaluate(judged, "R@10").evaluations["found"].of("R@10")[qid] == 1
