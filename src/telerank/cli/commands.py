@@ -27,7 +27,8 @@ SHORT_HELPS = {
     "train": "Train models: `bi-encoder`, `reranker`.",
     "inspect": "See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over "
     "sentences.",
-    "depth": "Re-rank the first n documents of each run by a re-ranker's scores, and measure at each depth n.",
+    "depth": "Re-rank the first n documents of each run by a re-ranker's scores, and measure at each "
+    "depth n.",
     "consistency": "Consistency factor C(f, n): the mean share of a run's first n that is among the "
     "reference's candidates.",
     "combine": "Fuse all ordered pairs of runs, and show what each run adds to each other.",

@@ -51,7 +51,10 @@ def reranker(
 
     Example: `telerank train reranker monobert.yaml --output seeds --seeds 0,1`
     """
-    given = {"seeds": parse_numbers("--seeds", seeds, least=0), "sizes": parse_numbers("--sizes", sizes, least=1)}
+    given = {
+        "seeds": parse_numbers("--seeds", seeds, least=0),
+        "sizes": parse_numbers("--sizes", sizes, least=1),
+    }
 
     from telerank.training.reranker.grid import read_plan
 

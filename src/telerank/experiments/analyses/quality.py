@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from telerank.evaluate.compare import Comparison, compare
+from telerank.evaluate.compare import Comparison, compare_evaluations
 from telerank.evaluate.latency import Latency, time_stage
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
@@ -32,7 +32,7 @@ def analyse_quality(bench: Bench, spec: QualitySpec) -> AnalysisResult:
     comparison = None
     if spec.baseline in by_seed and len(by_seed) > 1:
         evaluations = {name: _average(runs) for name, runs in by_seed.items()}
-        comparison = compare(evaluations, [spec.baseline], measures=names)
+        comparison = compare_evaluations(evaluations, [spec.baseline], measures=names)
     systems = {
         name: _summarise(runs, latencies.get(name), _marks(comparison, name))
         for name, runs in by_seed.items()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from telerank.evaluate.compare import Comparison, compare
+from telerank.evaluate.compare import Comparison, compare_evaluations
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
@@ -88,7 +88,7 @@ class SparseStudy:
     def compare(self, systems: Iterable[SparseSystem], measures: Sequence[str]) -> Comparison:
         """Compare systems with the baseline; the tests are one family."""
         evaluations = {str(system): self.evaluations[system] for system in (self.baseline, *systems)}
-        return compare(evaluations, [str(self.baseline)], measures=measures)
+        return compare_evaluations(evaluations, [str(self.baseline)], measures=measures)
 
 
 def analyse_tuning(bench: Bench, spec: TuningSpec) -> AnalysisResult:
