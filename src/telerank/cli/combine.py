@@ -6,40 +6,28 @@ from typing import Annotated
 
 import typer
 
+from telerank.cli import options
 from telerank.cli.fuse import Method
 from telerank.cli.judged import open_runs
-from telerank.cli.options import (
-    AsJson,
-    Depth,
-    Encoding,
-    FormatOption,
-    Level,
-    Measures,
-    QrelsArgument,
-    RunArguments,
-    Split,
-    TableForm,
-    TableOutput,
-)
 from telerank.cli.output import write_report
 
 
 def combine(
-    qrels: QrelsArgument,
-    run: RunArguments,
+    qrels: options.QrelsArgument,
+    run: options.RunArguments,
     *,
-    measures: Measures = "RR@10 R@1000",
+    measures: options.Measures = "RR@10 R@1000",
     method: Annotated[
         Method, typer.Option("--method", help="How two lists are fused; `linear` has equal weights.")
     ] = Method.interleave,
-    depth: Depth = 1000,
-    level: Level = 0.05,
-    split: Split = None,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    depth: options.Depth = 1000,
+    level: options.Level = 0.05,
+    split: options.Split = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Fuse all ordered pairs of runs, and show what each run adds to each other.
 

@@ -6,25 +6,14 @@ from typing import Annotated
 
 import typer
 
+from telerank.cli import options
 from telerank.cli.judged import open_runs
-from telerank.cli.options import (
-    AsJson,
-    Encoding,
-    FormatOption,
-    Level,
-    Measures,
-    QrelsArgument,
-    RunArguments,
-    Split,
-    TableForm,
-    TableOutput,
-)
 from telerank.cli.output import write_report
 
 
 def compare(
-    qrels: QrelsArgument,
-    run: RunArguments,
+    qrels: options.QrelsArgument,
+    run: options.RunArguments,
     *,
     baseline: Annotated[
         list[str] | None,
@@ -34,18 +23,18 @@ def compare(
             help="One of the runs, by file or name; repeat for several. Default: the first.",
         ),
     ] = None,
-    measures: Measures = "RR@10 R@1000 AP nDCG@10 P@1",
-    split: Split = None,
-    level: Level = 0.05,
+    measures: options.Measures = "RR@10 R@1000 AP nDCG@10 P@1",
+    split: options.Split = None,
+    level: options.Level = 0.05,
     queries: Annotated[
         int,
         typer.Option("--queries", min=0, max=10, help="Show only N of the queries that changed most."),
     ] = 10,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap interval.
 

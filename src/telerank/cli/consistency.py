@@ -6,16 +6,7 @@ from typing import Annotated
 
 import typer
 
-from telerank.cli.options import (
-    AsJson,
-    PlotFile,
-    RunArguments,
-    TableForm,
-    TableOutput,
-    check_one_dash,
-    check_plot,
-    parse_depths,
-)
+from telerank.cli import options
 from telerank.cli.output import write_plot, write_report
 
 
@@ -24,17 +15,17 @@ def consistency(
         str,
         typer.Argument(metavar="REFERENCE", help="The run whose candidates a re-ranker was trained on."),
     ],
-    run: RunArguments,
+    run: options.RunArguments,
     *,
     depths: Annotated[str, typer.Option("--depths", help="Depths n of the runs.")] = "1,5,10,50,100,500,1000",
     reference_depth: Annotated[
         int,
         typer.Option("--reference-depth", min=1, help="Documents of the reference that are candidates."),
     ] = 1000,
-    plot: PlotFile = None,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    as_json: AsJson = False,
+    plot: options.PlotFile = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    as_json: options.AsJson = False,
 ) -> None:
     """Consistency factor C(f, n): the mean share of a run's first n that is among the reference's candidates.
 
@@ -44,9 +35,9 @@ def consistency(
     """
     from telerank.verbs.consistency import consistency
 
-    check_one_dash([reference, *run])
-    cuts = parse_depths(depths)
-    check_plot(plot)
+    options.check_one_dash([reference, *run])
+    cuts = options.parse_depths(depths)
+    options.check_plot(plot)
     curves = consistency(reference, run, cuts, reference_depth=reference_depth)
     if plot is not None:
         write_plot(curves.plot(), plot)

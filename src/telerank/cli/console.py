@@ -82,7 +82,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def progress(of: int | None = None) -> AbstractContextManager[Progress]:
-    """Progress bars on standard error (see :func:`show_progress`); ``of`` stands in for an unknown total."""
+    """Progress bars (see :mod:`telerank.show.progress`); ``of`` stands in for an unknown total."""
     from telerank.show.progress import show_progress
 
     return show_progress(total=of)

@@ -6,27 +6,14 @@ from typing import Annotated
 
 import typer
 
+from telerank.cli import options
 from telerank.cli.judged import open_runs
-from telerank.cli.options import (
-    AsJson,
-    Encoding,
-    FormatOption,
-    PlotFile,
-    QrelsArgument,
-    RunArguments,
-    Split,
-    TableForm,
-    TableOutput,
-    check_one_dash,
-    check_plot,
-    parse_depths,
-)
 from telerank.cli.output import write_plot, write_report
 
 
 def depth(
-    qrels: QrelsArgument,
-    run: RunArguments,
+    qrels: options.QrelsArgument,
+    run: options.RunArguments,
     *,
     reranker: Annotated[
         str,
@@ -40,13 +27,13 @@ def depth(
     depths: Annotated[
         str, typer.Option("--depths", help="Depths n of the first stage.")
     ] = "5,10,50,500,1000",
-    plot: PlotFile = None,
-    split: Split = None,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    plot: options.PlotFile = None,
+    split: options.Split = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Re-rank the first n documents of each run by a re-ranker's scores, and measure at each depth n.
 
@@ -56,9 +43,9 @@ def depth(
     """
     from telerank.verbs.depth import depth
 
-    check_one_dash([qrels, *run, reranker])
-    cuts = parse_depths(depths)
-    check_plot(plot)
+    options.check_one_dash([qrels, *run, reranker])
+    cuts = options.parse_depths(depths)
+    options.check_plot(plot)
     judged = open_runs(qrels, run, split, format=format, encoding=encoding)
     curves = depth(judged, reranker, measure, cuts)
     if plot is not None:

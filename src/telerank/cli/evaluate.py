@@ -7,27 +7,15 @@ from typing import Annotated
 
 import typer
 
+from telerank.cli import options
 from telerank.cli.judged import open_runs
-from telerank.cli.options import (
-    AsJson,
-    Encoding,
-    FormatOption,
-    PlotFile,
-    QrelsArgument,
-    RunArguments,
-    Split,
-    TableForm,
-    TableOutput,
-    check_plot,
-    parse_depths,
-)
 from telerank.cli.output import write_plot, write_report
 from telerank.errors import MeasureError
 
 
 def evaluate(
-    qrels: QrelsArgument,
-    run: RunArguments,
+    qrels: options.QrelsArgument,
+    run: options.RunArguments,
     *,
     measures: Annotated[
         str | None,
@@ -38,7 +26,7 @@ def evaluate(
             "with --depths `R AP`.",
         ),
     ] = None,
-    split: Split = None,
+    split: options.Split = None,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Show the values of each query too.")
     ] = False,
@@ -48,12 +36,12 @@ def evaluate(
             "--depths", help="Compute measures, named without cutoff, at depths such as `1,3,…,15`."
         ),
     ] = None,
-    plot: PlotFile = None,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    plot: options.PlotFile = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure runs over all queries of the qrels; a query without results counts 0.
 
@@ -65,12 +53,12 @@ def evaluate(
     from telerank.evaluate.measures import parse_measures
     from telerank.verbs.evaluate import evaluate
 
-    cuts = [] if depths is None else parse_depths(depths)
+    cuts = [] if depths is None else options.parse_depths(depths)
     if measures is not None:  # before the files are read
         expand_measures(measures, cuts) if cuts else parse_measures(measures)
     if plot is not None and not cuts:
         raise MeasureError("--plot draws measures by depth: give --depths, such as 1,3,…,15")
-    check_plot(plot)
+    options.check_plot(plot)
     judged = open_runs(qrels, run, split, format=format, encoding=encoding)
     evaluations = evaluate(judged, measures, depths=cuts)
     if plot is not None:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from telerank.cli import console
-from telerank.cli.options import Depth, Keep, RunArguments, check_one_dash
+from telerank.cli import console, options
 from telerank.errors import CollectionError
 
 
@@ -21,7 +20,7 @@ class Method(StrEnum):
 
 
 def fuse(
-    run: RunArguments,
+    run: options.RunArguments,
     *,
     method: Annotated[
         Method,
@@ -37,8 +36,8 @@ def fuse(
     rrf_k: Annotated[
         float, typer.Option("--rrf-k", min=0, help="For `rrf`: the k of 1 / (k + rank).")
     ] = 60.0,
-    depth: Depth = 1000,
-    keep: Keep = None,
+    depth: options.Depth = 1000,
+    keep: options.Keep = None,
     output: Annotated[
         str, typer.Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
     ] = "-",
@@ -53,7 +52,7 @@ def fuse(
     from telerank.fuse.methods import Fusion
     from telerank.verbs.fuse import fuse
 
-    check_one_dash(run)
+    options.check_one_dash(run)
     if weights is not None and method is not Method.linear:
         raise CollectionError(f"--weights are for --method linear, not {method}")
     shares = () if weights is None else _parse_weights(weights, len(run))

@@ -7,20 +7,8 @@ from typing import Annotated
 
 import typer
 
+from telerank.cli import options
 from telerank.cli.judged import open_runs
-from telerank.cli.options import (
-    AsJson,
-    Depth,
-    Encoding,
-    FormatOption,
-    PlotFile,
-    QrelsArgument,
-    RunArguments,
-    Split,
-    TableForm,
-    TableOutput,
-    check_plot,
-)
 from telerank.cli.output import write_plot, write_report
 from telerank.errors import CollectionError
 
@@ -36,8 +24,8 @@ _DRAWN = {GridName.simplex: 3, GridName.square: 2}  # the most runs whose weight
 
 
 def tune_fusion(
-    qrels: QrelsArgument,
-    run: RunArguments,
+    qrels: options.QrelsArgument,
+    run: options.RunArguments,
     *,
     measure: Annotated[
         str, typer.Option("--measure", "-m", help="Measure to maximise, as ir_measures names it.")
@@ -49,14 +37,14 @@ def tune_fusion(
     step: Annotated[str, typer.Option("--step", help="Step of the weights: `0.1`, `0.05`, `1/3`.")] = "0.1",
     folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0,
-    depth: Depth = 1000,
-    plot: PlotFile = None,
-    split: Split = None,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    depth: options.Depth = 1000,
+    plot: options.PlotFile = None,
+    split: options.Split = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Tune the weights of `fuse --method linear` over a grid, by cross-validation.
 
@@ -68,7 +56,7 @@ def tune_fusion(
     from telerank.fuse.tuning import WeightGrid
     from telerank.verbs.tune_fusion import tune_fusion
 
-    check_plot(plot)
+    options.check_plot(plot)
     if plot is not None and len(run) > _DRAWN[grid]:
         raise CollectionError(f"--plot cannot draw the weights of {len(run)} runs on the {grid}")
     judged = open_runs(qrels, run, split, format=format, encoding=encoding, depth=depth)
