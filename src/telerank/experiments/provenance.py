@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_ALWAYS = ("telerank", "numpy", "numba", "ir-measures", "scipy")
+_ALWAYS = ("telerank", "numpy", "numba", "ir-measures", "scipy", "PyStemmer")
 _EXTRAS = ("torch", "transformers", "faiss-cpu")
 
 

@@ -1,0 +1,81 @@
+"""A bench over a collection small enough to check by hand, on which settings and analyzers make a difference."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.schema import DataSpec, Experiment
+from telerank.experiments.systems import SystemRuns
+from telerank.pipelines.functions import pipeline
+from telerank.retrieval.index import Index
+from telerank.sparse.writer import build_index
+from telerank.stage import Stage
+from telerank.trec import write_run
+from telerank.types import Doc, Query
+
+WORDS = [f"word{i}" for i in range(100)]
+RNG = random.Random(1)
+DOCS = [Doc(f"d{i:02}", " ".join(RNG.choices(WORDS, k=RNG.randint(4, 30)))) for i in range(40)]
+SMALL_GRIDS = ["lm_jelinek_mercer", "dfi"]  # 13 and 3 settings
+
+
+def judged(count: int = 30) -> JudgedQueries:
+    """Each query repeats some words of its document, half of them in capitals."""
+    rng = random.Random(2)
+    queries, qrels = [], {}
+    for i in range(count):
+        doc = rng.choice(DOCS)
+        words = rng.sample(doc.text.split(), 3) + rng.choices(WORDS, k=1)
+        queries.append(Query(f"q{i:02}", " ".join(rng.choice((word, word.upper())) for word in words)))
+        qrels[f"q{i:02}"] = {doc.docno: 1}
+    return JudgedQueries(tuple(queries), qrels)
+
+
+def make_bench(folder: Path, *, count: int = 30, dev: int | None = None, **settings) -> Bench:
+    """A bench without systems; with ``dev`` so many of the queries choose."""
+
+    @cache
+    def index(analyzer: str) -> Index:
+        if not (folder / analyzer).exists():
+            build_index(DOCS, folder / analyzer, analyzer=analyzer)
+        return Index(folder / analyzer)
+
+    choosing, measuring = judged(count).deal(dev) if dev else (None, judged(count))
+    data = DataSpec(about="random words", analyzer="standard")
+    spec = Experiment(title="Words", data={"words": data}, analyses=[{"kind": "recall", "depths": [1]}])
+    return Bench(
+        **{
+            "spec": spec,
+            "data": data,
+            "name_of_data": "words",
+            "index": index,
+            "read_stage": lambda _, text: pipeline(text, index("standard")),
+            "docs": index("standard").docs,
+            "queries": measuring.queries,
+            "qrels": measuring.qrels,
+            "dev": choosing,
+            "systems": {},
+            **settings,
+        }
+    )
+
+
+def write_systems(
+    bench: Bench, folder: Path, texts: Mapping[str, str | Sequence[str]], *, stages: bool = True
+) -> dict[str, SystemRuns]:
+    """The systems of pipeline texts; several texts are the runs of one system by its seeds."""
+    systems = {}
+    for name, text in texts.items():
+        runs = []
+        pipelines = [bench.read_stage(name, part) for part in ([text] if isinstance(text, str) else text)]
+        for seed, stage in enumerate(pipelines):
+            runs.append(folder / f"{len(systems)}-{seed}.run")
+            write_run(runs[-1], stage.run(bench.queries))
+        stage: Stage | None = pipelines[0] if stages else None
+        systems[name] = SystemRuns(name, "words", tuple(runs), stage)
+    return systems

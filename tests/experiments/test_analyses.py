@@ -1,0 +1,217 @@
+"""The analyses of systems: their values are those of the rankings, their tables have the published values."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_bench import DOCS, make_bench, write_systems
+
+from small_vectors import Letters
+from telerank.dense.encode import Encoding, encode_documents
+from telerank.dense.retriever import DenseRetriever
+from telerank.errors import CollectionError, FormatError
+from telerank.evaluate.measures import measure
+from telerank.experiments.analyses.analyse import analyse, analyse_all
+from telerank.experiments.analyses.bench import Unavailable
+from telerank.experiments.analyses.reranking import make_reranker
+from telerank.experiments.analyses.specs import (
+    CombinationSpec,
+    ConsistencySpec,
+    QualitySpec,
+    RecallSpec,
+    RerankingSpec,
+    select_published,
+)
+from telerank.experiments.schema import read_experiment
+from telerank.pipelines.run_files import RunFile
+from telerank.trec import read_run
+from telerank.types import Ranking
+
+SYSTEMS = {"BM25": "bm25", "DFR": "dfr", "short": "bm25 % 2"}
+DEPTHS = [1, 2, 5]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    empty = make_bench(folder)
+    return replace(empty, systems=write_systems(empty, folder, SYSTEMS))
+
+
+def quality(**settings) -> QualitySpec:
+    return QualitySpec(**{"kind": "quality", "measures": ["R@1", "AP@5"], "latency_queries": 0, **settings})
+
+
+def cells(table) -> dict[str, list[str]]:
+    return {row[0].text: [cell.text.strip() for cell in row[1:]] for row in table.rows}
+
+
+def test_quality_has_the_means_of_each_run(bench):
+    (table,) = analyse(bench, quality(title="Words")).tables
+    assert (table.caption, table.columns) == ("Words", ("system", "R@1", "AP@5"))
+    for name, text in SYSTEMS.items():
+        run = bench.read_stage(name, text).run(bench.queries)
+        mean = measure(run, bench.qrels, "R@1 AP@5").mean
+        assert cells(table)[name] == [f"{mean['R@1']:.3f}", f"{mean['AP@5']:.3f}"]
+
+
+def test_published_values_are_beside_the_measured_ones(bench):
+    printed = {"BM25": {"AP@5": 0.5, "ms/query": 3400}, "unknown": {"AP@5": None, "hidden": 0.25}}
+    result = analyse(bench, quality(latency_queries=3, published={"words": printed}))
+    (table,) = result.tables
+    assert table.columns == ("system", "R@1", "AP@5", "paper", "ms/query", "paper", "hidden, paper")
+    rows = cells(table)
+    assert (rows["BM25"][2], rows["BM25"][4:]) == ("0.500", ["3,400", "–"])
+    assert rows["unknown"] == ["–", "–", "–", "–", "–", "0.250"]
+    assert float(rows["DFR"][3]) > 0
+    assert result.notes[-1].startswith("ms/query: wall time, one query at a time, mean of 3 queries")
+
+
+def test_seeds_give_mean_and_deviation(bench, tmp_path):
+    texts = {"BM25": "bm25", "trained": ["bm25", "dfi", "lm_jelinek_mercer(lambda=0.9)"]}
+    trained = replace(bench, systems=write_systems(bench, tmp_path, texts, stages=False))
+    result = analyse(trained, quality(baseline="BM25"))
+    values = [
+        measure(read_run(run), bench.qrels, "AP@5").mean["AP@5"] for run in trained.systems["trained"].runs
+    ]
+    mean, spread = statistics.fmean(values), statistics.stdev(values)
+    assert cells(result.tables[0])["trained"][1] == f"{mean:.3f} ± {spread:.3f}"
+    assert [one["AP@5"] for one in result.record["by_seed"]["trained"]] == values
+    (difference,) = (one for one in result.record["differences"] if one["measure"] == "AP@5")
+    assert difference["mean"] == pytest.approx(mean)
+    assert any("± is the standard deviation" in note for note in result.tables[0].notes)
+
+
+def test_differences_from_the_baseline_are_marked_and_said(bench, tmp_path):
+    texts = {"BM25": "bm25", "blind": "0 * bm25"}
+    two = replace(bench, systems=write_systems(bench, tmp_path, texts))
+    result = analyse(two, quality(baseline="BM25"))
+    (table,) = result.tables
+    assert [[cell.marks for cell in row[1:]] for row in table.rows] == [["", ""], ["†", "†"]]
+    assert "† differs from BM25: p < 0.05 in a paired t-test over 30 queries" in table.notes[0]
+    assert "significantly below BM25" in result.notes[0]
+
+
+def test_quality_can_be_of_the_queries_that_a_system_answers(bench, tmp_path):
+    systems = write_systems(replace(bench, queries=bench.queries[:7]), tmp_path, {"few": "dfr"})
+    some = replace(bench, systems={**bench.systems, **systems})
+    result = analyse(some, quality(systems=["BM25"], queries_of="few"))
+    assert result.record["queries"] == 7
+    assert list(result.record["means"]) == ["BM25", "few"]
+    assert "Measured on the 7 queries that few answers." in result.notes
+    qrels = {query.qid: bench.qrels[query.qid] for query in bench.queries[:7]}
+    expected = measure(bench.rankings("BM25"), qrels, "R@1 AP@5").mean
+    assert result.record["means"]["BM25"] == expected
+
+
+def test_recall_rises_with_the_depth(bench):
+    printed = {"BM25": {"5": 0.9}, "unknown": {"5": 0.8}}
+    result = analyse(bench, RecallSpec(kind="recall", depths=DEPTHS, published={"other": printed}))
+    table, others = result.tables
+    assert table.columns == ("depth", "BM25", "paper", "DFR", "short")
+    assert cells(table)["5"][:2] == [f"{result.record['recall']['BM25'][2]:.3f}", "0.900"]
+    assert cells(others) == {"5": ["0.900", "0.800"]}
+    assert all(list(values) == sorted(values) for values in result.record["recall"].values())
+    assert list(result.plots) == ["recall"]
+
+
+def test_reranking_takes_the_first_reranker_that_is_available(bench):
+    def read_stage(name, text):
+        if text == "given":
+            raise Unavailable("not given: a run")
+        return bench.read_stage(name, text)
+
+    settings = {"kind": "reranking", "measure": "RR@10", "depths": DEPTHS, "systems": ["BM25"]}
+    spec = RerankingSpec(**settings, rerankers={"BERT": "given", "DFR": "dfr"})
+    result = analyse(replace(bench, read_stage=read_stage), spec)
+    assert result.record["reranker"] == "DFR"
+    assert result.notes[0] == "Re-ranked by DFR; the paper's values are of BERT."
+    dfr = bench.index("standard").retriever("dfr")
+    reranked = []
+    for ranking in bench.rankings("BM25"):
+        scores, docnos = dict(dfr.search(ranking.query)), ranking.docnos[:5]
+        reranked.append(Ranking.ranked(ranking.query, docnos, [scores[docno] for docno in docnos]))
+    expected = measure(reranked, bench.qrels, "RR@10").mean["RR@10"]
+    assert result.record["RR@10"]["BM25"][2] == pytest.approx(expected)
+    with pytest.raises(Unavailable, match="no re-ranker is available: BERT: not given: a run"):
+        analyse(replace(bench, read_stage=read_stage), RerankingSpec(**settings, rerankers={"BERT": "given"}))
+
+
+def test_candidates_are_scored_by_a_run_or_by_their_vectors(bench, tmp_path):
+    ranking = next(bench.rankings("BM25"))
+    run = RunFile(str(bench.systems["short"].runs[0]))
+    (by_run,) = make_reranker(run)([ranking])
+    assert by_run == ranking.cut(2)
+    vectors = encode_documents(iter(DOCS), tmp_path / "vectors", Letters(), encoding=Encoding())
+    dense = DenseRetriever(vectors, Letters())
+    candidates = Ranking(ranking.query, ("d30", "d07", "d01"), np.array([3, 2, 1]))
+    (by_vectors,) = make_reranker(dense)([candidates])
+    expected = dict(dense.search(ranking.query))
+    assert dict(by_vectors) == pytest.approx({docno: expected[docno] for docno in candidates.docnos})
+
+
+def test_consistency_is_with_the_first_reference_that_is_available(bench):
+    spec = ConsistencySpec(kind="consistency", depths=DEPTHS, references=["official", "short"])
+    result = analyse(bench, spec)
+    assert result.record["reference"] == "short"
+    assert result.record["consistency"]["BM25"][:2] == (1, 1)
+    assert result.notes[0] == "The reference, short (words), has at most 2 candidates per query."
+    with pytest.raises(Unavailable, match="no reference is available: official"):
+        analyse(bench, spec.model_copy(update={"references": ("official",)}))
+
+
+def test_combinations_are_of_all_ordered_pairs(bench):
+    printed = {"BM25": {"BM25": 0.4, "DFR": 0.5}, "DFR": {"BM25": None, "DFR": 0.45}}
+    spec = CombinationSpec(kind="combination", measure="RR@10", published={"words": printed})
+    result = analyse(bench, spec)
+    measured, paper = result.tables
+    assert measured.columns == ("", "+ BM25", "+ DFR", "+ short")
+    assert len(result.record["combinations"]) == 6
+    assert cells(paper)["BM25"] == ["0.400", "0.500 (+25%)"]
+    assert cells(paper)["DFR"] == ["–", "0.450"]  # a value that cannot be read is not guessed
+
+
+def test_an_analysis_without_its_systems_says_so_beside_the_others(bench):
+    specs = [quality(), CombinationSpec(kind="combination", measure="AP", title="Pairs", systems=["BM25"])]
+    good, lacking = analyse_all(bench, specs)
+    assert good.tables
+    assert lacking.tables == ()
+    assert lacking.notes == ("Not analysed: Pairs: a combination needs two systems; available: BM25.",)
+    with pytest.raises(CollectionError, match="no analysis is available here: quality: none of its systems"):
+        analyse_all(replace(bench, systems={}), [quality()])
+
+
+def test_published_values_of_other_data_are_a_rough_guide():
+    published = {"msmarco": {"BM25": {"AP": 0.2}}, "antique": {"BM25": {"AP": 0.3}}}
+    assert select_published(published, "antique") == published["antique"]
+    assert select_published(published, "words") == published["msmarco"]
+    assert select_published({}, "words") == {}
+
+
+@pytest.mark.parametrize(
+    ("analysis", "message"),
+    [
+        ({"kind": "beauty"}, "Input tag 'beauty'"),
+        ({"kind": "quality"}, "measures: Field required"),
+        ({"kind": "quality", "measures": ["Beauty"]}, "there is no measure 'Beauty'"),
+        ({"kind": "recall", "depths": [0]}, "greater than or equal to 1"),
+        ({"kind": "recall", "depths": [1], "colour": "red"}, "colour: Extra inputs"),
+        ({"kind": "combination", "measure": "RR AP"}, "expected one measure, got 'RR AP'"),
+        ({"kind": "consistency", "depths": [1], "references": ["nothing"]}, "names 'nothing'"),
+        ({"kind": "quality", "measures": ["AP"], "baseline": "nothing"}, "names 'nothing'"),
+        ({"kind": "tuning", "objective": "AP", "measures": ["AP"], "families": ["bm52"]}, "bm52"),
+        ({"kind": "tuning", "objective": "AP", "measures": ["AP"], "systems": ["a"]}, "leave out `systems`"),
+    ],
+)
+def test_settings_that_analyses_do_not_have_are_refused(tmp_path, analysis, message):
+    import yaml
+
+    record = {"title": "x", "data": {"a": {}}, "systems": {"a": "bm25"}, "analyses": [analysis]}
+    path = tmp_path / "experiment.yaml"
+    path.write_text(yaml.safe_dump(record))
+    with pytest.raises(FormatError, match=message) as refused:
+        read_experiment(path)
+    assert "\n" not in str(refused.value)

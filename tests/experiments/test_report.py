@@ -1,0 +1,122 @@
+"""The files of an experiment's results: one page that needs no other file, tables, plots, values."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from small_bench import make_bench, write_systems
+
+from telerank.experiments.analyses.analyse import analyse_all
+from telerank.experiments.outcome import ExperimentOutcome
+from telerank.experiments.report import render_report, replace_nan, write_report
+from telerank.experiments.schema import Experiment, read_experiment
+
+ANALYSES = [
+    {"kind": "recall", "depths": [1, 2], "title": "Recall of <words>", "about": "At two depths."},
+    {"kind": "recall", "depths": [1, 5]},
+    {"kind": "quality", "measures": ["AP"], "latency_queries": 0},
+]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    empty = make_bench(folder / "indexes")
+    return replace(empty, systems=write_systems(empty, folder, {"BM25": "bm25", "DFR": "dfr"}))
+
+
+def make_outcome(bench, folder) -> ExperimentOutcome:
+    spec = Experiment.model_validate(
+        {
+            "title": "Words <of> & signs",
+            "source": "Nobody, 2020",
+            "data": {"words": bench.data},
+            "systems": {"BM25": "bm25", "DFR": "dfr", "BERT": "given('a run')"},
+            "analyses": ANALYSES,
+        }
+    )
+    counts, lacking = {"documents": 40, "judged queries": 30}, {"BERT": "not given: a run"}
+    results = analyse_all(bench, spec.analyses)
+    return ExperimentOutcome(
+        spec, bench.data, "words", False, counts, bench.systems, lacking, results, folder
+    )
+
+
+@pytest.fixture(scope="module")
+def page(bench, tmp_path_factory):
+    return render_report(make_outcome(bench, tmp_path_factory.mktemp("results")))
+
+
+class Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.closed = True
+
+    def handle_starttag(self, tag, attributes):
+        self.addresses += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in ("meta", "img", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        self.closed &= self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_needs_no_other_file(page):
+    elements = Elements()
+    elements.feed(page)
+    assert elements.closed
+    assert elements.open == []
+    assert [address.partition(",")[0] for address in elements.addresses] == ["data:image/svg+xml;base64"] * 2
+    assert not re.search(r"https?:|@import|url\(", page)
+
+
+def test_texts_of_the_experiment_are_escaped(page):
+    assert "<h1>Words &lt;of&gt; &amp; signs</h1>" in page
+    assert page.count("Recall of &lt;words&gt;") == 1  # the heading; the caption would repeat it
+    assert "<of>" not in page
+
+
+def test_the_page_says_what_was_run(page):
+    assert "Measured on words: random words (40 documents, 30 judged queries; full size)." in page
+    assert "Not measured: BERT (not given: a run)." in page
+    assert "<p>At two depths.</p>" in page
+    for fact in ("Size", "Seed", "Versions", "Machine"):
+        assert f"<dt>{fact}</dt>" in page
+
+
+def test_the_same_analyses_give_the_same_page(bench, page, tmp_path):
+    assert render_report(make_outcome(bench, tmp_path)) == page
+
+
+def test_everything_is_written_into_the_folder(bench, tmp_path):
+    outcome = make_outcome(bench, tmp_path / "results")
+    write_report(outcome)
+    files = {path.name for path in outcome.folder.iterdir()}
+    plots = {f"{name}.{form}" for name in ("recall", "recall-2") for form in ("svg", "png")}
+    assert files == {"report.html", "tables.md", "results.json", "experiment.yaml", *plots}
+    assert "Recall of &lt;words&gt;" in (outcome.folder / "report.html").read_text(encoding="utf-8")
+    assert read_experiment(outcome.folder / "experiment.yaml") == outcome.spec
+    tables = (outcome.folder / "tables.md").read_text(encoding="utf-8")
+    assert tables.startswith("# Words <of> & signs\n")
+    assert "- Not measured: BERT (not given: a run)." in tables
+    record = json.loads((outcome.folder / "results.json").read_text(encoding="utf-8"))
+    assert [(one["kind"], one["title"]) for one in record["results"]] == [
+        ("recall", "Recall of <words>"),
+        ("recall", ""),
+        ("quality", ""),
+    ]
+    assert record["results"][0]["recall"] == {
+        name: list(values) for name, values in outcome.results[0].record["recall"].items()
+    }
+    assert record["lacking"] == {"BERT": "not given: a run"}
+    assert {"telerank", "python", "numpy"} <= record["versions"].keys()
+
+
+def test_numbers_that_json_cannot_hold_are_null():
+    assert replace_nan({"a": [float("nan"), 1.5, (float("inf"),)]}) == {"a": [None, 1.5, [None]]}
