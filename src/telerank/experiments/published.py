@@ -85,16 +85,16 @@ def depth_tables(
     the change from the first system, as in table 2 of RepBERT.
     """
     measured = {name: dict(zip(map(str, depths), values, strict=True)) for name, values in curves.items()}
-    columns: list[_Column] = []
+    columns: list[_DepthColumn] = []
     for name, values in measured.items():
-        columns.append(_Column(name, values, _find_base(measured, name, changes=changes)))
+        columns.append(_DepthColumn(name, values, _find_base(measured, name, changes=changes)))
         if name in published:
-            columns.append(_Column(PAPER, published[name], _find_base(published, name, changes=changes)))
+            columns.append(_DepthColumn(PAPER, published[name], _find_base(published, name, changes=changes)))
     notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
     tables = [_depth_table(columns, [str(depth) for depth in depths], caption, notes)]
     if any(name not in measured for name in published):
         others = [
-            _Column(name, values, _find_base(published, name, changes=changes))
+            _DepthColumn(name, values, _find_base(published, name, changes=changes))
             for name, values in published.items()
         ]
         rows = [depth for depth in map(str, depths) if any(depth in row for row in published.values())]
@@ -103,7 +103,7 @@ def depth_tables(
 
 
 @dataclass(frozen=True)
-class _Column:
+class _DepthColumn:
     """Values by depth; with a ``base``, each is shown with its change from that."""
 
     head: str
@@ -123,7 +123,7 @@ def _find_base(
 
 
 def _depth_table(
-    columns: Sequence[_Column], depths: Sequence[str], caption: str, notes: Sequence[str]
+    columns: Sequence[_DepthColumn], depths: Sequence[str], caption: str, notes: Sequence[str]
 ) -> Table:
     rows = [[depth, *(column.text(depth) for column in columns)] for depth in depths]
     return Table.of(("depth", *(column.head for column in columns)), rows, caption=caption, notes=notes)

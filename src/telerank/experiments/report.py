@@ -57,7 +57,7 @@ def render_report(outcome: ExperimentOutcome) -> str:
     pairs = zip(outcome.spec.analyses, outcome.results, strict=True)
     return environment.get_template("report.html").render(
         spec=outcome.spec,
-        analyses=[_Section(spec, result) for spec, result in pairs],
+        analyses=[_AnalysisSection(spec, result) for spec, result in pairs],
         notes=outcome.protocol,
         facts={
             "Size": outcome.size,
@@ -106,7 +106,7 @@ def replace_nan(value: object) -> object:
 
 
 @dataclass(frozen=True)
-class _Section:
+class _AnalysisSection:
     """An analysis as the template shows it."""
 
     spec: AnalysisSpec
