@@ -12,13 +12,13 @@ The same sets and settings give the same bytes.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -51,6 +51,7 @@ MANIFEST = "ranking-set.json"
 SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
 """Opens a first stage over the documents, as a context manager that releases it."""
+_Negatives: TypeAlias = dict[str, tuple[Ranking, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +146,20 @@ def make_ranking_set(
     split = SPLITTERS[settings.split_by](merged, seed=settings.seed)
     screen = Screen(merged.docs, split.homes)
     depth, seed = settings.depth, settings.seed
+
+    def find_all(find: Callable[[tuple[Question, ...], Screen], Iterator[Ranking]]) -> _Negatives:
+        return {part: tuple(find(questions, screen)) for part, questions in split.parts.items()}
+
     if settings.negatives == "bm25":
         if first_stage is None:
             raise ValueError("negatives 'bm25' need a first stage")
         with first_stage(merged.docs.values()) as stage:
-            negatives = {
-                part: tuple(search_negatives(questions, screen, stage, depth=depth, progress=progress))
-                for part, questions in split.parts.items()
-            }
+            negatives = find_all(partial(search_negatives, stage=stage, depth=depth, progress=progress))
     elif settings.negatives == "random":
         candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
-        negatives = {
-            part: tuple(draw_random_negatives(questions, screen, candidates, depth=depth, seed=seed))
-            for part, questions in split.parts.items()
-        }
+        negatives = find_all(partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed))
     else:
-        negatives = {
-            part: tuple(take_batch_negatives(questions, screen, depth=depth, seed=seed))
-            for part, questions in split.parts.items()
-        }
+        negatives = find_all(partial(take_batch_negatives, depth=depth, seed=seed))
     refused = dict(sorted(screen.refused.items()))
     return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
 
@@ -253,12 +249,8 @@ def _open(path: Path, encoding: str) -> Collection:
     return replace(
         collection,
         format=RANKING_SET.name,
-        answers={
-            part: functools.partial(_read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS
-        },
-        pools={
-            f"{part}/negatives": functools.partial(_read_negatives, path, collection, part) for part in PARTS
-        },
+        answers={part: partial(_read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS},
+        pools={f"{part}/negatives": partial(_read_negatives, path, collection, part) for part in PARTS},
         source=f"made by telerank; {MANIFEST} names its sources",
     )
 
