@@ -49,7 +49,7 @@ ALLOWED = {
         "models",
         "reranking",
     },
-    "inspect": {*_LOW, "text", "show", "evaluate", "corpus", "models", "reranking", "training"},
+    "inspect": {*_LOW, "text", "trec", "show", "evaluate", "corpus", "models", "reranking", "training"},
     "experiments": {
         *(*_LOW, "stage", "text", "trec", "show", "evaluate", "corpus", "models", "dense", "sparse"),
         *("retrieval", "fuse", "reranking", "pipelines", "training", "inspect"),

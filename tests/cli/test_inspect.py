@@ -68,7 +68,7 @@ def refusal(monkeypatch, capsys, *arguments: str) -> str:
 
 
 def test_diffusion_of_several_checkpoints_is_told_and_drawn(folder, models):
-    asked = ("diffusion", "set", models / "start", models / "mono", "-c", "all.run", "-n", "30")
+    asked = ("diffusion", "set", models / "start", models / "mono", "--candidates", "all.run", "-n", "30")
     told = ok(*asked, "--plot", "diffusion.svg", "--as", "markdown")
     assert "Diffusion of information in 30 pairs of set" in told.stdout
     assert "plot in diffusion.svg" in told.stderr
@@ -82,7 +82,7 @@ def test_diffusion_of_several_checkpoints_is_told_and_drawn(folder, models):
 
 def test_embeddings_are_measured_and_mapped(folder, models):
     pytest.importorskip("sklearn")
-    asked = ("tsne", "set", models / "start", models / "mono", "-c", "all.run", "-n", "12")
+    asked = ("tsne", "set", models / "start", models / "mono", "--candidates", "all.run", "-n", "12")
     told = ok(*asked, "--perplexity", "5", "--neighbours", "4", "--plot", "map.png")
     assert "12 relevant and 12 other pairs of set" in told.stdout
     assert Path("map.png").read_bytes().startswith(b"\x89PNG")
@@ -95,25 +95,27 @@ def test_embeddings_are_measured_and_mapped(folder, models):
 
 
 def test_too_few_pairs_are_refused_before_a_model_is_read(folder):
-    asked = ("tsne", "set", "no-model", "-c", "all.run", "-n", "12", "--neighbours", "30")
+    asked = ("tsne", "set", "no-model", "--candidates", "all.run", "-n", "12", "--neighbours", "30")
     with pytest.raises(CollectionError, match="12 pairs of a class are too few for 30 neighbours"):
         ok(*asked)
 
 
 def test_gates_are_shown_sentence_by_sentence(folder, models):
-    told = ok("gates", "-m", models / "dmn", "-q", "q1", "--text", " ".join(SENTENCES), "--plot", "gates.svg")
+    told = ok(
+        "gates", "--model", models / "dmn", "-q", "q1", "--text", " ".join(SENTENCES), "--plot", "gates.svg"
+    )
     assert "not read" in told.stdout
     assert SENTENCES[0] in told.stdout
     assert b"episode" in Path("gates.svg").read_bytes()
     record = json.loads(
-        ok("gates", "-m", models / "dmn", "-q", "q1", "--docno", "d3", "--docs", "set", "--json").stdout
+        ok("gates", "--model", models / "dmn", "-q", "q1", "--docno", "d3", "--docs", "set", "--json").stdout
     )
     assert [one["text"] for one in record["sentences"]] == SENTENCES[3:7]
     assert record["episodes"] == 2
 
 
 def test_faithfulness_is_told_for_every_episode(folder, models):
-    asked = ("faithfulness", "set", "-m", models / "dmn", "-c", "all.run")
+    asked = ("faithfulness", "set", "--model", models / "dmn", "--candidates", "all.run")
     told = ok(*asked).stdout
     for row in ("episode 1", "episode 2", "mean of the episodes", "longest sentence"):
         assert row in told
@@ -131,12 +133,18 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(folder, models, monkeyp
     assert "set: say with --candidates which pairs (it has no pools: a run file)" in told(
         "diffusion", "set", mono
     )
-    assert "none.run: no run file, nor a pool of set" in told("diffusion", "set", mono, "-c", "none.run")
-    assert "a monobert has no gates" in told("faithfulness", "set", "-m", mono, "-c", "all.run")
-    assert "give --text, or --docno with --docs" in told("gates", "-m", dmn, "-q", "q1")
+    assert "none.run: no run file, nor a pool of set" in told(
+        "diffusion", "set", mono, "--candidates", "none.run"
+    )
+    assert "a monobert has no gates" in told(
+        "faithfulness", "set", "--model", mono, "--candidates", "all.run"
+    )
+    assert "give --text, or --docno with --docs" in told("gates", "--model", dmn, "-q", "q1")
     assert "set has no document 'd99'" in told(
-        "gates", "-m", dmn, "-q", "q1", "--docno", "d99", "--docs", "set"
+        "gates", "--model", dmn, "-q", "q1", "--docno", "d99", "--docs", "set"
     )
     assert "p.gif: expected the name of a plot" in told("diffusion", "set", mono, "--plot", "p.gif")
-    assert "a model is given twice" in told("diffusion", "set", mono, mono, "-c", "all.run")
-    assert "device 'nothing'" in told("diffusion", "set", mono, "-c", "all.run", "--device", "nothing")
+    assert "a model is given twice" in told("diffusion", "set", mono, mono, "--candidates", "all.run")
+    assert "device 'nothing'" in told(
+        "diffusion", "set", mono, "--candidates", "all.run", "--device", "nothing"
+    )

@@ -15,8 +15,8 @@ from gated_models import tiny_dmn  # noqa: E402
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.inspect.diffusion import KINDS, diffusion, pairwise_sum  # noqa: E402
-from telerank.inspect.token_outputs import batches, open_checkpoint  # noqa: E402
+from telerank.inspect.diffusion import KINDS, measure_diffusion, sum_pairwise  # noqa: E402
+from telerank.inspect.token_outputs import iterate_batches, open_checkpoint  # noqa: E402
 from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker  # noqa: E402
 
 TEXTS = [
@@ -66,7 +66,7 @@ def test_spreads_are_those_of_cosines_computed_one_by_one(tmp_path, architecture
     reranker = made(tmp_path, kind, architecture)
     pairs = pairs_of(reranker)
     slow = cosines_one_by_one(reranker, pairs)
-    found = diffusion(reranker, pairs, batch_tokens=64)
+    found = measure_diffusion(reranker, pairs, batch_tokens=64)
     for name in KINDS:
         spread, values = found.spreads[name], np.array(slow[name])
         assert spread.count == len(values)
@@ -81,7 +81,7 @@ def test_spreads_are_those_of_cosines_computed_one_by_one(tmp_path, architecture
 def test_the_mean_does_not_depend_on_the_batches(tmp_path):
     reranker = made(tmp_path)
     pairs = pairs_of(reranker)
-    one, many = (diffusion(reranker, pairs, batch_tokens=size) for size in (1, 10_000))
+    one, many = (measure_diffusion(reranker, pairs, batch_tokens=size) for size in (1, 10_000))
     for name in KINDS:
         assert one.spreads[name].mean == pytest.approx(many.spreads[name].mean, abs=1e-6)
 
@@ -91,14 +91,14 @@ def test_the_sum_over_pairs_of_unit_vectors_is_of_closed_form():
         torch.randn(50, 16, generator=torch.Generator().manual_seed(3)), dim=-1
     )
     direct = sum(float(a @ b) for a, b in itertools.combinations(units, 2))
-    assert pairwise_sum(units) == pytest.approx(direct, abs=1e-4)
+    assert sum_pairwise(units) == pytest.approx(direct, abs=1e-4)
 
 
 def test_what_is_cut_is_counted_and_one_token_has_no_inner_cosine(tmp_path):
     reranker = made(tmp_path)
-    found = diffusion(reranker, pairs_of(reranker))
+    found = measure_diffusion(reranker, pairs_of(reranker))
     assert (found.pairs, found.cut) == (4, 1)
-    alone = diffusion(reranker, pairs_of(reranker, [("q1", "d1")])).spreads["inner-passage"]
+    alone = measure_diffusion(reranker, pairs_of(reranker, [("q1", "d1")])).spreads["inner-passage"]
     assert alone.count == 0
     assert math.isnan(alone.mean)
 
@@ -110,7 +110,7 @@ def test_an_encoder_without_a_head_reads_the_tokens_of_those_it_is_compared_with
     before = open_checkpoint(start, like=trained.shape)
     pairs = pairs_of(before)
     assert [one.ids.tolist() for one in pairs] == [one.ids.tolist() for one in pairs_of(trained)]
-    assert diffusion(before, pairs) == diffusion(open_checkpoint(tmp_path / "trained"), pairs)
+    assert measure_diffusion(before, pairs) == measure_diffusion(open_checkpoint(tmp_path / "trained"), pairs)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta"])
@@ -122,11 +122,11 @@ def test_an_encoder_of_few_positions_is_opened_for_all_of_them(tmp_path, archite
 def test_a_model_over_word_vectors_has_no_outputs_to_look_at(tmp_path):
     reranker = tiny_dmn(tmp_path, "dmn")
     with pytest.raises(ModelError, match="a dmn has no transformer"):
-        diffusion(reranker, pairs_of(reranker))
+        measure_diffusion(reranker, pairs_of(reranker))
 
 
 def test_batches_hold_their_tokens_and_every_pair_once(tmp_path):
     pairs = pairs_of(made(tmp_path))
-    found = list(batches(pairs, 0, 40, what="reading"))
+    found = list(iterate_batches(pairs, 0, 40, label="reading"))
     assert sorted(place for places, _ in found for place in places) == [0, 1, 2, 3]
     assert all(batch.input_ids.numel() <= 40 for _, batch in found)

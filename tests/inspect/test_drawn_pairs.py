@@ -8,7 +8,7 @@ import pytest
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.inspect.drawn_pairs import CandidateLists, draw, draw_by_class
+from telerank.inspect.drawn_pairs import CandidateLists, draw_by_class, draw_pairs
 from telerank.types import Doc, Qrel, Query, Ranking
 
 QUERIES = [Query(f"q{n}", f"question {n}") for n in range(4)]
@@ -37,20 +37,20 @@ def source(rankings=None, qrels=QRELS):
 
 
 def test_all_candidates_are_drawn_where_there_are_few_with_their_texts():
-    found = draw(source(), 100)
+    found = draw_pairs(source(), 100)
     assert [(one.qid, one.docno) for one in found] == [(f"q{n}", f"d{i}") for n in range(3) for i in range(5)]
     assert (found[0].query, found[0].passage) == ("question 0", "title 0 text 0")
     assert [one.docno for one in found if one.relevant] == ["d0", "d1"]
 
 
 def test_the_seed_decides_what_is_drawn():
-    assert draw(source(), 6, seed=1) == draw(source(), 6, seed=1)
-    assert draw(source(), 6, seed=1) != draw(source(), 6, seed=2)
-    assert len(set(draw(source(), 6))) == 6
+    assert draw_pairs(source(), 6, seed=1) == draw_pairs(source(), 6, seed=1)
+    assert draw_pairs(source(), 6, seed=1) != draw_pairs(source(), 6, seed=2)
+    assert len(set(draw_pairs(source(), 6))) == 6
 
 
 def test_every_candidate_is_as_likely():
-    times = Counter(one.docno + one.qid for seed in range(600) for one in draw(source(), 3, seed=seed))
+    times = Counter(one.docno + one.qid for seed in range(600) for one in draw_pairs(source(), 3, seed=seed))
     assert len(times) == 15
     assert all(80 < count < 165 for count in times.values())  # 120 expected
 
@@ -68,15 +68,15 @@ def test_relevant_pairs_come_from_the_qrels_and_others_from_the_candidates():
 
 
 def test_without_qrels_nobody_knows_what_is_relevant():
-    assert {one.relevant for one in draw(source(qrels=None), 5)} == {None}
+    assert {one.relevant for one in draw_pairs(source(qrels=None), 5)} == {None}
 
 
 def test_what_the_collection_lacks_is_named():
     with pytest.raises(CollectionError, match="small lacks document 'd99' of the candidates"):
-        draw(source([Ranking.ranked(QUERIES[0], ["d99"], [1])]), 5)
+        draw_pairs(source([Ranking.ranked(QUERIES[0], ["d99"], [1])]), 5)
     with pytest.raises(CollectionError, match="small, split 'test', lacks query 'q9' of the candidates"):
-        draw(source([Ranking.ranked(Query("q9", ""), ["d1"], [1])]), 5)
+        draw_pairs(source([Ranking.ranked(Query("q9", ""), ["d1"], [1])]), 5)
     with pytest.raises(CollectionError, match="small: no candidates"):
-        draw(source([Ranking(QUERIES[0])]), 5)
+        draw_pairs(source([Ranking(QUERIES[0])]), 5)
     with pytest.raises(CollectionError, match="no query with candidates has a relevant document"):
         draw_by_class(source([Ranking(QUERIES[2])]), relevant=1, others=1)

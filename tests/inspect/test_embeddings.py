@@ -11,7 +11,7 @@ pytest.importorskip("sklearn")
 
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError  # noqa: E402
-from telerank.inspect.embeddings import cls_vectors, separation, tsne  # noqa: E402
+from telerank.inspect.embeddings import compute_cls_vectors, compute_tsne, measure_separation  # noqa: E402
 from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 
 SMALL = {"max_query": 8, "max_length": 32}
@@ -26,7 +26,7 @@ def test_a_pair_has_the_vector_that_its_first_token_has_alone(tmp_path):
     queries = reranker.texts.queries(["q1 q2", "q3", "q4"])
     passages = reranker.texts.passages(["d1", "d2 d3 d4 d5", "d6 d7"])
     pairs = [reranker.texts.pair(*one) for one in zip(queries, passages, strict=True)]
-    found = cls_vectors(reranker, pairs, batch_tokens=16)
+    found = compute_cls_vectors(reranker, pairs, batch_tokens=16)
     for vector, pair in zip(found, pairs, strict=True):
         inputs = {
             "input_ids": torch.tensor(pair.ids[None]).long(),
@@ -48,26 +48,26 @@ def test_separation_is_what_it_says_computed_vector_by_vector(vectors):
         silhouettes.append((b - a) / max(a, b))
         nearest = sorted(np.flatnonzero(others), key=lambda j, i=i: distances[i, j])[:10]
         shares[bool(RELEVANT[i])].append(np.mean(own[nearest]))
-    found = separation(vectors, RELEVANT.tolist())
+    found = measure_separation(vectors, RELEVANT.tolist())
     assert found.silhouette == pytest.approx(np.mean(silhouettes), abs=1e-5)
     assert found.agreement == pytest.approx((np.mean(shares[True]) + np.mean(shares[False])) / 2, abs=1e-9)
 
 
 def test_classes_apart_agree_and_mixed_ones_do_by_chance():
-    assert separation(APART, RELEVANT).agreement == pytest.approx(1)
-    assert separation(MIXED, RELEVANT).agreement == pytest.approx(0.5, abs=0.1)
+    assert measure_separation(APART, RELEVANT).agreement == pytest.approx(1)
+    assert measure_separation(MIXED, RELEVANT).agreement == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_same_seed_gives_the_same_map_that_keeps_neighbours(dimensions):
-    found = tsne(APART, dimensions, perplexity=10)
+    found = compute_tsne(APART, dimensions, perplexity=10)
     assert found.shape == (60, dimensions)
-    assert np.array_equal(found, tsne(APART, dimensions, perplexity=10))
-    assert separation(found, RELEVANT).agreement > 0.85
+    assert np.array_equal(found, compute_tsne(APART, dimensions, perplexity=10))
+    assert measure_separation(found, RELEVANT).agreement > 0.85
 
 
 def test_too_few_pairs_are_refused():
     with pytest.raises(CollectionError, match="3 pairs of a class are too few for 10 neighbours"):
-        separation(MIXED, [i < 3 for i in range(60)])
-    with pytest.raises(CollectionError, match="a perplexity of 60 asks for more than 60 pairs"):
-        tsne(MIXED, perplexity=60)
+        measure_separation(MIXED, [i < 3 for i in range(60)])
+    with pytest.raises(CollectionError, match="a perplexity of 60 needs more than 60 pairs"):
+        compute_tsne(MIXED, perplexity=60)

@@ -14,7 +14,13 @@ from gated_models import QIDS, gates_alone, pairs_of, tiny_dmn  # noqa: E402
 
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
-from telerank.inspect.faithfulness import LONGEST, MEAN, faithfulness, sentences_of, without  # noqa: E402
+from telerank.inspect.faithfulness import (  # noqa: E402
+    LONGEST,
+    MEAN,
+    count_sentences,
+    delete_sentence,
+    measure_faithfulness,
+)
 from telerank.models.pairs.pair import PASSAGE, batch_of  # noqa: E402
 from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 
@@ -60,7 +66,7 @@ def test_rates_are_those_counted_pair_by_pair(tmp_path, kind):
     reranker = tiny_dmn(tmp_path, kind)
     pairs = pairs_of(reranker)
     slow = counted_slowly(reranker, pairs, seed=3)
-    found = faithfulness(reranker, pairs, QIDS, seed=3, batch_tokens=100)
+    found = measure_faithfulness(reranker, pairs, QIDS, seed=3, batch_tokens=100)
     assert list(found.rates) == list(slow) == ["episode 1", "episode 2", "episode 3", MEAN, LONGEST]
     for what, one in found.rates.items():
         lowered = (slow[what] > 1e-5).mean(0)
@@ -73,8 +79,8 @@ def test_rates_are_those_counted_pair_by_pair(tmp_path, kind):
 def test_deleting_takes_the_tokens_of_one_sentence_and_nothing_else(tmp_path):
     reranker = tiny_dmn(tmp_path)
     for pair in pairs_of(reranker):
-        for sentence in range(sentences_of(pair)):
-            fast, slow = without(reranker.texts, pair, sentence), spelled(pair, sentence)
+        for sentence in range(count_sentences(pair)):
+            fast, slow = delete_sentence(reranker.texts, pair, sentence), spelled(pair, sentence)
             for name in ("ids", "types", "parts", "sentences"):
                 assert np.array_equal(getattr(fast, name), getattr(slow, name))
 
@@ -82,17 +88,17 @@ def test_deleting_takes_the_tokens_of_one_sentence_and_nothing_else(tmp_path):
 def test_what_was_cut_off_does_not_come_back(tmp_path):
     reranker = tiny_dmn(tmp_path, max_length=16)
     pair = max(pairs_of(reranker), key=lambda one: one.cut)
-    shorter = without(reranker.texts, pair, 0)
+    shorter = delete_sentence(reranker.texts, pair, 0)
     assert (shorter.parts == PASSAGE).sum() == (pair.parts == PASSAGE).sum() - (pair.sentences == 0).sum()
 
 
 def test_the_interval_is_that_of_queries_drawn_with_all_their_pairs(tmp_path):
     reranker = tiny_dmn(tmp_path)
     pairs = pairs_of(reranker)
-    found = faithfulness(reranker, pairs, QIDS, seed=3)
+    found = measure_faithfulness(reranker, pairs, QIDS, seed=3)
     falls = counted_slowly(reranker, pairs, seed=3)["episode 1"] > 1e-5
     values = falls[:, 0].astype(float) - falls[:, 1]
-    names = [qid for qid, pair in zip(QIDS, pairs, strict=True) if sentences_of(pair) > 1]
+    names = [qid for qid, pair in zip(QIDS, pairs, strict=True) if count_sentences(pair) > 1]
     random, means = np.random.default_rng(0), []
     for _ in range(4000):
         drawn = random.choice(4, 4)
@@ -100,13 +106,13 @@ def test_the_interval_is_that_of_queries_drawn_with_all_their_pairs(tmp_path):
         means.append(sum(mine) / len(mine))
     one = found.rates["episode 1"]
     assert (one.low, one.high) == pytest.approx(tuple(np.percentile(means, [2.5, 97.5])), abs=0.05)
-    alone = faithfulness(reranker, pairs, ["q"] * len(pairs), seed=3).rates["episode 1"]
+    alone = measure_faithfulness(reranker, pairs, ["q"] * len(pairs), seed=3).rates["episode 1"]
     assert math.isnan(alone.low)
     assert alone.difference == one.difference
 
 
 def test_gates_that_alone_decide_the_score_are_found_faithful(tmp_path):
-    found = faithfulness(planted(tmp_path), pairs_of(tiny_dmn(tmp_path)), QIDS)
+    found = measure_faithfulness(planted(tmp_path), pairs_of(tiny_dmn(tmp_path)), QIDS)
     for what in ("episode 1", "episode 2", MEAN):
         one = found.rates[what]
         assert (one.chosen, one.other, one.difference, one.low, one.high) == (1, 0, 1, 1, 1)
@@ -145,7 +151,7 @@ def test_what_cannot_be_checked_is_refused(tmp_path):
     reranker = tiny_dmn(tmp_path / "dmn")
     single = pairs_of(reranker, [("q1", "d1 d2."), ("q2", "d3.")])
     with pytest.raises(CollectionError, match="of 2 passages none has two sentences"):
-        faithfulness(reranker, single, ["q1", "q2"])
+        measure_faithfulness(reranker, single, ["q1", "q2"])
     plain = fresh_reranker(small_encoder(tmp_path / "plain"), Shape("bert", max_query=8, max_length=32))
     with pytest.raises(ModelError, match="no gates"):
-        faithfulness(plain, pairs_of(plain), QIDS)
+        measure_faithfulness(plain, pairs_of(plain), QIDS)

@@ -12,7 +12,7 @@ from gated_models import SENTENCES, gates_alone, pairs_of, tiny_dmn  # noqa: E40
 from small_models import small_encoder  # noqa: E402
 from small_rerankers import with_a_shared_token  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
-from telerank.inspect.gates import gates_of  # noqa: E402
+from telerank.inspect.gates import read_gates  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
 from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 
@@ -21,7 +21,7 @@ from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E4
 def test_each_sentence_has_the_gates_that_the_model_used_for_it(tmp_path, kind):
     reranker = tiny_dmn(tmp_path, kind)
     passage = " ".join(SENTENCES[:4])
-    found = gates_of(reranker, "q1 q2", passage)
+    found = read_gates(reranker, "q1 q2", passage)
     assert [one.text for one in found.sentences] == SENTENCES[:4]
     (pair,) = pairs_of(reranker, [("q1 q2", passage)])
     with torch.no_grad():
@@ -34,7 +34,7 @@ def test_each_sentence_has_the_gates_that_the_model_used_for_it(tmp_path, kind):
 
 
 def test_what_the_model_does_not_read_has_no_gates(tmp_path):
-    found = gates_of(tiny_dmn(tmp_path, max_length=20), "q1 q2", " ".join(SENTENCES))
+    found = read_gates(tiny_dmn(tmp_path, max_length=20), "q1 q2", " ".join(SENTENCES))
     assert len(found.sentences) == 12
     read = [bool(one.gates) for one in found.sentences]
     assert read == sorted(read, reverse=True)
@@ -44,20 +44,20 @@ def test_what_the_model_does_not_read_has_no_gates(tmp_path):
 
 def test_a_sentence_without_a_token_takes_no_other_ones_gates(tmp_path):
     reranker = tiny_dmn(tmp_path)
-    found = gates_of(reranker, "q1", "d1 d2.\n\x07\nd3 d4.")
-    plain = gates_of(reranker, "q1", "d1 d2.\nd3 d4.")
+    found = read_gates(reranker, "q1", "d1 d2.\n\x07\nd3 d4.")
+    plain = read_gates(reranker, "q1", "d1 d2.\nd3 d4.")
     assert [len(one.gates) for one in found.sentences] == [3, 0, 3]
     assert [one.gates for one in found.sentences if one.gates] == [one.gates for one in plain.sentences]
 
 
 def test_gates_of_sentences_that_share_a_token_are_refused(tmp_path):
     with pytest.raises(ModelError, match="3 sentences, but 2 by their tokens: a token spans several"):
-        gates_of(with_a_shared_token(tiny_dmn(tmp_path)), "q1", "d1 d2. d3 d4. d5.")
+        read_gates(with_a_shared_token(tiny_dmn(tmp_path)), "q1", "d1 d2. d3 d4. d5.")
 
 
 def test_a_model_without_gates_and_a_passage_without_sentences_are_refused(tmp_path):
     plain = fresh_reranker(small_encoder(tmp_path / "plain"), Shape("bert", max_query=8, max_length=32))
     with pytest.raises(ModelError, match="a bert has no gates"):
-        gates_of(plain, "q1", "d1.")
+        read_gates(plain, "q1", "d1.")
     with pytest.raises(CollectionError, match="the passage has no sentence"):
-        gates_of(plain, "q1", "  ")
+        read_gates(plain, "q1", "  ")

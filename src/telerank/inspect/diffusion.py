@@ -1,15 +1,14 @@
-"""Diffusion of information: how alike the outputs of a pair's tokens are (BERT-DMN, figure 3).
+"""Diffusion of information: how similar the outputs of a pair's tokens are (BERT-DMN, figure 3).
 
 =================  ===================================================================================
-``CLS-query``      cosines of the classifying token's output with each query token's
-``CLS-passage``    cosines of the classifying token's output with each passage token's
-``inner-passage``  cosines of every two different passage tokens' outputs
+``CLS-query``      cosines of the classifying token's output with that of each query token
+``CLS-passage``    cosines of the classifying token's output with that of each passage token
+``inner-passage``  cosines of the outputs of every two different passage tokens
 =================  ===================================================================================
 
-The measure is of Goyal et al. (2020). A passage of n tokens has n (n - 1) / 2 of the last kind, 130,000 where
-it fills 512 tokens; none are kept. Their mean is of closed form, from the sum of the tokens' unit vectors;
-quartiles have none, and are read off a count of all cosines in 20,000 equal bins: no sample, but exact to
-0.00005 only.
+The measure is that of Goyal et al. (2020). A passage of n tokens has n (n - 1) / 2 cosines of the last kind,
+130,000 if it fills 512 tokens; none are kept. Their mean has a closed form, from the sum of the tokens' unit
+vectors; quartiles come from a histogram of all cosines with 20,000 equal bins, exact to 0.00005.
 """
 
 from __future__ import annotations
@@ -25,19 +24,26 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from telerank.inspect.token_outputs import BATCH, batches, token_outputs
+from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
+from telerank.inspect.token_outputs import (
+    BATCH,
+    compute_token_outputs,
+    iterate_batches,
+    open_checkpoints,
+)
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.tables import Table
 from telerank.types import Progress, silent
 
 KINDS = ("CLS-query", "CLS-passage", "inner-passage")
-_BINS = 20_000  # of -1 to 1
+_BINS = 20_000  # from -1 to 1
 _WHISKER = 1.5  # of the distance between the quartiles (Tukey 1977)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """``count`` cosines: their mean and quartiles, and the outermost within 1.5 box lengths of the box."""
+    """``count`` cosines: mean, quartiles, and the least and greatest within 1.5 box lengths of the box."""
 
     count: int
     mean: float
@@ -50,62 +56,102 @@ class Spread:
 
 @dataclass(frozen=True)
 class Diffusion:
-    """``spreads`` by the names of :data:`KINDS`; ``cut`` pairs were longer than the model reads."""
+    """``spreads`` by the names of :data:`KINDS`; ``cut`` of the pairs were longer than the model reads."""
 
     spreads: Mapping[str, Spread]
     pairs: int
     cut: int
 
 
-def diffusion(
-    reranker: Reranker, pairs: Sequence[Pair], *, batch_tokens: int = BATCH, progress: Progress = silent
-) -> Diffusion:
-    """The cosines of all pairs together, in which a pair of more tokens weighs more.
+def compare_diffusion(
+    models: Sequence[str],
+    drawn: Sequence[JudgedPair],
+    *,
+    batch_tokens: int = BATCH,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> dict[str, Diffusion]:
+    """Measure several checkpoints on the same pairs; the results by the models' short names.
 
     Raises
     ------
     ModelError
-        where the model has no outputs of a transformer.
+        As :func:`.token_outputs.open_checkpoints` and :func:`measure_diffusion`.
     """
-    tallies = {kind: _Tally() for kind in KINDS}
-    found = batches(pairs, reranker.texts.pad_id, batch_tokens, what="reading pairs", progress=progress)
-    for _, batch in found:
-        outputs = token_outputs(reranker, batch)  # (B, L, H)
-        for one, parts in zip(outputs, batch.parts, strict=True):
-            add_pair(tallies, one, parts)
-    spreads = {kind: tally.spread() for kind, tally in tallies.items()}
-    return Diffusion(spreads, len(pairs), sum(one.cut > 0 for one in pairs))
+    return {
+        name: measure_diffusion(
+            reranker, tokenize_drawn(reranker, drawn), batch_tokens=batch_tokens, progress=progress
+        )
+        for name, reranker in open_checkpoints(models, device)
+    }
 
 
-def add_pair(tallies: Mapping[str, _Tally], outputs: Tensor, parts: Tensor) -> None:
-    """Count the cosines of one pair: outputs (L, H), and whose token each is, (L,)."""
+def diffusion_table(checkpoints: Mapping[str, Diffusion], collection: str) -> Table:
+    """A row for each kind of cosines and each checkpoint."""
+    first = next(iter(checkpoints.values()))
+    rows = [
+        [kind, name, f"{spread.count:,}", *(f"{value:.3f}" for value in values)]
+        for kind in first.spreads
+        for name, spread in ((name, checkpoint.spreads[kind]) for name, checkpoint in checkpoints.items())
+        for values in [(spread.mean, spread.first, spread.median, spread.third)]
+    ]
+    columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
+    pairs = f"{first.pairs:,} pair{'' if first.pairs == 1 else 's'}"
+    caption = f"Diffusion of information in {pairs} of {collection}"
+    return Table.of(columns, rows, caption=caption, left=2)
+
+
+def measure_diffusion(
+    reranker: Reranker, pairs: Sequence[Pair], *, batch_tokens: int = BATCH, progress: Progress = silent
+) -> Diffusion:
+    """Count the cosines of all pairs together, so that a pair with more tokens weighs more.
+
+    Raises
+    ------
+    ModelError
+        If the model has no outputs of a transformer.
+    """
+    counts = {kind: _CosineCounts() for kind in KINDS}
+    batches = iterate_batches(
+        pairs, reranker.texts.pad_id, batch_tokens, label="reading pairs", progress=progress
+    )
+    for _, batch in batches:
+        outputs = compute_token_outputs(reranker, batch)  # (B, L, H)
+        for pair_outputs, parts in zip(outputs, batch.parts, strict=True):
+            _add_pair(counts, pair_outputs, parts)
+    spreads = {kind: cosines.spread() for kind, cosines in counts.items()}
+    return Diffusion(spreads, len(pairs), sum(pair.cut > 0 for pair in pairs))
+
+
+def _add_pair(counts: Mapping[str, _CosineCounts], outputs: Tensor, parts: Tensor) -> None:
+    """Count the cosines of a pair: outputs (L, H), and the part that each token belongs to, (L,)."""
     units = normalize(outputs, dim=-1)
     query, passage = units[parts == QUERY], units[parts == PASSAGE]  # (N, H), (n, H)
     for kind, tokens in (("CLS-query", query), ("CLS-passage", passage)):
         cosines = tokens @ units[0]
-        tallies[kind].add(cosines, float(cosines.double().sum()))
+        counts[kind].add(cosines, float(cosines.double().sum()))
     cosines = passage @ passage.T  # (n, n)
     above = torch.ones_like(cosines, dtype=torch.bool).triu(1)
-    tallies["inner-passage"].add(cosines[above], pairwise_sum(passage))
+    counts["inner-passage"].add(cosines[above], sum_pairwise(passage))
 
 
-def pairwise_sum(units: Tensor) -> float:
-    """The sum of u_i · u_j over i < j, of unit vectors (n, H): (|Σ u|² - Σ |u|²) / 2."""
+def sum_pairwise(units: Tensor) -> float:
+    """The sum of u_i · u_j over i < j of unit vectors (n, H): (|Σ u|² - Σ |u|²) / 2."""
     exact = units.double()
     whole = exact.sum(0)
     return float(whole @ whole - (exact * exact).sum()) / 2
 
 
 @dataclass(eq=False)
-class _Tally:
-    """Cosines counted in bins, and their sum."""
+class _CosineCounts:
+    """A histogram of cosines, and their sum."""
 
     bins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(_BINS, np.int64))
     total: float = 0.0
 
     def add(self, cosines: Tensor, total: float) -> None:
-        place = ((cosines.clamp(-1, 1) + 1) * (_BINS / 2)).to(torch.int64).clamp(max=_BINS - 1)
-        self.bins += torch.bincount(place, minlength=_BINS).numpy()
+        numbers = ((cosines.clamp(-1, 1) + 1) * (_BINS / 2)).to(torch.int64).clamp(max=_BINS - 1)
+        self.bins += torch.bincount(numbers, minlength=_BINS).numpy()
         self.total += total
 
     def spread(self) -> Spread:
@@ -114,16 +160,17 @@ class _Tally:
             return Spread(0, *[math.nan] * 6)
         first, median, third = (self._quantile(share, count) for share in (0.25, 0.5, 0.75))
         reach = _WHISKER * (third - first)
-        seen = _middle(np.flatnonzero(self.bins))
-        low = seen[seen >= first - reach].min()
-        high = seen[seen <= third + reach].max()
+        values = _middle(np.flatnonzero(self.bins))
+        low = values[values >= first - reach].min()
+        high = values[values <= third + reach].max()
         return Spread(count, self.total / count, float(low), first, median, third, float(high))
 
     def _quantile(self, share: float, count: int) -> float:
-        """The least cosine that a ``share`` of them does not pass."""
-        place = np.searchsorted(np.cumsum(self.bins), math.ceil(share * count))
-        return float(_middle(place))
+        """The least cosine that at least a ``share`` of them does not exceed."""
+        number = np.searchsorted(np.cumsum(self.bins), math.ceil(share * count))
+        return float(_middle(number))
 
 
-def _middle(place: Any) -> Any:
-    return (place + 0.5) * (2 / _BINS) - 1
+def _middle(number: Any) -> Any:
+    """The cosine in the middle of a bin."""
+    return (number + 0.5) * (2 / _BINS) - 1

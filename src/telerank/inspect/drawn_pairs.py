@@ -1,14 +1,20 @@
-"""Pairs of a collection, drawn by a seed: what the analyses of re-rankers look at."""
+"""Pairs of a collection, drawn by a seed, which the analyses of re-rankers look at."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
+from telerank.models.pairs.pair import Pair
+from telerank.models.rerankers.reranker import Reranker
+from telerank.reranking.texts import make_pairs
 from telerank.training.reading import read_texts
+from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
 
 _Names = tuple[str, str]  # qid, docno
@@ -18,7 +24,7 @@ _Names = tuple[str, str]  # qid, docno
 class JudgedPair:
     """A query's text and a passage's, and whether the qrels call the passage relevant.
 
-    An unjudged pair is not relevant; where the split has no qrels at all, nobody knows: None.
+    An unjudged pair is not relevant; without qrels of the split, ``relevant`` is None.
     """
 
     qid: str
@@ -37,54 +43,78 @@ class CandidateLists:
     rankings: Callable[[], Iterator[Ranking]]
 
 
-def draw(
-    source: CandidateLists, pairs: int, *, seed: int = 0, progress: Progress = silent
-) -> list[JudgedPair]:
-    """As many of the candidates as asked for, each as likely as any other; all, where there are fewer.
-
-    The rankings are read once, streaming; the documents once, for the texts of what was drawn.
+def open_candidates(
+    collection: Collection, candidates: str | None = None, split: str | None = None
+) -> CandidateLists:
+    """The candidates in a run file or in a pool of the collection (``test/100``); by default its only pool.
 
     Raises
     ------
     CollectionError
-        where there is no candidate, or the collection lacks the query or the document of one.
+        If ``candidates`` is neither a pool nor a file; if it is None and there is not exactly one pool.
     """
-    held = _Reservoir(pairs, seed)
-    for names in _pairs(source.rankings()):
-        held.offer(names)
-    judged = source.split in source.collection.qrels
-    relevant = _relevant(source, {qid for qid, _ in held.kept}) if judged else None
-    return _texts(source, held.kept, relevant, progress)
+    name = candidates or _only_pool(collection)
+    if name in collection.pools:
+        chosen = name.partition("/")[0] if split is None else split
+        return CandidateLists(collection, collection.resolve_split(chosen), collection.pools[name])
+    if not Path(name).is_file():
+        known = ", ".join(collection.pools) or "none"
+        raise CollectionError(f"{name}: no run file, nor a pool of {collection.name} (it has: {known})")
+    return CandidateLists(collection, collection.resolve_split(split), partial(read_run, name))
+
+
+def draw_pairs(
+    source: CandidateLists, count: int, *, seed: int = 0, progress: Progress = silent
+) -> list[JudgedPair]:
+    """Draw ``count`` candidates, each with the same probability; all, if there are fewer.
+
+    Streams the rankings once, and reads the documents once.
+
+    Raises
+    ------
+    CollectionError
+        If there is no candidate, or the collection lacks the query or the document of one.
+    """
+    drawn = _Reservoir(count, seed)
+    for names in _names(source.rankings()):
+        drawn.offer(names)
+    has_qrels = source.split in source.collection.qrels
+    relevant = _relevant(source, {qid for qid, _ in drawn.kept}) if has_qrels else None
+    return _read(source, drawn.kept, relevant, progress)
 
 
 def draw_by_class(
     source: CandidateLists, *, relevant: int, others: int, seed: int = 0, progress: Progress = silent
 ) -> list[JudgedPair]:
-    """Pairs of the qrels that are relevant, among the candidates or not, then candidates that are not.
+    """Draw relevant pairs of the qrels, whether candidates or not, and candidates that are not relevant.
 
-    Of both as many as asked for, or all; relevant pairs are those of queries that have candidates.
+    Of each class all are taken if there are fewer. Relevant pairs are those of queries with candidates.
 
     Raises
     ------
     CollectionError
-        as :func:`draw`, and where no query that has candidates has a relevant document.
+        As :func:`draw_pairs`; if no query with candidates has a relevant document.
     """
-    asked = {ranking.query.qid for ranking in source.rankings()}
-    known = _relevant(source, asked)
+    known = _relevant(source, {ranking.query.qid for ranking in source.rankings()})
     if not known:
         raise CollectionError(f"{source.collection.name}: no query with candidates has a relevant document")
     good, rest = _Reservoir(relevant, seed), _Reservoir(others, seed)
     for names in sorted(known):
         good.offer(names)
-    for names in _pairs(source.rankings()) if others else ():
+    for names in _names(source.rankings()) if others else ():
         if names not in known:
             rest.offer(names)
-    return _texts(source, [*good.kept, *rest.kept], known, progress)
+    return _read(source, [*good.kept, *rest.kept], known, progress)
+
+
+def tokenize_drawn(reranker: Reranker, drawn: Sequence[JudgedPair]) -> list[Pair]:
+    """The tokens of drawn pairs, as the re-ranker reads them."""
+    return make_pairs(reranker, [pair.query for pair in drawn], [pair.passage for pair in drawn])
 
 
 @dataclass(eq=False)
 class _Reservoir:
-    """``size`` of what is offered, each as likely as any other (Vitter's algorithm R)."""
+    """Keeps ``size`` of the pairs on offer, each with the same probability (Vitter's algorithm R)."""
 
     size: int
     seed: int
@@ -98,11 +128,18 @@ class _Reservoir:
         self.offered += 1
         if len(self.kept) < self.size:
             self.kept.append(names)
-        elif (place := self.random.randrange(self.offered)) < self.size:
-            self.kept[place] = names
+        elif (row := self.random.randrange(self.offered)) < self.size:
+            self.kept[row] = names
 
 
-def _pairs(rankings: Iterable[Ranking]) -> Iterator[_Names]:
+def _only_pool(collection: Collection) -> str:
+    if len(collection.pools) == 1:
+        return next(iter(collection.pools))
+    known = f"its pools: {', '.join(collection.pools)}" if collection.pools else "it has no pools: a run file"
+    raise CollectionError(f"{collection.name}: say with --candidates which pairs ({known})")
+
+
+def _names(rankings: Iterable[Ranking]) -> Iterator[_Names]:
     for ranking in rankings:
         for docno in ranking.docnos:
             yield ranking.query.qid, docno
@@ -113,19 +150,21 @@ def _relevant(source: CandidateLists, qids: set[str]) -> set[_Names]:
     return {(qid, docno) for qid in qids for docno, grade in judged.get(qid, {}).items() if grade > 0}
 
 
-def _texts(
+def _read(
     source: CandidateLists, drawn: list[_Names], relevant: set[_Names] | None, progress: Progress
 ) -> list[JudgedPair]:
+    """The drawn pairs with their texts, sorted by name."""
     collection = source.collection
     if not drawn:
         raise CollectionError(f"{collection.name}: no candidates")
     qids, docnos = {qid for qid, _ in drawn}, {docno for _, docno in drawn}
-    queries = {one.qid: one.text for one in collection.split_queries(source.split) if one.qid in qids}
+    every = collection.split_queries(source.split)
+    queries = {query.qid: query.text for query in every if query.qid in qids}
     passages = read_texts(collection, docnos, progress)
-    for what, wanted, there in (("query", qids, queries), ("document", docnos, passages)):
-        if lacking := wanted - there.keys():
-            where = f"{collection.name}, split {source.split!r}," if what == "query" else collection.name
-            raise CollectionError(f"{where} lacks {what} {min(lacking)!r} of the candidates")
+    for kind, needed, present in (("query", qids, queries), ("document", docnos, passages)):
+        if missing := needed - present.keys():
+            where = f"{collection.name}, split {source.split!r}," if kind == "query" else collection.name
+            raise CollectionError(f"{where} lacks {kind} {min(missing)!r} of the candidates")
     return [
         JudgedPair(
             qid, docno, queries[qid], passages[docno], None if relevant is None else (qid, docno) in relevant

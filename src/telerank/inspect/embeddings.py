@@ -1,14 +1,14 @@
-"""Embeddings of pairs, relevant ones apart or not: maps, and numbers beside them (Piaf, figures 14 and 15).
+"""Embeddings of relevant and other pairs: maps, and how far apart the classes lie (Piaf, figures 14 and 15).
 
-A map of t-SNE shows what lies near what; distances between clusters, their sizes and gaps mean nothing, and
-another seed gives another map. So :class:`Separation` is measured where the re-ranker's head reads: in the
-vectors themselves.
+A t-SNE map shows which pairs are near each other; distances between clusters, their sizes and gaps mean
+nothing, and another seed gives another map. Therefore :class:`Separation` is measured in the vectors
+themselves, which the re-ranker's head reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -16,25 +16,33 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import CollectionError, MissingExtra
-from telerank.inspect.token_outputs import BATCH, batches, token_outputs
+from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
+from telerank.inspect.token_outputs import (
+    BATCH,
+    compute_token_outputs,
+    iterate_batches,
+    open_checkpoints,
+)
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.tables import Table
 from telerank.types import Progress, silent
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Marks: TypeAlias = npt.NDArray[np.bool_]
 
 NEIGHBOURS = 10
+_DIMENSIONS = (2, 3)
 
 
 @dataclass(frozen=True)
 class Separation:
     """How far apart two classes of vectors lie.
 
-    ``silhouette``: the mean of (b - a) / max(a, b), with a the mean distance of a vector to its own class and
-    b to the other (Rousseeuw 1987): 1 apart, 0 mixed. ``agreement``: the share of a vector's ``neighbours``
-    nearest that are of its class, the mean over the vectors of a class and then over both classes: 0.5 by
-    chance, whatever the sizes of the classes. Distances are Euclidean.
+    ``silhouette`` is the mean of (b - a) / max(a, b), where a is the mean distance of a vector to its own
+    class and b to the other (Rousseeuw 1987): 1 if the classes lie apart, 0 if they are mixed. ``agreement``
+    is the share of a vector's ``neighbours`` nearest that are of its class, averaged over each class and then
+    over both: 0.5 by chance, whatever the sizes of the classes. Distances are Euclidean.
     """
 
     silhouette: float
@@ -42,7 +50,95 @@ class Separation:
     neighbours: int = NEIGHBOURS
 
 
-def cls_vectors(
+@dataclass(frozen=True)
+class MapSettings:
+    """Settings of t-SNE and of :class:`Separation`."""
+
+    perplexity: float = 30.0
+    neighbours: int = NEIGHBOURS
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """The pairs in a checkpoint's vectors of ``width`` numbers and in maps of 2 and 3 dimensions.
+
+    ``in_maps`` has the separation in each map; ``cut`` of the pairs were longer than the model reads.
+    """
+
+    width: int
+    separation: Separation
+    maps: Sequence[Vectors]
+    in_maps: Sequence[Separation]
+    cut: int
+
+    def record(self) -> dict[str, object]:
+        """Every value, for JSON."""
+        maps = [
+            {"dimensions": points.shape[1], **asdict(separation), "points": points.tolist()}
+            for separation, points in zip(self.in_maps, self.maps, strict=True)
+        ]
+        return {"width": self.width, **asdict(self.separation), "maps": maps}
+
+
+def compare_embeddings(
+    models: Sequence[str],
+    drawn: Sequence[JudgedPair],
+    settings: MapSettings | None = None,
+    *,
+    batch_tokens: int = BATCH,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> dict[str, Embedding]:
+    """Measure and map the pairs with several checkpoints; the results by the models' short names.
+
+    Raises
+    ------
+    CollectionError
+        If a class has too few pairs for the settings.
+    ModelError
+        As :func:`.token_outputs.open_checkpoints` and :func:`compute_cls_vectors`.
+    MissingExtra
+        If scikit-learn is not installed.
+    """
+    chosen = settings or MapSettings()
+    relevant = [bool(pair.relevant) for pair in drawn]
+    check_classes(relevant, chosen.neighbours)
+    embeddings = {}
+    for name, reranker in open_checkpoints(models, device):
+        pairs = tokenize_drawn(reranker, drawn)
+        vectors = compute_cls_vectors(reranker, pairs, batch_tokens=batch_tokens, progress=progress)
+        maps = [compute_tsne(vectors, n, perplexity=chosen.perplexity, seed=chosen.seed) for n in _DIMENSIONS]
+        separations = [
+            measure_separation(space, relevant, neighbours=chosen.neighbours) for space in (vectors, *maps)
+        ]
+        cut = sum(pair.cut > 0 for pair in pairs)
+        embeddings[name] = Embedding(vectors.shape[1], separations[0], maps, separations[1:], cut)
+    return embeddings
+
+
+def embeddings_table(
+    embeddings: Mapping[str, Embedding], drawn: Sequence[JudgedPair], collection: str
+) -> Table:
+    """The separation in each space of each checkpoint."""
+    rows = []
+    for name, embedding in embeddings.items():
+        maps = (f"t-SNE map ({points.shape[1]})" for points in embedding.maps)
+        spaces = (f"CLS outputs ({embedding.width})", *maps)
+        for space, separation in zip(spaces, (embedding.separation, *embedding.in_maps), strict=True):
+            rows.append([name, space, f"{separation.silhouette:+.3f}", f"{separation.agreement:.3f}"])
+    relevant = sum(bool(pair.relevant) for pair in drawn)
+    caption = f"{relevant:,} relevant and {len(drawn) - relevant:,} other pairs of {collection}"
+    neighbours = next(iter(embeddings.values())).separation.neighbours
+    notes = [
+        "silhouette: 1 where the classes lie apart, 0 where they are mixed.",
+        f"agreement: of the {neighbours} nearest pairs, the share of a pair's own class; 0.5 by chance.",
+    ]
+    columns = ("model", "space (dimensions)", "silhouette", "agreement")
+    return Table.of(columns, rows, caption=caption, notes=notes, left=2)
+
+
+def compute_cls_vectors(
     reranker: Reranker, pairs: Sequence[Pair], *, batch_tokens: int = BATCH, progress: Progress = silent
 ) -> Vectors:
     """The output of the classifying token for each pair: (pairs, H).
@@ -50,69 +146,75 @@ def cls_vectors(
     Raises
     ------
     ModelError
-        where the model has no outputs of a transformer.
+        If the model has no outputs of a transformer.
     """
-    made: dict[int, Vectors] = {}
-    found = batches(pairs, reranker.texts.pad_id, batch_tokens, what="reading pairs", progress=progress)
-    for places, batch in found:
-        vectors = token_outputs(reranker, batch)[:, 0].numpy()  # (B, L, H) -> (B, H)
-        made.update(zip(places, vectors, strict=True))
-    return np.stack([made[place] for place in range(len(pairs))])
+    by_row: dict[int, Vectors] = {}
+    batches = iterate_batches(
+        pairs, reranker.texts.pad_id, batch_tokens, label="reading pairs", progress=progress
+    )
+    for rows, batch in batches:
+        vectors = compute_token_outputs(reranker, batch)[:, 0].numpy()  # (B, L, H) -> (B, H)
+        by_row.update(zip(rows, vectors, strict=True))
+    return np.stack([by_row[row] for row in range(len(pairs))])
 
 
 def check_classes(relevant: Sequence[bool], neighbours: int = NEIGHBOURS) -> None:
-    """See that each pair can have so many neighbours of its own class.
+    """Check that each pair can have ``neighbours`` neighbours of its own class.
 
     Raises
     ------
     CollectionError
-        where a class has no more pairs.
+        If a class has too few pairs.
     """
     least = int(min(sum(relevant), len(relevant) - sum(relevant)))
     if least <= neighbours:
         few = f"{least} pairs of a class are too few for {neighbours} neighbours"
-        raise CollectionError(f"{few}: draw more, or ask for fewer neighbours")
+        raise CollectionError(f"{few}: draw more pairs, or set fewer neighbours")
 
 
-def separation(vectors: Vectors, relevant: Sequence[bool], *, neighbours: int = NEIGHBOURS) -> Separation:
+def measure_separation(
+    vectors: Vectors, relevant: Sequence[bool], *, neighbours: int = NEIGHBOURS
+) -> Separation:
     """How far the relevant of these vectors, (pairs, H), lie from the others.
 
     Raises
     ------
     CollectionError
-        where a class has no more vectors than there shall be neighbours.
+        If a class has no more vectors than ``neighbours``.
     MissingExtra
-        where scikit-learn is not installed.
+        If scikit-learn is not installed.
     """
     check_classes(relevant, neighbours)
     marks = np.asarray(relevant, np.bool_)
-    near = _sklearn("neighbors").NearestNeighbors(n_neighbors=neighbours).fit(vectors)
-    places = near.kneighbors(return_distance=False)  # (pairs, neighbours), without itself
-    same = (marks[places] == marks[:, None]).mean(1)  # (pairs,)
+    index = _sklearn("neighbors").NearestNeighbors(n_neighbors=neighbours).fit(vectors)
+    nearest = index.kneighbors(return_distance=False)  # (pairs, neighbours), without the pair itself
+    same = (marks[nearest] == marks[:, None]).mean(1)  # (pairs,)
     agreement = (same[marks].mean() + same[~marks].mean()) / 2
     silhouette = _sklearn("metrics").silhouette_score(vectors, marks)
     return Separation(float(silhouette), float(agreement), neighbours)
 
 
-def tsne(vectors: Vectors, dimensions: int = 2, *, perplexity: float = 30.0, seed: int = 0) -> Vectors:
-    """A map of vectors, (pairs, H) -> (pairs, dimensions), by t-SNE (van der Maaten & Hinton 2008).
+def compute_tsne(
+    vectors: Vectors, dimensions: int = 2, *, perplexity: float = 30.0, seed: int = 0
+) -> Vectors:
+    """Map vectors, (pairs, H) -> (pairs, dimensions), by t-SNE (van der Maaten & Hinton 2008).
 
-    It begins with the principal components; the same seed gives the same map.
+    It starts from the principal components; the same seed gives the same map.
 
     Raises
     ------
     CollectionError
-        where the perplexity, about the number of neighbours looked at, is not below the number of vectors.
+        If the perplexity, about the number of neighbours considered, is not below the number of vectors.
     MissingExtra
-        where scikit-learn is not installed.
+        If scikit-learn is not installed.
     """
     if perplexity >= len(vectors):
-        raise CollectionError(f"a perplexity of {perplexity:g} asks for more than {len(vectors)} pairs")
+        raise CollectionError(f"a perplexity of {perplexity:g} needs more than {len(vectors)} pairs")
     mapping = _sklearn("manifold").TSNE(
         n_components=dimensions, perplexity=perplexity, init="pca", random_state=seed, n_jobs=1
     )
-    found: Vectors = mapping.fit_transform(vectors).astype(np.float32)
-    return found
+    points: Vectors = mapping.fit_transform(vectors).astype(np.float32)
+    return points
 
 
 def _sklearn(module: str) -> Any:

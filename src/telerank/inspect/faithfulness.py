@@ -1,10 +1,10 @@
-"""Are gates faithful: does the sentence that an episode looks at most matter more to the score than another?
+"""Are gates faithful: does the sentence with the highest gate matter more to the score than another?
 
-For each pair the sentence with the highest gate is deleted, and one of the others, drawn by a seed; each time
-the pair is scored anew. Were gates but decoration, the two deletions would lower the score equally often.
+For each pair the sentence with the highest gate is deleted, and another one, drawn by a seed; each time the
+pair is scored again. If gates were only decoration, both deletions would lower the score equally often.
 
-A long sentence, deleted, takes more of the passage away than a short one, whatever a gate says: so the
-longest sentence stands among the choices, as what gates must surpass.
+Deleting a long sentence removes more of the passage than deleting a short one, whatever its gate. Therefore
+the longest sentence is one of the choices: a baseline that gates must surpass.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import CollectionError
-from telerank.inspect.gates import check_gates, gated
-from telerank.inspect.token_outputs import BATCH, batches
+from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
+from telerank.inspect.gates import check_gates, compute_gates
+from telerank.inspect.token_outputs import BATCH, iterate_batches
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, PairTexts, Passage
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.tables import Cell, Table
 from telerank.types import Progress, silent
 
 MEAN, LONGEST = "mean of the episodes", "longest sentence"
 _RESAMPLES = 10_000
-_NOISE = 1e-5  # what another batch changes of a logit
-_AT_ONCE = 4_000_000  # drawn queries held at once by the bootstrap
+_NOISE = 1e-5  # by how much a logit depends on its batch
+_CHUNK = 4_000_000  # drawn queries in memory during the bootstrap
 _Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of the pairs whose score the deletion of a sentence lowers: of the chosen one, of another one.
+    """Shares of the pairs whose score falls when a sentence is deleted: the chosen one, or another.
 
-    ``low`` and ``high`` bound ``difference``, chosen less other, with 95 % confidence; NaN for one query.
-    ``chosen_drop`` and ``other_drop`` are how far the logit falls in the mean.
+    ``low`` and ``high`` bound ``difference``, chosen minus other, with 95 % confidence; NaN for a single
+    query. ``chosen_drop`` and ``other_drop`` are the mean drops of the logit.
     """
 
     chosen: float
@@ -53,7 +55,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """``rates`` by what chooses the sentence; ``skipped`` pairs had one sentence, ``cut`` were too long."""
+    """``rates`` by the choice of sentence; ``skipped`` pairs have one sentence, ``cut`` are too long."""
 
     rates: Mapping[str, Rates]
     pairs: int
@@ -62,7 +64,7 @@ class Faithfulness:
     cut: int
 
 
-def faithfulness(
+def measure_faithfulness(
     reranker: Reranker,
     pairs: Sequence[Pair],
     qids: Sequence[str],
@@ -71,68 +73,121 @@ def faithfulness(
     batch_tokens: int = BATCH,
     progress: Progress = silent,
 ) -> Faithfulness:
-    """Rates for the gate of each episode, for their mean, and for the longest sentence in place of a gate.
+    """Rates for the gate of each episode, for their mean, and for the longest sentence instead of a gate.
 
-    Deleted are a sentence's tokens, of those that the model read; what was cut off stays off. The intervals
-    are percentiles of 10,000 samples of the queries, each with all its pairs.
+    A sentence's tokens are deleted from those that the model read; text that was cut off stays cut off. The
+    intervals are percentiles of 10,000 samples of the queries, each with all its pairs.
 
     Raises
     ------
     CollectionError
-        where no pair has two sentences.
+        If no pair has two sentences.
     ModelError
-        where the re-ranker has no gates.
+        If the re-ranker has no gates.
     """
     check_gates(reranker)
-    kept = [place for place, pair in enumerate(pairs) if sentences_of(pair) > 1]
+    kept = [row for row, pair in enumerate(pairs) if count_sentences(pair) > 1]
     if not kept:
         raise CollectionError(f"of {len(pairs)} passages none has two sentences: nothing can be deleted")
-    whole = [pairs[place] for place in kept]
-    scores, gates = _read(reranker, whole, batch_tokens, progress)
+    whole = [pairs[row] for row in kept]
+    scores, gates = _score(reranker, whole, batch_tokens, progress)
     random = np.random.default_rng(seed)
-    trials = [_trial(pair, one, random) for pair, one in zip(whole, gates, strict=True)]
+    trials = [_trial(pair, own, random) for pair, own in zip(whole, gates, strict=True)]
     drops = _drops(reranker, whole, trials, scores, batch_tokens=batch_tokens, progress=progress)
-    names = np.unique([qids[place] for place in kept], return_inverse=True)[1].reshape(-1)
-    found = [[[drops[i, one] for one in trial[what]] for i, trial in enumerate(trials)] for what in trials[0]]
-    rates = dict(zip(trials[0], _rates(np.array(found), names, seed), strict=True))
-    cut = sum(one.cut > 0 for one in whole)
-    return Faithfulness(rates, len(whole), int(names.max()) + 1, len(pairs) - len(whole), cut)
+    queries = np.unique([qids[row] for row in kept], return_inverse=True)[1].reshape(-1)
+    by_choice = [
+        [[drops[i, sentence] for sentence in trial[choice]] for i, trial in enumerate(trials)]
+        for choice in trials[0]
+    ]
+    rates = dict(zip(trials[0], _rates(np.array(by_choice), queries, seed), strict=True))
+    cut = sum(pair.cut > 0 for pair in whole)
+    return Faithfulness(rates, len(whole), int(queries.max()) + 1, len(pairs) - len(whole), cut)
 
 
-def sentences_of(pair: Pair) -> int:
-    """How many sentences of the passage are in the pair."""
+def measure_drawn(
+    reranker: Reranker,
+    drawn: Sequence[JudgedPair],
+    *,
+    seed: int = 0,
+    batch_tokens: int = BATCH,
+    progress: Progress = silent,
+) -> Faithfulness:
+    """:func:`measure_faithfulness` of drawn pairs; raises the same."""
+    pairs, qids = tokenize_drawn(reranker, drawn), [pair.qid for pair in drawn]
+    return measure_faithfulness(
+        reranker, pairs, qids, seed=seed, batch_tokens=batch_tokens, progress=progress
+    )
+
+
+def faithfulness_table(result: Faithfulness, collection: str) -> Table:
+    """A row for each choice of the deleted sentence."""
+    rows = [[choice, *_cells(rates)] for choice, rates in result.rates.items()]
+    caption = f"How often a deletion lowers the score, {_count_pairs(result.pairs)} of {collection}"
+    skipped = f"{_count_pairs(result.skipped)} of one sentence skipped"
+    notes = [
+        f"Deleted: the sentence of the highest gate (chosen), another at random (other); {skipped}.",
+        f"Interval of the difference at 95 %, bootstrap over {result.queries:,} queries; strong: without 0.",
+        "drop: how far the logit falls in the mean.",
+    ]
+    columns = ("sentence chosen by", "chosen", "other", "difference", "interval", "drop", "other's")
+    return Table.of(columns, rows, caption=caption, notes=notes)
+
+
+def count_sentences(pair: Pair) -> int:
+    """Number of sentences of the passage in the pair."""
     return int(pair.sentences.max(initial=-1)) + 1
 
 
-def without(texts: PairTexts, pair: Pair, sentence: int) -> Pair:
-    """The pair, its passage without the tokens of a sentence."""
+def delete_sentence(texts: PairTexts, pair: Pair, sentence: int) -> Pair:
+    """The pair without the tokens of one sentence of its passage."""
     kept = (pair.parts == PASSAGE) & (pair.sentences != sentence)
     numbers = np.unique(pair.sentences[kept], return_inverse=True)[1].astype(np.int32).reshape(-1)
     return texts.pair(pair.ids[pair.parts == QUERY], Passage(pair.ids[kept], numbers))
 
 
-def _read(
+def _cells(rates: Rates) -> list[str | Cell]:
+    strong = rates.low > 0 or rates.high < 0
+    return [
+        f"{rates.chosen:.3f}",
+        f"{rates.other:.3f}",
+        Cell(f"{rates.difference:+.3f}", strong=strong),
+        f"[{rates.low:+.3f}, {rates.high:+.3f}]",
+        f"{rates.chosen_drop:+.3f}",
+        f"{rates.other_drop:+.3f}",
+    ]
+
+
+def _count_pairs(number: int) -> str:
+    return f"{number:,} pair{'' if number == 1 else 's'}"
+
+
+def _score(
     reranker: Reranker, pairs: Sequence[Pair], batch_tokens: int, progress: Progress
 ) -> tuple[_Values, list[_Values]]:
-    """The logit of each pair, (pairs,), and its gates, (episodes, its sentences)."""
+    """The logit of each pair, (pairs,), and its gates, (episodes, sentences) each."""
     scores, gates = np.empty(len(pairs)), [np.empty((0, 0))] * len(pairs)
-    found = batches(pairs, reranker.texts.pad_id, batch_tokens, what="reading pairs", progress=progress)
-    for places, batch in found:
-        logits, of_batch = gated(reranker, batch)  # (B,), (B, E, S)
-        scores[places] = logits
-        for place, one in zip(places, of_batch, strict=True):
-            gates[place] = one[:, : sentences_of(pairs[place])]
+    batches = iterate_batches(
+        pairs, reranker.texts.pad_id, batch_tokens, label="reading pairs", progress=progress
+    )
+    for rows, batch in batches:
+        logits, batch_gates = compute_gates(reranker, batch)  # (B,), (B, E, S)
+        scores[rows] = logits
+        for row, own in zip(rows, batch_gates, strict=True):
+            gates[row] = own[:, : count_sentences(pairs[row])]
     return scores, gates
 
 
 def _trial(pair: Pair, gates: _Values, random: np.random.Generator) -> dict[str, tuple[int, int]]:
-    """The sentence that each way to choose takes, and another: the first of one order that is not it."""
+    """By choice, the chosen sentence and another: the first of a random order that is not the chosen one."""
     order = random.permutation(gates.shape[1]).tolist()
     lengths = np.bincount(pair.sentences[pair.parts == PASSAGE])
-    ways = {f"episode {number}": one for number, one in enumerate(gates, 1)}
-    ways |= {MEAN: gates.mean(0), LONGEST: lengths}
-    chosen = {what: int(values.argmax()) for what, values in ways.items()}
-    return {what: (one, next(each for each in order if each != one)) for what, one in chosen.items()}
+    weights = {f"episode {number}": own for number, own in enumerate(gates, 1)}
+    weights |= {MEAN: gates.mean(0), LONGEST: lengths}
+    chosen = {choice: int(values.argmax()) for choice, values in weights.items()}
+    return {
+        choice: (sentence, next(other for other in order if other != sentence))
+        for choice, sentence in chosen.items()
+    }
 
 
 def _drops(
@@ -144,21 +199,25 @@ def _drops(
     batch_tokens: int,
     progress: Progress,
 ) -> dict[tuple[int, int], float]:
-    """How far the logit of each pair falls where one of its sentences is deleted, by pair and sentence."""
-    asked = [(i, one) for i, trial in enumerate(trials) for one in sorted({*chain(*trial.values())})]
+    """How far the logit of each pair falls if a sentence is deleted, by pair and sentence."""
+    deletions = [
+        (i, sentence) for i, trial in enumerate(trials) for sentence in sorted({*chain(*trial.values())})
+    ]
     texts = reranker.texts
-    cut = [without(texts, pairs[i], one) for i, one in asked]
-    found = {}
-    for places, batch in batches(cut, texts.pad_id, batch_tokens, what="deleting", progress=progress):
-        logits, _ = gated(reranker, batch)
-        for place, logit in zip(places, logits.tolist(), strict=True):
-            i, _ = asked[place]
-            found[asked[place]] = float(scores[i]) - logit
-    return found
+    shorter = [delete_sentence(texts, pairs[i], sentence) for i, sentence in deletions]
+    drops = {}
+    for rows, batch in iterate_batches(
+        shorter, texts.pad_id, batch_tokens, label="deleting", progress=progress
+    ):
+        logits, _ = compute_gates(reranker, batch)
+        for row, logit in zip(rows, logits.tolist(), strict=True):
+            i, _ = deletions[row]
+            drops[deletions[row]] = float(scores[i]) - logit
+    return drops
 
 
 def _rates(drops: _Values, queries: npt.NDArray[np.int64], seed: int) -> list[Rates]:
-    """Of drops by the chosen sentence and by the other, (ways, pairs, 2), and each pair's query, (pairs,)."""
+    """Rates from the drops of chosen and other sentences, (choices, pairs, 2), and queries, (pairs,)."""
     lowered = (drops > _NOISE).astype(float)
     bounds = _intervals(lowered[..., 0] - lowered[..., 1], queries, seed)
     means = zip(lowered.mean(1).tolist(), drops.mean(1).tolist(), bounds, strict=True)
@@ -166,18 +225,18 @@ def _rates(drops: _Values, queries: npt.NDArray[np.int64], seed: int) -> list[Ra
 
 
 def _intervals(values: _Values, queries: npt.NDArray[np.int64], seed: int) -> list[tuple[float, float]]:
-    """Bounds of the mean of each row of (ways, pairs), from samples of the queries with replacement."""
+    """Bounds of the mean of each row, (choices, pairs), from samples of the queries with replacement."""
     counts = np.bincount(queries)  # pairs of each of Q queries
-    sums = np.stack([np.bincount(queries, row) for row in values])  # (ways, Q)
+    sums = np.stack([np.bincount(queries, row) for row in values])  # (choices, Q)
     size = len(counts)
     if size < 2:
         return [(math.nan, math.nan)] * len(values)
     random = np.random.default_rng(seed)
     means = []
-    for begin in range(0, _RESAMPLES, step := max(1, _AT_ONCE // size)):
+    for begin in range(0, _RESAMPLES, step := max(1, _CHUNK // size)):
         rows = min(step, _RESAMPLES - begin)
         drawn = random.integers(size, size=(rows, size)) + size * np.arange(rows)[:, None]
         times = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
-        means.append(times @ sums.T / (times @ counts)[:, None])  # (rows, ways)
+        means.append(times @ sums.T / (times @ counts)[:, None])  # (rows, choices)
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What BERT-DMN and DMN look at: the gates of their episodes over a passage's sentences (section 7)."""
+"""The gates of BERT-DMN and DMN: how much each episode attends to a passage's sentences (section 7)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Values: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GatedSentence:
-    """A sentence and the gate of each episode, the first first; no gate where the model does not read it."""
+    """A sentence and its gate in each episode, in order; no gates if the model does not read it."""
 
     text: str
     gates: tuple[float, ...] = ()
@@ -29,7 +29,7 @@ class GatedSentence:
 
 @dataclass(frozen=True)
 class Gates:
-    """What the episodes attend to; ``cut`` counts the tokens that the model does not read."""
+    """The gates of a pair; ``cut`` counts the tokens that the model does not read."""
 
     query: str
     sentences: tuple[GatedSentence, ...]
@@ -38,32 +38,32 @@ class Gates:
     cut: int
 
 
-def gates_of(reranker: Reranker, query: str, passage: str) -> Gates:
-    """The gates of one pair, for every sentence of the passage.
+def read_gates(reranker: Reranker, query: str, passage: str) -> Gates:
+    """The gates of a pair, for every sentence of the passage.
 
     Raises
     ------
     CollectionError
-        where the passage has no sentence.
+        If the passage has no sentence.
     ModelError
-        where the re-ranker has no gates, or it cannot be told which sentences they are of.
+        If the re-ranker has no gates, or a token spans several sentences, so that gates match no sentence.
     """
     texts = reranker.texts
     spans = split_sentences(passage, reranker.shape.language)
     if not spans:
         raise CollectionError("the passage has no sentence")
-    (read,) = texts.passages([passage], [spans])
-    pair = texts.pair(texts.queries([query])[0], read)
-    logits, of_batch = gated(reranker, batch_of([pair], texts.pad_id))
+    (tokens,) = texts.passages([passage], [spans])
+    pair = texts.pair(texts.queries([query])[0], tokens)
+    logits, gates = compute_gates(reranker, batch_of([pair], texts.pad_id))
     count = int(pair.sentences.max(initial=-1)) + 1
-    rows = iter(of_batch[0, :, :count].T.tolist())  # (E, S) -> S rows
+    rows = iter(gates[0, :, :count].T.tolist())  # (E, S) -> S rows
     sentences = tuple(
-        GatedSentence(passage[start:end], tuple(next(rows, ())) if speaks else ())
-        for (start, end), speaks in zip(
-            spans, sentences_with_tokens(texts, passage, spans, read), strict=True
+        GatedSentence(passage[start:end], tuple(next(rows, ())) if has_words else ())
+        for (start, end), has_words in zip(
+            spans, sentences_with_tokens(texts, passage, spans, tokens), strict=True
         )
     )
-    return Gates(query, sentences, float(logits[0]), of_batch.shape[1], pair.cut)
+    return Gates(query, sentences, float(logits[0]), gates.shape[1], pair.cut)
 
 
 def check_gates(reranker: Reranker) -> None:
@@ -79,8 +79,8 @@ def check_gates(reranker: Reranker) -> None:
 
 
 @torch.no_grad()
-def gated(reranker: Reranker, batch: PairBatch) -> tuple[_Values, _Values]:
-    """The logits of a batch, (B,), and the their gates, (B, episodes, S): 0 if there is no sentence.
+def compute_gates(reranker: Reranker, batch: PairBatch) -> tuple[_Values, _Values]:
+    """The logits of a batch, (B,), and the gates, (B, episodes, S): 0 if there is no sentence.
 
     Raises
     ------

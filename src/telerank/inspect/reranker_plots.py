@@ -1,4 +1,4 @@
-"""Plots of what goes on in re-rankers: boxes of cosines, maps of pairs, gates over sentences."""
+"""Plots of what re-rankers compute: boxes of cosines, maps of pairs, gates over sentences."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from telerank.show.plots import COLOURS, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.inspect.diffusion import Diffusion
-    from telerank.inspect.embeddings import Marks, Vectors
+    from telerank.inspect.drawn_pairs import JudgedPair
+    from telerank.inspect.embeddings import Embedding, Marks, Vectors
     from telerank.inspect.gates import Gates
 
 _BLUE, _ORANGE = COLOURS[:2]
@@ -23,22 +26,22 @@ _LINE = 60  # characters of a sentence in a line
 _LINES = 3  # of a sentence
 
 
-def diffusion_plot(found: Mapping[str, Diffusion]) -> Figure:
+def diffusion_plot(checkpoints: Mapping[str, Diffusion]) -> Figure:
     """Boxes of the three kinds of cosines, one for each checkpoint: quartiles, and a diamond at the mean."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
 
-    kinds = list(next(iter(found.values())).spreads)
-    width = 0.8 / len(found)
+    kinds = list(next(iter(checkpoints.values())).spreads)
+    width = 0.8 / len(checkpoints)
     with rc_context(STYLE):
         figure = NewFigure(figsize=(7.0, 3.8), layout="constrained")
         panel: Any = figure.subplots()
         handles = []
-        for i, one in enumerate(found.values()):
-            places = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
-            boxes = [_box(spread) for spread in one.spreads.values()]
+        for i, checkpoint in enumerate(checkpoints.values()):
+            positions = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
+            boxes = [_box(spread) for spread in checkpoint.spreads.values()]
             drawn = panel.bxp(
-                boxes, positions=places, widths=0.85 * width, **_looks(COLOURS[i % len(COLOURS)])
+                boxes, positions=positions, widths=0.85 * width, **_box_style(COLOURS[i % len(COLOURS)])
             )
             handles.append(drawn["boxes"][0])
         panel.set_xticks(range(len(kinds)), kinds)
@@ -46,14 +49,24 @@ def diffusion_plot(found: Mapping[str, Diffusion]) -> Figure:
         panel.grid(visible=False, axis="x")
         panel.set_xlim(-0.5, len(kinds) - 0.5)
         panel.set_ylabel("cosine")
-        figure.legend(handles, list(found), loc="outside lower center", ncols=4)
+        figure.legend(handles, list(checkpoints), loc="outside lower center", ncols=4)
     return figure
 
 
-def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
-    """The maps of each checkpoint in a column, of two and of three dimensions; relevant pairs stand out.
+def embeddings_plot(embeddings: Mapping[str, Embedding], drawn: Sequence[JudgedPair]) -> Figure:
+    """:func:`map_plot` of the maps, with the separation in the vectors below each checkpoint's name."""
+    notes = {
+        name: f"silhouette {own.separation.silhouette:+.2f}, agreement {own.separation.agreement:.2f}"
+        for name, own in embeddings.items()
+    }
+    relevant = np.array([bool(pair.relevant) for pair in drawn])
+    return map_plot({name: own.maps for name, own in embeddings.items()}, relevant, notes)
 
-    ``notes`` stand under the checkpoints' names.
+
+def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
+    """A column for each checkpoint with its maps of two and three dimensions; relevant pairs stand out.
+
+    ``notes`` are shown below the checkpoints' names.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
@@ -62,10 +75,10 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
     with rc_context(STYLE):
         size = (_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4)
         figure = NewFigure(figsize=size, layout="constrained")
-        for column, (name, of_model) in enumerate(maps.items(), 1):
-            for row, points in enumerate(of_model):
-                deep = {"projection": "3d"} if points.shape[1] == 3 else {}
-                panel: Any = figure.add_subplot(rows, len(maps), row * len(maps) + column, **deep)
+        for column, (name, own_maps) in enumerate(maps.items(), 1):
+            for row, points in enumerate(own_maps):
+                projection = {"projection": "3d"} if points.shape[1] == 3 else {}
+                panel: Any = figure.add_subplot(rows, len(maps), row * len(maps) + column, **projection)
                 handles = _scatter(panel, points, relevant)
                 if row == 0:
                     panel.set_title(f"{name}\n{notes.get(name, '')}".strip(), fontsize=10)
@@ -74,21 +87,21 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
 
 
 def gates_plot(gates: Gates) -> Figure:
-    """A row for each sentence, a column for each episode: the darker, the wider its gate stands open."""
+    """A row for each sentence, a column for each episode; a higher gate is darker."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
 
-    sentences = [_wrapped(one.text) for one in gates.sentences]
-    lines = sum(one.count("\n") + 1.6 for one in sentences)
+    sentences = [_wrap(sentence.text) for sentence in gates.sentences]
+    lines = sum(text.count("\n") + 1.6 for text in sentences)
     with rc_context({**STYLE, "axes.grid": False}):
         height = max(2.0, 1.1 + 0.17 * lines)
         figure = NewFigure(figsize=(4.6 + 0.75 * gates.episodes, height), layout="constrained")
         panel: Any = figure.subplots()
         edges = [0.0]
-        for one in sentences:
-            edges.append(edges[-1] + one.count("\n") + 1.6)
-        nothing = (math.nan,) * gates.episodes
-        values = [one.gates or nothing for one in gates.sentences]
+        for text in sentences:
+            edges.append(edges[-1] + text.count("\n") + 1.6)
+        unread = (math.nan,) * gates.episodes
+        values = [sentence.gates or unread for sentence in gates.sentences]
         drawn = panel.pcolormesh(
             range(gates.episodes + 1), edges, values, cmap="Blues", vmin=0, vmax=1, edgecolors="white"
         )
@@ -100,11 +113,12 @@ def gates_plot(gates: Gates) -> Figure:
                 panel.text(episode + 0.5, middle, shown, ha="center", va="center", color=colour)
         panel.invert_yaxis()
         panel.set_yticks(middles, sentences, fontsize=8)
-        panel.set_xticks([e + 0.5 for e in range(gates.episodes)], range(1, gates.episodes + 1))
+        ticks = [episode + 0.5 for episode in range(gates.episodes)]
+        panel.set_xticks(ticks, range(1, gates.episodes + 1))
         panel.tick_params(length=0)
         panel.spines[:].set_visible(False)
         panel.set_xlabel("episode")
-        panel.set_title(_wrapped(gates.query), fontsize=10, loc="left")
+        panel.set_title(_wrap(gates.query), fontsize=10, loc="left")
         figure.colorbar(drawn, ax=panel, label="gate", shrink=min(1.0, 2.0 / height + 0.4))
     return figure
 
@@ -120,7 +134,7 @@ def _box(spread: Any) -> dict[str, float]:
     }
 
 
-def _looks(colour: str) -> dict[str, Any]:
+def _box_style(colour: str) -> dict[str, Any]:
     line = {"color": colour, "linewidth": 1.3}
     return {
         "showfliers": False,
@@ -136,18 +150,18 @@ def _looks(colour: str) -> dict[str, Any]:
 
 
 def _scatter(panel: Any, points: Vectors, relevant: Marks) -> tuple[list[Any], list[str]]:
-    """Relevant pairs are drawn last, over the others, by another colour and another mark."""
-    looks = (
+    """Draw relevant pairs last, over the others, with another colour and another mark."""
+    styles = (
         (~relevant, "not relevant", {"color": _BLUE, "marker": "o", "s": 10, "alpha": 0.7}),
         (relevant, "relevant", {"color": _ORANGE, "marker": "^", "s": 14, "alpha": 0.9}),
     )
     handles = [
-        panel.scatter(*points[marks].T, label=name, linewidths=0, **look) for marks, name, look in looks
+        panel.scatter(*points[marks].T, label=name, linewidths=0, **style) for marks, name, style in styles
     ]
     for axis in ("x", "y", "z")[: points.shape[1]]:
         getattr(panel, f"set_{axis}ticks")([])  # the numbers of a map mean nothing
     return handles, [handle.get_label() for handle in handles]
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     return "\n".join(textwrap.wrap(text, _LINE, max_lines=_LINES, placeholder=" …")) or " "

@@ -1,4 +1,4 @@
-"""What a re-ranker's transformer gives for each token of a pair, whatever stands on top of it.
+"""The outputs of a re-ranker's transformer for each token of a pair, below its head.
 
 ======  ==============================================================================================
 ``B``   pairs of a batch
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from telerank.batches import batch_by_length
+from telerank.errors import ModelError
 from telerank.models.loading import locate
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.rerankers.reranker import (
@@ -28,22 +29,38 @@ from telerank.models.rerankers.reranker import (
     load_reranker,
     readable_length,
 )
+from telerank.training.training import choose_device
 from telerank.types import Progress, silent
 
 BATCH = 8192
-"""Tokens of a batch by default, padding counted."""
+"""Default number of tokens in a batch, padding included."""
 
 
-def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
-    """The re-ranker of that name; or an encoder that has no head yet, as it is before any training.
+def open_checkpoints(models: Sequence[str], device: str = "cpu") -> Iterator[tuple[str, Reranker]]:
+    """Open models one after the other, on a device, each with a short name (:func:`short_names`).
 
-    The latter gets a head that was never trained, which outputs of tokens do not depend on, and the lengths
-    of ``like``, so that it reads the same tokens as the re-rankers it is compared with.
+    An encoder that is no re-ranker has the lengths of the first re-ranker among them.
 
     Raises
     ------
     ModelError
-        where there is no such model.
+        If a model is given twice or does not exist, or there is no such device.
+    """
+    names, like = short_names(models), _find_shape(models)
+    for name, model in names.items():
+        yield name, move(open_checkpoint(model, like=like), device)
+
+
+def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
+    """The re-ranker of that name, or an encoder without a head, as it is before any training.
+
+    An encoder gets an untrained head, which does not change the outputs of tokens, and the lengths of
+    ``like``, so that it reads the same tokens as the re-rankers it is compared with.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model.
     """
     folder = Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
     if is_reranker(folder):
@@ -53,25 +70,44 @@ def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
     return fresh_reranker(name, Shape("bert", frozen=True, max_query=query, max_length=pair))
 
 
+def move(reranker: Reranker, device: str) -> Reranker:
+    """Move the re-ranker's model to a device, and return the re-ranker.
+
+    Raises
+    ------
+    ModelError
+        If there is no such device.
+    """
+    reranker.model.to(choose_device(device))
+    return reranker
+
+
+def short_names(models: Sequence[str]) -> dict[str, str]:
+    """Models by short names: the last part of a path, unless two models would share it.
+
+    Raises
+    ------
+    ModelError
+        If a model is given twice.
+    """
+    if len(set(models)) < len(models):
+        raise ModelError("a model is given twice")
+    short = [Path(model).name or model for model in models]
+    return {
+        name if short.count(name) == 1 else model: model for name, model in zip(short, models, strict=True)
+    }
+
+
 def is_reranker(folder: Path) -> bool:
     """Whether the model of a folder scores pairs, rather than being an encoder alone."""
     if (folder / SETTINGS).exists():
         return True
-    made = str((_config(folder).get("architectures") or [""])[0])
-    return made.endswith("ForSequenceClassification")
-
-
-def shape_among(names: Sequence[str | Path]) -> Shape | None:
-    """The shape of the first of these that is a re-ranker, not an encoder alone."""
-    for name in names:
-        folder = locate(name)
-        if is_reranker(folder):
-            return load_reranker(name).shape
-    return None
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return str((config.get("architectures") or [""])[0]).endswith("ForSequenceClassification")
 
 
 @torch.no_grad()
-def token_outputs(reranker: Reranker, batch: PairBatch) -> Tensor:
+def compute_token_outputs(reranker: Reranker, batch: PairBatch) -> Tensor:
     """The last hidden states for a batch, in float32 on the processor: (B, L, H).
 
     Raises
@@ -87,20 +123,24 @@ def on_device_of(model: nn.Module, batch: PairBatch) -> PairBatch:
     return batch.to(next(model.parameters()).device)
 
 
-def batches(
-    pairs: Sequence[Pair], pad_id: int, tokens: int, *, what: str, progress: Progress = silent
+def iterate_batches(
+    pairs: Sequence[Pair], pad_id: int, tokens: int, *, label: str, progress: Progress = silent
 ) -> Iterator[tuple[list[int], PairBatch]]:
-    """Batches of at most so many tokens, padding counted, with the places of their pairs; the longest first.
+    """Batches of at most ``tokens`` tokens, padding included, with the rows of their pairs; longest first.
 
-    A pair that is longer stands alone.
+    A longer pair has a batch of its own.
     """
     done = 0
-    for places in batch_by_length([len(one) for one in pairs], tokens):
-        yield places, batch_of([pairs[place] for place in places], pad_id)
-        done += len(places)
-        progress(what, done, len(pairs))
+    for rows in batch_by_length([len(pair) for pair in pairs], tokens):
+        yield rows, batch_of([pairs[row] for row in rows], pad_id)
+        done += len(rows)
+        progress(label, done, len(pairs))
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return found
+def _find_shape(names: Sequence[str]) -> Shape | None:
+    """The shape of the first of these that is a re-ranker."""
+    for name in names:
+        folder = locate(name)
+        if is_reranker(folder):
+            return load_reranker(name).shape
+    return None

@@ -38,7 +38,7 @@ Save: TypeAlias = Callable[[Path], None]
 """Writes a model into a folder."""
 
 
-class State(TypedDict):
+class CheckpointState(TypedDict):
     """What a training needs to resume, besides its model; ``random`` has a record for each process."""
 
     optimiser: dict[str, Any]
@@ -47,7 +47,7 @@ class State(TypedDict):
     random: list[dict[str, Any]]
 
 
-def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: State) -> Path:
+def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: CheckpointState) -> Path:
     """Write a checkpoint beside its final name and rename it; then drop all but the last ``config.keep``."""
     final = output / CHECKPOINTS / f"{step:08d}"
     draft = final.with_name(final.name + DRAFT)
@@ -74,7 +74,7 @@ def find_checkpoint(output: Path) -> Path | None:
     return checkpoints[-1] if checkpoints else None
 
 
-def read_state(checkpoint: Path) -> State:
+def read_state(checkpoint: Path) -> CheckpointState:
     """Read the state that :func:`write_checkpoint` has written.
 
     Raises
@@ -83,10 +83,10 @@ def read_state(checkpoint: Path) -> State:
         If the file is damaged, or of another version.
     """
     try:
-        state: State = torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
+        state: CheckpointState = torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, ValueError) as error:
         raise ModelError(f"{checkpoint / _STATE}: this is no checkpoint, or a damaged one") from error
-    if not isinstance(state, dict) or state.keys() != State.__required_keys__:
+    if not isinstance(state, dict) or state.keys() != CheckpointState.__required_keys__:
         raise ModelError(f"{checkpoint / _STATE}: another version of telerank wrote this checkpoint")
     return state
 

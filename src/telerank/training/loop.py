@@ -84,7 +84,7 @@ class Loop:
             self._save_model()
         return self.output / checkpoint.MODEL
 
-    def restore(self, state: checkpoint.State) -> None:
+    def restore(self, state: checkpoint.CheckpointState) -> None:
         """Resume from a checkpoint's ``state``; the task's model has its weights already.
 
         Raises
@@ -110,7 +110,7 @@ class Loop:
         random = self._processes.gather_values({"cpu": torch.get_rng_state(), "gpu": gpu})
 
         def write() -> None:
-            state: checkpoint.State = {
+            state: checkpoint.CheckpointState = {
                 "optimiser": self._optimiser.state_dict(),
                 "task": dict(self.task.state()),
                 "reached": asdict(self.position),

@@ -1,4 +1,4 @@
-"""``telerank inspect``: what goes on in re-rankers."""
+"""``telerank inspect``: see why re-rankers score as they do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 def inspect() -> None:
     """See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over sentences.
 
-    Example: `telerank inspect tsne insuranceqa-v2 minilm -c test/100 --each 20 --plot tsne.png`
+    Example: `telerank inspect tsne insuranceqa-v2 minilm --candidates test/100 --each 20 --plot tsne.png`
     """
 
 

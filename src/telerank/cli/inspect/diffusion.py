@@ -1,31 +1,16 @@
-"""``telerank inspect diffusion``: how alike the outputs of a pair's tokens are, for several checkpoints."""
+"""``telerank inspect diffusion``: how similar the outputs of a pair's tokens are, for several checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from telerank.cli import console
-from telerank.cli.inspect import pairs as inspected
-from telerank.cli.options import (
-    AsJson,
-    CollectionArgument,
-    Encoding,
-    FormatOption,
-    Split,
-    TableForm,
-    TableOutput,
-    check_plot,
-)
+from telerank.cli.inspect import pairs as shared
+from telerank.cli.options import (AsJson, CollectionArgument, Encoding, FormatOption, PlotFile, Split, TableForm, TableOutput, check_plot)
 from telerank.cli.output import write_json, write_tables
-
-if TYPE_CHECKING:
-    from telerank.inspect.diffusion import Diffusion
-    from telerank.inspect.drawn_pairs import JudgedPair
-    from telerank.show.tables import Table
 
 
 def diffusion(
@@ -34,17 +19,17 @@ def diffusion(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="Checkpoints: re-rankers, or an encoder (`minilm`) as it is before training.",
+            help="Checkpoints to compare: re-rankers, or an encoder (`minilm`) as it is before training.",
         ),
     ],
     *,
-    candidates: inspected.CandidatesOption = None,
+    candidates: shared.CandidatesOption = None,
     split: Split = None,
-    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Pairs drawn of the candidates.")] = 1000,
-    seed: inspected.Seed = 0,
-    batch_tokens: inspected.BatchTokens = 8192,
-    device: inspected.Device = "cpu",
-    plot: inspected.PlotOption = None,
+    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Number of pairs to draw.")] = 1000,
+    seed: shared.Seed = 0,
+    batch_tokens: shared.BatchTokens = 8192,
+    device: shared.Device = "cpu",
+    plot: PlotFile = None,
     form: TableForm = None,
     output: TableOutput = "-",
     format: FormatOption = None,  # noqa: A002
@@ -56,54 +41,32 @@ def diffusion(
     Cosines of the last hidden states: CLS with each query token, CLS with each passage token, and every two
     passage tokens.
 
-    Example: `telerank inspect diffusion insuranceqa-v2 minilm -c test/100 --pairs 20 --plot diffusion.png`
+    Example: `telerank inspect diffusion insuranceqa-v2 minilm --candidates test/100 -n 20 --plot cosines.png`
     """
-    from telerank.inspect.drawn_pairs import draw
-
-    named = inspected.named(model)
     check_plot(plot)
-    source = inspected.Asked(collection, candidates, split, format, encoding).opened()
+
+    from telerank.corpus.formats import open_collection
+    from telerank.inspect.diffusion import compare_diffusion, diffusion_table
+    from telerank.inspect.drawn_pairs import draw_pairs, open_candidates
+
+    source = open_candidates(open_collection(collection, format=format, encoding=encoding), candidates, split)
     with console.progress() as progress:
-        drawn = draw(source, pairs, seed=seed, progress=progress)
-    found = _measured(named, drawn, batch_tokens, device)
+        drawn = draw_pairs(source, pairs, seed=seed, progress=progress)
+        checkpoints = compare_diffusion(
+            model, drawn, batch_tokens=batch_tokens, device=device, progress=progress
+        )
+    for name, checkpoint in checkpoints.items():
+        shared.say_cut(checkpoint.cut, checkpoint.pairs, name)
     if plot is not None:
         from telerank.inspect.reranker_plots import diffusion_plot
         from telerank.show.plots import save_plot
 
-        save_plot(diffusion_plot(found), plot)
+        save_plot(diffusion_plot(checkpoints), plot)
         console.say(f"plot in {plot}")
+    name = source.collection.name
     if as_json:
-        settings = {"collection": source.collection.name, "split": source.split, "candidates": candidates}
-        record = {name: asdict(one) for name, one in found.items()}
-        write_json({**settings, "seed": seed, "checkpoints": record}, output)
+        settings = {"collection": name, "split": source.split, "candidates": candidates, "seed": seed}
+        records = {name: asdict(checkpoint) for name, checkpoint in checkpoints.items()}
+        write_json({**settings, "checkpoints": records}, output)
         return
-    write_tables([_table(found, len(drawn), source.collection.name)], output, form, "Diffusion")
-
-
-def _measured(
-    named: Mapping[str, str], drawn: list[JudgedPair], batch_tokens: int, device: str
-) -> dict[str, Diffusion]:
-    from telerank.inspect.diffusion import diffusion as measure
-    from telerank.inspect.token_outputs import open_checkpoint, shape_among
-
-    like = shape_among(list(named.values()))
-    found = {}
-    for name, place in named.items():
-        reranker = inspected.on_device(open_checkpoint(place, like=like), device)
-        made = inspected.pairs_for(reranker, drawn)
-        with console.progress() as progress:
-            found[name] = measure(reranker, made, batch_tokens=batch_tokens, progress=progress)
-    return found
-
-
-def _table(found: Mapping[str, Diffusion], pairs: int, collection: str) -> Table:
-    from telerank.show.tables import Table
-
-    rows = [
-        [kind, name, f"{one.count:,}", *(f"{x:.3f}" for x in (one.mean, one.first, one.median, one.third))]
-        for kind in next(iter(found.values())).spreads
-        for name, one in ((name, of_model.spreads[kind]) for name, of_model in found.items())
-    ]
-    columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
-    caption = f"Diffusion of information in {console.counted(pairs, 'pair')} of {collection}"
-    return Table.of(columns, rows, caption=caption, left=2)
+    write_tables([diffusion_table(checkpoints, name)], output, form, "Diffusion")

@@ -14,7 +14,7 @@ from telerank.training.bi_encoder.examples import Examples
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class EncoderBatch:
     """Texts of ``Q`` queries and of ``N`` different documents.
 
     ``relevant`` is (Q, N): which documents the qrels call relevant to which query, whether as that query's
@@ -31,14 +31,14 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """Batch 0, 1, 2 …: one shuffled epoch after another, cut into ``size`` pairs each."""
+    """EncoderBatch 0, 1, 2 …: one shuffled epoch after another, cut into ``size`` pairs each."""
 
     examples: Examples
     size: int
     seed: int
     per_query: int = 1
 
-    def __getitem__(self, number: int) -> Batch:
+    def __getitem__(self, number: int) -> EncoderBatch:
         if number < 0:
             raise IndexError(number)
         total, first = len(self.examples.pairs), number * self.size
@@ -57,7 +57,7 @@ class Batches:
         chosen = random.choice(len(negatives), self.per_query, replace=False)
         return [negatives[row] for row in chosen.tolist()]
 
-    def _assemble(self, drawn: list[tuple[tuple[str, str], list[str]]]) -> Batch:
+    def _assemble(self, drawn: list[tuple[tuple[str, str], list[str]]]) -> EncoderBatch:
         """The batch of these pairs, each with its hard negatives."""
         rows: dict[str, int] = {}
         for (_, docno), _ in drawn:
@@ -70,7 +70,7 @@ class Batches:
             present = [rows[docno] for docno in self.examples.relevant[qid] if docno in rows]
             relevant[row, present] = True
         hard = [(row, rows[docno]) for row, (_, docnos) in enumerate(drawn) for docno in docnos]
-        return Batch(
+        return EncoderBatch(
             [self.examples.queries[qid] for (qid, _), _ in drawn],
             [self.examples.documents[docno] for docno in rows],
             relevant,

@@ -13,7 +13,7 @@ from telerank.models.losses.contrastive import (
     in_batch_softmax,
     multi_label_margin,
 )
-from telerank.training.bi_encoder.batches import Batch
+from telerank.training.bi_encoder.batches import EncoderBatch
 from telerank.training.bi_encoder.config import BiEncoderLoss
 
 
@@ -24,7 +24,7 @@ class Contrastive(nn.Module):
         super().__init__()
         self._loss, self._scale = loss, scale
 
-    def forward(self, queries: Tensor, documents: Tensor, batch: Batch) -> Tensor:
+    def forward(self, queries: Tensor, documents: Tensor, batch: EncoderBatch) -> Tensor:
         """Vectors (Q, H) and (N, H) -> a number."""
         return self._loss(queries @ documents.T * self._scale, batch.relevant.to(queries.device))
 
@@ -36,14 +36,14 @@ class Pairwise(nn.Module):
         super().__init__()
         self.loss = loss
 
-    def forward(self, queries: Tensor, documents: Tensor, batch: Batch) -> Tensor:
+    def forward(self, queries: Tensor, documents: Tensor, batch: EncoderBatch) -> Tensor:
         """Vectors (Q, H) and (N, H) -> a number."""
         rows, columns, labels = (tensor.to(queries.device) for tensor in labelled_pairs(batch))
         loss: Tensor = self.loss(queries[rows], documents[columns], labels)
         return loss
 
 
-def labelled_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+def labelled_pairs(batch: EncoderBatch) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of queries, rows of documents, and labels, 1 or 0; each is (pairs,).
 
     The negatives are the hard negatives that were drawn. A query without any takes the document of the next

@@ -20,7 +20,7 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
+class FeatureContents:
     """``vectors`` has the vectors of each shard, ``firsts`` the number of each shard's first vector.
 
     For each pair, ``begins`` is the number of its first vector, ``queries`` and ``sentences`` are the numbers
@@ -39,7 +39,7 @@ class Contents:
     order: Rows
 
     @classmethod
-    def read(cls, folder: Path, manifest: FeatureManifest) -> Contents:
+    def read(cls, folder: Path, manifest: FeatureManifest) -> FeatureContents:
         """Open the shards of a store.
 
         Raises

@@ -29,7 +29,7 @@ from telerank.models.pairs.features import PairFeatures
 from telerank.reranking.texts import TextPair
 from telerank.stored import MANIFEST, verify_files
 from telerank.training.features import shards
-from telerank.training.features.contents import Contents, Rows
+from telerank.training.features.contents import FeatureContents, Rows
 from telerank.training.features.filling import Filling, gigabytes
 from telerank.training.features.frozen_encoder import PairEncoder
 from telerank.training.features.shards import PAIR, FeatureManifest
@@ -44,7 +44,7 @@ class FeatureStore:
 
     def __init__(self, folder: Path, manifest: FeatureManifest) -> None:
         self.folder, self.manifest = folder, manifest
-        self._contents = Contents.read(folder, manifest)
+        self._contents = FeatureContents.read(folder, manifest)
 
     @classmethod
     def open(
@@ -171,11 +171,11 @@ class FeatureStore:
             with lock:
                 self.manifest = _read_manifest(self.folder, self.manifest)
                 shards.sweep_shards(self.folder, self.manifest)
-                self._contents = Contents.read(self.folder, self.manifest)
+                self._contents = FeatureContents.read(self.folder, self.manifest)
                 try:
                     yield
                 finally:
-                    self._contents = Contents.read(self.folder, self.manifest)
+                    self._contents = FeatureContents.read(self.folder, self.manifest)
         except filelock.Timeout:
             raise IndexLocked(f"{self.folder}: another process fills it") from None
         except OSError as error:
