@@ -15,9 +15,10 @@ import yaml  # noqa: E402
 
 from small_ranking import QUERIES, dev_lists, ranking_settings, small_ranking  # noqa: E402
 from telerank.cli.main import main  # noqa: E402
+from telerank.errors import FormatError  # noqa: E402
 from telerank.evaluate.measures import measure  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.training.reranker.grid import TrainingPlan  # noqa: E402
+from telerank.training.reranker.grid import TrainingPlan, read_plan  # noqa: E402
 from telerank.training.reranker.outcome import RerankerOutcome, join_outcomes  # noqa: E402
 from telerank.training.reranker.study import Study, Variant, list_variants  # noqa: E402
 from telerank.training.settings import read_settings  # noqa: E402
@@ -272,6 +273,15 @@ def test_a_grid_with_sizes_is_refused(write, place, monkeypatch, capsys):
     write(grid=GRID, dev=dev_lists(place))
     assert run(monkeypatch, "--sizes", "4,8") == 2
     assert "a grid chooses first" in " ".join(capsys.readouterr().err.split())
+
+
+def test_seeds_and_sizes_may_be_in_the_file(write):
+    write(seeds=[0, 1], sizes=[4])
+    plan = read_plan("config.yaml", seeds=[7])
+    assert plan.variants == [Variant(size=4, seed=7)]
+    assert not {"grid", "seeds", "sizes"} & plan.variants[0].apply(plan).model_dump().keys()
+    with pytest.raises(FormatError, match="seeds: expected different numbers, got 1, 1"):
+        read_plan("config.yaml", seeds=[1, 1])
 
 
 def test_settings_of_a_grid_that_end_alike_have_their_whole_names():
