@@ -9,7 +9,17 @@ import typer
 
 from telerank.cli import console
 from telerank.cli.inspect import pairs as shared
-from telerank.cli.options import (AsJson, CollectionArgument, Encoding, FormatOption, PlotFile, Split, TableForm, TableOutput, check_plot)
+from telerank.cli.options import (
+    AsJson,
+    CollectionArgument,
+    Encoding,
+    FormatOption,
+    PlotFile,
+    Split,
+    TableForm,
+    TableOutput,
+    check_plot,
+)
 from telerank.cli.output import write_json, write_tables
 
 

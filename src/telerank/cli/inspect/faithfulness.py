@@ -9,7 +9,15 @@ import typer
 
 from telerank.cli import console
 from telerank.cli.inspect import pairs as shared
-from telerank.cli.options import (AsJson, CollectionArgument, Encoding, FormatOption, Split, TableForm, TableOutput)
+from telerank.cli.options import (
+    AsJson,
+    CollectionArgument,
+    Encoding,
+    FormatOption,
+    Split,
+    TableForm,
+    TableOutput,
+)
 from telerank.cli.output import write_json, write_tables
 
 
