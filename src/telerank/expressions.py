@@ -16,7 +16,7 @@ What a word means is decided by the reader of the tree, not here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -78,6 +78,18 @@ def parse_expression(text: str) -> Expression:
         If the text does not follow the grammar; the message shows where.
     """
     return _Parser(text).parse()
+
+
+def walk(tree: Expression) -> Iterator[Expression]:
+    """The tree and everything in it."""
+    yield tree
+    match tree:
+        case Operation():
+            yield from walk(tree.left)
+            yield from walk(tree.right)
+        case Call():
+            for _, value in tree.arguments:
+                yield from walk(value)
 
 
 def quote(name: str) -> str:

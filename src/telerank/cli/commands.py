@@ -32,8 +32,7 @@ SHORT_HELPS = {
     "consistency": "Consistency factor C(f, n): the mean share of a run's first n that is among the "
     "reference's candidates.",
     "combine": "Fuse all ordered pairs of runs, and show what each run adds to each other.",
-    "run": "Measure what a table or figure of a paper shows, on its data or on what is here, beside "
-    "its values.",
+    "experiment": "Run experiments: tables and figures of papers, or YAML files of your own.",
     "data": "List, show, convert and describe collections; make ranking sets.",
     "analyze-text": "Show the output of each step of an analyzer for a text.",
     "demo": "Try everything on a French collection that is already here: about a minute, no network.",

@@ -11,25 +11,16 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 from rich.table import Table
-from typer.core import TyperGroup
 
 from telerank.cli import console
 from telerank.cli.console import counted
+from telerank.cli.groups import group_with_default
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, IndexArgument
 
 _BUILD = "build"
 
 
-class _BuildByDefault(TyperGroup):
-    """``telerank index COLLECTION INDEX`` is ``telerank index build COLLECTION INDEX``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = [_BUILD, *args]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(cls=_BuildByDefault, no_args_is_help=True, rich_markup_mode="markdown")
+app = typer.Typer(cls=group_with_default(_BUILD), no_args_is_help=True, rich_markup_mode="markdown")
 
 Workers = Annotated[
     int | None, typer.Option("--workers", "-j", min=1, help="Processes that build; default: one a core.")

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from telerank.errors import CollectionError, MissingExtra
+from telerank.experiments.analyses.bench import Unavailable
+from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.data import ExperimentData, Sources
+from telerank.experiments.functions import ExperimentFunctions
+from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.recognise import recognise_folder
+from telerank.experiments.schema import Experiment
+from telerank.experiments.trained import MODEL, ModelTrainer, resolve_models
+from telerank.expressions import Call, Expression, Operation, Word, parse_expression, walk
+from telerank.pipelines.functions import read_pipeline
+from telerank.pipelines.reader import Names, Reader
+from telerank.pipelines.run_files import RunFile
 from telerank.stage import Stage
+from telerank.trec import read_run, write_run
+from telerank.types import Ranking
+
+_OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")
+"""Functions whose arguments are names, not stages."""
 
 
 @dataclass(frozen=True)
@@ -16,3 +37,280 @@ class SystemRuns:
     about: str
     runs: tuple[Path, ...]
     stage: Stage | None = None
+
+    def run(self, position: int) -> Path:
+        """The run of a seed, by its position among the seeds."""
+        return self.runs[position] if len(self.runs) > 1 else self.runs[0]
+
+
+@dataclass(frozen=True)
+class RerankerUse:
+    """What ``candidates >> rerank(model)`` is made of."""
+
+    candidates: Expression
+    model: str
+
+
+@dataclass(frozen=True)
+class SystemRunner:
+    """Runs the systems of an experiment over the queries of its data, in the order of the file.
+
+    ``given`` are runs or folders that the user gives for systems, ``skip`` are systems to leave out. Runs are
+    written into ``folder``.
+    """
+
+    spec: Experiment
+    data: ExperimentData
+    sources: Sources
+    folder: Path
+    given: Mapping[str, str] = field(default_factory=dict)
+    skip: tuple[str, ...] = ()
+    _folders: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+
+    def run(self) -> tuple[dict[str, SystemRuns], dict[str, str]]:
+        """The systems that are available, and why the others are not.
+
+        Raises
+        ------
+        CollectionError
+            If something that the user gives is not there, or of the wrong kind.
+        ExpressionError
+            If a pipeline cannot be read.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        systems: dict[str, SystemRuns] = {}
+        lacking: dict[str, str] = {}
+        for name in self.spec.systems:
+            self.data.progress(f"system {name}", 0, 1)
+            try:
+                systems[name] = self._run_system(name, systems)
+            except (Unavailable, MissingExtra) as reason:
+                lacking[name] = str(reason)
+            self.data.progress(f"system {name}", 1, 1)
+        return systems, lacking
+
+    def read_stage(self, name: str, text: str, systems: Mapping[str, SystemRuns]) -> Stage:
+        """The stage of a pipeline over the systems and models of the experiment.
+
+        What the user gives for a system of this ``name`` stands in its place.
+
+        Raises
+        ------
+        Unavailable
+            If it is left out, or needs a system that is not available.
+        """
+        if name in self.skip:
+            raise Unavailable("left out")
+        models: Mapping[str, str] = {}
+        if name in self.given:
+            if Path(self.given[name]).is_file():
+                return RunFile(self.given[name])
+            text, models = self._given_folder(name, text)
+        return read_pipeline(text, self._names(self._stages(text, systems), 0, [], models))
+
+    @cached_property
+    def _models(self) -> Mapping[str, str]:
+        return resolve_models(self.spec, self.sources)
+
+    @cached_property
+    def trainer(self) -> ModelTrainer:
+        return ModelTrainer(self.spec, self.data, self.sources, self._write_split_run)
+
+    def _run_system(self, name: str, systems: Mapping[str, SystemRuns]) -> SystemRuns:
+        if name in self.skip:
+            raise Unavailable("left out")
+        text, about = self.spec.systems[name], self.spec.systems[name]
+        models: Mapping[str, str] = {}
+        if name in self.given:
+            source = Path(self.given[name])
+            if source.is_file():
+                return self._given_run(name, source)
+            text, models = self._given_folder(name, text)
+            about = f"{source.name}, given"
+        tree = parse_expression(text)
+        self._check_available(tree, systems)
+        use = _reranker_use(tree)
+        if use is not None and use.model in self.spec.trained and use.model not in {**models, **self._models}:
+            return self._run_trained(name, use, systems)
+        untrained = (_model_words(tree) & self.spec.trained.keys()) - self._folders.keys() - models.keys()
+        if untrained - self._models.keys():
+            model = min(untrained)
+            raise CollectionError(
+                f"{name}: {model} is trained by a system `CANDIDATES >> rerank({model})` above"
+            )
+        notes: list[str] = []
+        paths = []
+        count = self._count(tree, systems)
+        for position in range(count):
+            stages = _run_files(systems, position)
+            stage = read_pipeline(text, self._names(stages, position, notes, models)) % self.spec.depth
+            paths.append(self._write(name, position, count, stage.run(self.data.queries.queries)))
+        first = f" (the first of {count} seeds)" if count > 1 and notes else ""
+        chosen = f": {notes[0]}{first}" if notes else ""
+        return SystemRuns(name, f"{about}{chosen}", tuple(paths), self._stage(text, systems, models))
+
+    def _run_trained(self, name: str, use: RerankerUse, systems: Mapping[str, SystemRuns]) -> SystemRuns:
+        """The runs of the trainings' own tests, which re-rank the candidates."""
+        from telerank.training.reranker.outcome import RUN
+
+        reader = Reader(self.spec.systems[name], self._names(_run_files(systems, 0), 0, []))
+        candidates = reader.stage(use.candidates) % self.spec.depth
+        lists = self.folder / f"{plain_name(name)}.candidates.run.gz"
+        write_run(lists, (ranking for ranking in candidates.run(self.data.queries.queries) if len(ranking)))
+        seeds = self.trainer.seeds(use.model)
+        folders = [self.trainer.train(use.model, seed, lists) for seed in seeds]
+        self._folders[use.model] = tuple(folder / MODEL for folder in folders)
+        stage = self._stage(self.spec.systems[name], systems, {})
+        about = self.trainer.describe(use.model)
+        return SystemRuns(name, about, tuple(folder / RUN for folder in folders), stage)
+
+    def _given_run(self, name: str, source: Path) -> SystemRuns:
+        qids = {query.qid for query in self.data.judged.queries}
+        answered = sum(ranking.query.qid in qids for ranking in read_run(source))
+        if not answered:
+            raise CollectionError(f"{source}: no query of it is in {self.data.name}, split {self.data.split}")
+        short = "" if answered == len(qids) else f", which answers {answered} of {len(qids)} queries"
+        return SystemRuns(name, f"the run {source.name}{short}", (source,))
+
+    def _given_folder(self, name: str, text: str) -> tuple[str, Mapping[str, str]]:
+        """The pipeline with the user's model in it, and that model by the name that it has there."""
+        folder = Path(self.given[name])
+        if not folder.exists():
+            raise CollectionError(f"--system {name}={folder}: no such file or folder")
+        kind = recognise_folder(folder)
+        use = _reranker_use(parse_expression(text))
+        if kind == "re-ranker" and use is not None:
+            return text, {use.model: str(folder)}
+        if kind == "bi-encoder" and use is None:
+            return f"dense({plain_name(name)})", {plain_name(name): str(folder)}
+        needs = "a first stage: a run file or a bi-encoder" if use is None else "a re-ranker"
+        raise CollectionError(f"--system {name}={folder}: holds a {kind}, but the system is {needs}")
+
+    def _names(
+        self,
+        stages: Mapping[str, Stage],
+        position: int,
+        notes: list[str],
+        models: Mapping[str, str] | None = None,
+    ) -> Names:
+        data = self.data
+        functions = ExperimentFunctions(data, data.queries, data.split, notes)
+        trained = {
+            name: str(folders[position] if position < len(folders) else folders[0])
+            for name, folders in self._folders.items()
+        }
+        places = {**self._models, **trained, **(models or {})}
+        return Names(data.usual_index, systems=stages, models=places, functions=functions.all())
+
+    def _stage(self, text: str, systems: Mapping[str, SystemRuns], models: Mapping[str, str]) -> Stage | None:
+        """The stage of a system, without runs in it; None if one of its systems is a run alone."""
+        try:
+            stages = self._stages(text, systems)
+        except Unavailable:
+            return None
+        return read_pipeline(text, self._names(stages, 0, [], models)) % self.spec.depth
+
+    def _stages(self, text: str, systems: Mapping[str, SystemRuns]) -> dict[str, Stage]:
+        tree = parse_expression(text)
+        self._check_available(tree, systems)
+        stages = {}
+        for name in _system_words(tree) & systems.keys():
+            stage = systems[name].stage
+            if stage is None:
+                raise Unavailable(f"{name} is a run alone")
+            stages[name] = stage
+        if _calls(tree) & {"pool", "relevant", "tuned"}:
+            raise Unavailable("it is made for these queries alone")
+        return stages
+
+    def _check_available(self, tree: Expression, systems: Mapping[str, SystemRuns]) -> None:
+        for name in _system_words(tree) & self.spec.systems.keys():
+            if name not in systems:
+                raise Unavailable(f"it needs {name}")
+
+    def _count(self, tree: Expression, systems: Mapping[str, SystemRuns]) -> int:
+        """The number of seeds: the least of those of the systems and models that it is made of."""
+        counts = [len(systems[name].runs) for name in _system_words(tree) & systems.keys()]
+        counts += [len(self._folders[name]) for name in _model_words(tree) & self._folders.keys()]
+        return min((count for count in counts if count > 1), default=1)
+
+    def _write(self, name: str, position: int, count: int, rankings: Iterable[Ranking]) -> Path:
+        seed = f"{position}-" if count > 1 else ""
+        path = self.folder / f"{seed}{plain_name(name)}.run.gz"
+        write_run(path, self._report(name, rankings, len(self.data.queries.queries)))
+        return path
+
+    def _write_split_run(self, text: str, split: str) -> Path:
+        """The run of a pipeline over another split; one that is there is used."""
+        collection, index = self.data.collection, self.data.usual_index
+        judged = JudgedQueries(tuple(collection.split_queries(split)), collection.judged(split))
+        functions = ExperimentFunctions(self.data, judged, split).all()
+        texts = {name: self.spec.systems[name] for name in self._needed(text)}
+        stages: dict[str, Stage] = {}
+        for name, other in texts.items():
+            names = Names(index, systems=stages, models=self._models, functions=functions)
+            stages[name] = read_pipeline(other, names)
+        key = repr([text, split, texts, dict(self._models), index.sparse.state])
+        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+        path = self.data.folder / "runs" / f"{plain_name(split)}-{digest}.run.gz"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            names = Names(index, systems=stages, models=self._models, functions=functions)
+            rankings = read_pipeline(text, names).run(judged.queries)
+            write_run(path, self._report(f"split {split}", rankings, len(judged.queries)))
+        return path
+
+    def _needed(self, text: str) -> list[str]:
+        """The systems that a pipeline is made of, in the order of the file."""
+        needed: set[str] = set()
+        texts = [text]
+        while texts:
+            new = (_system_words(parse_expression(texts.pop())) & self.spec.systems.keys()) - needed
+            needed |= new
+            texts += [self.spec.systems[name] for name in new]
+        return [name for name in self.spec.systems if name in needed]
+
+    def _report(self, name: str, rankings: Iterable[Ranking], total: int) -> Iterator[Ranking]:
+        for done, ranking in enumerate(rankings, 1):
+            self.data.progress(f"searching with {name}", done, total)
+            yield ranking
+
+
+def _run_files(systems: Mapping[str, SystemRuns], position: int) -> dict[str, Stage]:
+    return {name: RunFile(str(runs.run(position))) for name, runs in systems.items()}
+
+
+def _system_words(tree: Expression) -> set[str]:
+    """The words that stand for stages."""
+    match tree:
+        case Word():
+            return {tree.text}
+        case Operation():
+            return _system_words(tree.left) | _system_words(tree.right)
+        case Call() if tree.name in _OF_NAMES:
+            return set()
+    return set().union(*(_system_words(value) for key, value in tree.arguments if not key))
+
+
+def _model_words(tree: Expression) -> set[str]:
+    """The words that stand for models."""
+    calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in ("dense", "rerank"))
+    values = (value for call in calls for key, value in call.arguments if key in ("", "model"))
+    return {value.text for value in values if isinstance(value, Word)}
+
+
+def _calls(tree: Expression) -> set[str]:
+    return {node.name for node in walk(tree) if isinstance(node, Call)}
+
+
+def _reranker_use(tree: Expression) -> RerankerUse | None:
+    """The candidates and the model of ``candidates >> rerank(model)``; None if the pipeline is another."""
+    if not isinstance(tree, Operation) or tree.operator != ">>":
+        return None
+    last = tree.right
+    if isinstance(last, Operation) and last.operator == "%":
+        last = last.left
+    if not isinstance(last, Call) or last.name != "rerank" or len(last.arguments) != 1:
+        return None
+    model = last.arguments[0][1]
+    return RerankerUse(tree.left, model.text) if isinstance(model, Word) else None

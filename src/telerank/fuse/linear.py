@@ -41,7 +41,7 @@ def linear(*stages: Stage, weights: Sequence[float]) -> Sum:
 
 @dataclass(frozen=True, eq=False)
 class AlignedLists:
-    """The scaled lists of a query as a table, to try many weights quickly.
+    """The lists of a query as a table, to try many weights quickly.
 
     ``docnos`` are in descending order, in which ties are broken; ``table`` has shape (lists, documents),
     with 0 for a document that is not in a list.
@@ -52,12 +52,13 @@ class AlignedLists:
     table: npt.NDArray[np.float32]
 
     @classmethod
-    def of(cls, rankings: Sequence[Ranking]) -> AlignedLists:
+    def of(cls, rankings: Sequence[Ranking], *, scale: bool = True) -> AlignedLists:
+        """The lists of one query, with their scores scaled to [0, 1] or (``scale`` False) as they are."""
         query = check_query(rankings)
         docnos = sorted({docno for ranking in rankings for docno in ranking.docnos}, reverse=True)
         column = {docno: i for i, docno in enumerate(docnos)}
         table = np.zeros((len(rankings), len(docnos)), np.float32)
-        for row, ranking in zip(table, map(scale_scores, rankings), strict=True):
+        for row, ranking in zip(table, map(scale_scores, rankings) if scale else rankings, strict=True):
             row[[column[docno] for docno in ranking.docnos]] = ranking.scores
         return cls(query, tuple(docnos), table)
 

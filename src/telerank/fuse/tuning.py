@@ -185,7 +185,7 @@ def tune_weights(
     ValueError
         As in :func:`simplex`, or if there are fewer queries than folds.
     """
-    points = grid.points(len(runs))
+    grid.points(len(runs))  # a wrong grid is an error before the runs are read
     (name, *_) = parse_measures(measure_name)
     lists: dict[str, AlignedLists] = {}
     own: dict[str, list[Ranking]] = {name: [] for name in runs}
@@ -201,14 +201,39 @@ def tune_weights(
             lacking[run_name] += not len(ranking)
             if qid in qrels:
                 own[run_name].append(ranking.cut(depth) if depth else ranking)
+    result = choose_weights(lists, qrels, measure_name, grid=grid, folds=folds, progress=progress)
+    alone = {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()}
+    return FusionTuning(name, result, alone, lacking, len(lists), unjudged)
+
+
+def choose_weights(
+    lists: Mapping[str, AlignedLists],
+    qrels: Qrels,
+    measure_name: str,
+    *,
+    grid: WeightGrid = WeightGrid(),
+    folds: Folds = Folds(),  # noqa: B008 — frozen
+    progress: Progress = silent,
+) -> TuneResult[Weights]:
+    """Choose the weights of the sum of aligned lists (by qid), cross-validated over the judged queries.
+
+    Raises
+    ------
+    MeasureError
+        If the measure's name is invalid, or there are several measures.
+    ValueError
+        If there is no list, or there are fewer queries than folds.
+    """
+    if not lists:
+        raise ValueError("there is no list to fuse")
+    depth = _depth(parse_measures(measure_name)[0])
 
     def run(weights: Weights, queries: Sequence[Query]) -> Iterator[Ranking]:
         return (lists[query.qid].sum(weights, depth) for query in queries if query.qid in lists)
 
+    points = grid.points(len(next(iter(lists.values())).table))
     objective = Objective([Query(qid, "") for qid in qrels], qrels, measure_name)
-    result = tune(points, run, objective, held_out=folds, progress=progress)
-    alone = {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()}
-    return FusionTuning(name, result, alone, lacking, len(lists), unjudged)
+    return tune(points, run, objective, held_out=folds, progress=progress)
 
 
 def _check_size(runs: int, points: int, step: str | float | Fraction) -> None:

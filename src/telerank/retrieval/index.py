@@ -144,6 +144,7 @@ class Index:
         self,
         model: str = "minilm",
         *,
+        name: str | None = None,
         encoding: Encoding | None = None,
         precision: str = "float32",
         device: str | None = None,
@@ -152,6 +153,7 @@ class Index:
     ) -> Vectors:
         """Encode the documents with a bi-encoder and keep the vectors with the index, for :meth:`dense`.
 
+        ``name`` is the name that :meth:`dense` takes, by default the model's.
         An interrupted call resumes after the last shard that was written. Vectors of the same model and
         settings that are there are returned as they are.
 
@@ -171,7 +173,7 @@ class Index:
         from telerank.dense.retriever import folder_name
 
         encoder = TorchEncoder(locate_model(model, index=self.folder), device, precision)
-        folder = self.folder / VECTORS / folder_name(model)
+        folder = self.folder / VECTORS / (name or folder_name(model))
         settings = encoding or Encoding()
         settings = replace(settings, collection=self.folder.name, source=self.sparse.state)
         if not overwrite and (vectors := same_vectors(folder, encoder, settings)):

@@ -1,4 +1,4 @@
-"""Measuring systems side by side."""
+"""Measuring systems side by side; running the experiments of files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.experiments.compare_systems import System, compare_systems
+from telerank.experiments.data import MODELS, Sources
 from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.outcome import ExperimentOutcome
+from telerank.experiments.packaged import find_experiment, list_experiments
 from telerank.experiments.result import ExperimentResult
+from telerank.experiments.run import RunOptions
+from telerank.experiments.run import run_experiment as run_file
+from telerank.experiments.schema import read_experiment
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.types import Progress
+
+__all__ = ["ExperimentOutcome", "experiment", "list_experiments", "run_experiment", "show_experiment"]
 
 
 def experiment(
@@ -57,6 +65,57 @@ def experiment(
     with show_progress(progress) as shown:
         result = compare_systems(opened, judged, measures, baselines=baselines, folder=folder, progress=shown)
     return replace(result, title=title)
+
+
+def run_experiment(
+    file: str | Path,
+    *,
+    small: bool = False,
+    data: Sequence[str] = (),
+    on: Sequence[str] = (),
+    models: Sequence[str] = (),
+    systems: Mapping[str, str] | None = None,
+    skip: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    output: str | Path = "telerank-experiments",
+    progress: Progress | None = None,
+) -> list[ExperimentOutcome]:
+    """Run an experiment of a YAML file, or a packaged one by its name; an outcome for each of its data.
+
+    ``small`` runs the small copy instead of the paper's own size. ``data`` and ``models`` say where these
+    are, as ``NAME=PATH`` or as folders, besides those in TELERANK_DATA and TELERANK_MODELS; ``on`` names some
+    of the data. ``systems`` are runs or folders of models that stand for systems by name; ``skip`` leaves
+    systems out.
+
+    >>> tr.run_experiment("repbert/table1", small=True, on=["scifact"])
+
+    Raises
+    ------
+    FormatError
+        If the file is wrong.
+    CollectionError
+        If no data is here, or a name is unknown.
+    """
+    name, path = find_experiment(file)
+    spec = read_experiment(path, small=small)
+    if seeds and not spec.trained:
+        raise CollectionError(f"{name}: no model of this experiment is trained: leave out the seeds")
+    options = RunOptions(
+        Path(output),
+        Sources.of(data),
+        Sources.of(models, MODELS),
+        tuple(on),
+        dict(systems or {}),
+        tuple(skip),
+        small,
+    )
+    with show_progress(progress) as shown:
+        return run_file(spec.with_seeds(tuple(seeds)) if seeds else spec, name, options, progress=shown)
+
+
+def show_experiment(file: str | Path, *, small: bool = False) -> str:
+    """The resolved YAML of an experiment: with ``small``, the body under the overlay."""
+    return read_experiment(find_experiment(file)[1], small=small).yaml()
 
 
 def _open(name: str, system: System | str | Path, index: Index | None) -> System:

@@ -1,0 +1,160 @@
+"""``telerank experiment``: the tables and figures of papers, and experiments of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telerank.cli import console
+from telerank.cli.groups import group_with_default
+from telerank.cli.options import AsJson, numbers
+from telerank.errors import CollectionError
+
+if TYPE_CHECKING:
+    from telerank.verbs.experiment import ExperimentOutcome
+
+
+app = typer.Typer(cls=group_with_default("run"), no_args_is_help=True, rich_markup_mode="markdown")
+_Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        help="Where collections are: `NAME=PATH`, or a folder of them; repeat for several. Folders in the "
+        "variable TELERANK_DATA are searched, too.",
+    ),
+]
+
+
+@app.callback()
+def experiment() -> None:
+    """Run experiments: tables and figures of papers, or YAML files of your own.
+
+    `telerank experiment NAME` is short for `telerank experiment run NAME`.
+
+    Example: `telerank experiment repbert/table1 --on scifact --skip MiniLM`
+    """
+
+
+@app.command("ls")
+def list_experiments(*, data: _Data = None) -> None:
+    """List the packaged experiments, what each needs, and what of that is here.
+
+    Example: `telerank experiment ls`
+    """
+    from telerank.show.tables import Table, render_terminal
+    from telerank.verbs.experiment import list_experiments as listing
+
+    rows = [
+        [
+            entry.name,
+            entry.spec.title,
+            ", ".join(entry.here) or "none",
+            ", ".join(entry.missing),
+            "yes" if entry.has_small else "no",
+        ]
+        for entry in listing(data or [])
+    ]
+    columns = ("name", "title", "data here", "data missing", "--small")
+    console.out.print(render_terminal(Table.of(columns, rows, left=len(columns))))
+
+
+@app.command("run")
+def run(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME|FILE", help="Packaged experiments by name, or YAML files."),
+    ],
+    *,
+    small: Annotated[
+        bool, typer.Option("--small", help="The copy for two cores, instead of the paper's own size.")
+    ] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the resolved file instead of running it.")
+    ] = False,
+    data: _Data = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on",
+            help="Run on this data of the experiment; repeat for several. Default: all data of the paper "
+            "that are here, or else the first that is.",
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            help="Where models are, and what trainings start from: `NAME=FOLDER`, or a folder of them. The "
+            "folders in the variable TELERANK_MODELS are searched, too.",
+        ),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option("--system", help="`NAME=PATH`: a run file or a model's folder for a system."),
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", help="A system to leave out; repeat for several.")
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="Train with these seeds, as `0,1,2`; default: those of the experiment."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A folder for results, indexes, vectors and models.")
+    ] = Path("telerank-experiments"),
+    as_json: AsJson = False,
+) -> None:
+    """Run experiments, and show the paper's values beside the measured ones.
+
+    Example: `telerank experiment repbert/table3 --on scifact --system MiniLM=dfr.run`
+
+    Example: `telerank experiment bert-dmn/table2 --small --show`
+    """
+    from telerank.verbs.experiment import run_experiment, show_experiment
+
+    chosen_seeds = numbers("--seeds", seeds, least=0)
+    if show:
+        print("\n".join(show_experiment(file, small=small) for file in files), end="")  # noqa: T201
+        return
+    for file in files:
+        for outcome in run_experiment(
+            file,
+            small=small,
+            data=data or [],
+            on=on or [],
+            models=model or [],
+            systems=_pairs(system or []),
+            skip=skip or [],
+            seeds=chosen_seeds,
+            output=output,
+        ):
+            _print(outcome, as_json=as_json)
+
+
+def _pairs(options: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in options:
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise CollectionError(f"--system {text}: expected NAME=PATH")
+        pairs[name] = path
+    return pairs
+
+
+def _print(outcome: ExperimentOutcome, *, as_json: bool) -> None:
+    from telerank.show.tables import render_terminal
+
+    if as_json:
+        print((outcome.folder / "results.json").read_text(encoding="utf-8"), end="")  # noqa: T201
+        return
+    console.out.print(f"{outcome.spec.title} ({outcome.size})\n", style="bold", markup=False)
+    for result in outcome.results:
+        for table in result.tables:
+            console.out.print(render_terminal(table))
+            console.out.print()
+    for note in outcome.notes:
+        console.out.print(f"- {note}", markup=False)
+    console.say(f"tables, plots and values in {outcome.folder}")

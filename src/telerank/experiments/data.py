@@ -1,0 +1,222 @@
+"""The data of an experiment: where it is, its judged queries, its indexes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from telerank.corpus.bundled import PIAF, piaf
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
+from telerank.corpus.ranking_sets.ranking_set import (
+    MANIFEST,
+    RankingSetSettings,
+    make_ranking_set,
+    write_ranking_set,
+)
+from telerank.errors import CollectionError
+from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.schema import DataSpec, Experiment
+from telerank.retrieval.index import Index
+from telerank.sparse.index import SparseIndex
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities import BM25
+from telerank.sparse.writer import build_index
+from telerank.stage import Stage
+from telerank.types import Doc, Progress, silent
+
+DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", "TELERANK_MODELS")
+"""The option and the environment variable that say where collections are, and models."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where things are: ``named`` by name, ``folders`` that hold them under their names."""
+
+    named: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, options: Sequence[str], kind: tuple[str, str] = DATA) -> Sources:
+        """What an option says (``NAME=PATH``, or a folder), and what the environment says.
+
+        Raises
+        ------
+        CollectionError
+            If a folder does not exist.
+        """
+        (option, variable), named, folders = kind, {}, []
+        for text in options:
+            name, equals, path = text.partition("=")
+            if equals and name and path:
+                named[name] = path
+            elif Path(text).is_dir():
+                folders.append(Path(text))
+            else:
+                raise CollectionError(f"{option} {text}: expected NAME=PATH, or a folder of them")
+        folders += [Path(folder) for folder in os.environ.get(variable, "").split(os.pathsep) if folder]
+        return cls(named, tuple(folders))
+
+    def find(self, name: str) -> str | None:
+        """The path of a name; None if it is nowhere."""
+        if name in self.named:
+            return self.named[name]
+        return next((str(folder / name) for folder in self.folders if (folder / name).exists()), None)
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentData:
+    """A collection of an experiment, open; ``source`` is its path, ``folder`` keeps its indexes and models.
+
+    ``judged`` are the queries that measure, ``dev`` those that choose, if the experiment has them.
+    """
+
+    name: str
+    spec: DataSpec
+    source: str
+    collection: Collection
+    folder: Path
+    judged: JudgedQueries
+    dev: JudgedQueries | None
+    progress: Progress = silent
+    _indexes: dict[str, Index] = field(default_factory=dict)
+
+    @property
+    def split(self) -> str:
+        """The split whose queries measure."""
+        return self.collection.resolve_split(self.spec.split)
+
+    @property
+    def queries(self) -> JudgedQueries:
+        """The queries that choose and those that measure."""
+        if self.dev is None:
+            return self.judged
+        return JudgedQueries(
+            (*self.dev.queries, *self.judged.queries), {**self.dev.qrels, **self.judged.qrels}
+        )
+
+    @property
+    def usual_index(self) -> Index:
+        """The index with the analyzer of the data."""
+        return self.index(self.spec.analyzer)
+
+    def index(self, analyzer: str) -> Index:
+        """The index with an analyzer: the one that is there, if it holds these documents, or a new one."""
+        if analyzer not in self._indexes:
+            self._indexes[analyzer] = self._open_index(analyzer)
+        return self._indexes[analyzer]
+
+    @cached_property
+    def content(self) -> str:
+        """A hash of the documents, queries and qrels."""
+        digest = hashlib.sha256()
+        collection = self.collection
+        streams = [collection.docs, *collection.queries.values(), *collection.qrels.values()]
+        for record in chain.from_iterable(stream() for stream in streams):
+            digest.update(repr(record).encode())
+        return digest.hexdigest()
+
+    def _open_index(self, analyzer: str) -> Index:
+        folder = self.folder / f"index-{plain_name(analyzer)}"
+        if (folder / "manifest.json").is_file():
+            docs = SparseIndex(folder).docs
+            if all(ours == theirs for ours, theirs in zip_longest(docs, self.collection.docs())):
+                return Index(folder)
+        docs_now = self.collection.docs()
+        build_index(docs_now, folder, analyzer=analyzer, overwrite=True, progress=self.progress)
+        return Index(folder)
+
+
+def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder: Path) -> dict[str, DataSpec]:
+    """The data to run on: those named in ``only``; or those of the paper that are here, or the first that is.
+
+    Raises
+    ------
+    CollectionError
+        If a name is none of the experiment's, or no data is here.
+    """
+    for name in (*only, *sources.named):
+        if name not in spec.data:
+            raise CollectionError(f"the experiment has no data {name!r}; it has: {', '.join(spec.data)}")
+    here = {name: data for name, data in spec.data.items() if is_here(name, data, sources, folder)}
+    if only:
+        chosen = {name: spec.data[name] for name in only}
+    else:
+        chosen = {name: data for name, data in here.items() if data.paper} or dict(list(here.items())[:1])
+    missing = [name for name in chosen if name not in here]
+    if not chosen or missing:
+        names = ", ".join(missing or spec.data)
+        how = f"give {DATA[0]} NAME=PATH, or set {DATA[1]} to a folder of them"
+        raise CollectionError(f"no data here for this experiment ({names}): {how}")
+    return chosen
+
+
+def open_data(
+    name: str, spec: Experiment, sources: Sources, folder: Path, progress: Progress = silent
+) -> ExperimentData:
+    """Open a collection and draw its queries; a ranking set is made if it is not there.
+
+    Raises
+    ------
+    CollectionError
+        If it cannot be opened, has no judged query in the split, or too few for ``dev`` and ``queries``.
+    """
+    data = spec.data[name]
+    source = sources.find(name) or ""
+    if data.bundled and not source:
+        collection = piaf()
+        source = str(PIAF)
+    else:
+        source = source or str(_make_ranking_set(name, data, sources, folder, progress))
+        collection = open_collection(source)
+    judged = JudgedQueries.of(collection, data.split)
+    dev, measuring = _draw(judged, spec)
+    return ExperimentData(name, data, source, collection, folder / plain_name(name), measuring, dev, progress)
+
+
+def _draw(judged: JudgedQueries, spec: Experiment) -> tuple[JudgedQueries | None, JudgedQueries]:
+    if spec.dev is None:
+        if spec.queries is None or spec.queries >= len(judged.queries):
+            return None, judged
+        positions = random.Random(spec.seed).sample(range(len(judged.queries)), spec.queries)
+        return None, judged.select(judged.queries[i].qid for i in positions)
+    return judged.deal(spec.dev, spec.queries, spec.seed)
+
+
+def is_here(name: str, data: DataSpec, sources: Sources, folder: Path | None = None) -> bool:
+    """Whether the data, or all that it is made of, is here; ``folder`` may hold a ranking set made before."""
+    if data.bundled or sources.find(name) is not None:
+        return True
+    if folder is not None and data.made_of and (_ranking_set_folder(name, folder) / MANIFEST).is_file():
+        return True
+    return bool(data.made_of) and all(sources.find(part) is not None for part in data.made_of)
+
+
+def _ranking_set_folder(name: str, folder: Path) -> Path:
+    return folder / plain_name(name) / "ranking-set"
+
+
+def _make_ranking_set(name: str, data: DataSpec, sources: Sources, folder: Path, progress: Progress) -> Path:
+    """The ranking set of question-answering sets (Piaf report, section 5); one that is there is used."""
+    target = _ranking_set_folder(name, folder)
+    if (target / MANIFEST).is_file():
+        return target
+
+    @contextmanager
+    def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
+        index = target.with_name("ranking-set-index")
+        built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
+        yield SparseRetriever(built, BM25())
+
+    parts = [open_collection(sources.find(part) or part) for part in data.made_of]
+    settings = RankingSetSettings(model=f"bm25 over {data.analyzer}")
+    write_ranking_set(target, make_ranking_set(parts, settings, first_stage=first_stage, progress=progress))
+    return target

@@ -1,0 +1,255 @@
+"""Functions of pipelines that exist in experiments only.
+
+=======================================  ==================================================================
+``pool(NAME)``                           the candidate lists ``SPLIT/NAME`` that the collection ships
+``relevant(a)``                          the ranking, and after it the relevant documents that it lacks
+``given('what it is')``                  a system that the user must give (``--system NAME=PATH``)
+``best(bm25, by=AP, folds=5)``           the best setting of a family, chosen on other queries
+``tuned(a, b, by=AP, folds=5, grid=…)``  the weighted sum, with the weights that other queries chose
+=======================================  ==================================================================
+
+The queries that choose are those of ``dev``, if the experiment has them; otherwise those of the other folds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from telerank.evaluate.tune import Folds, Objective, tune
+from telerank.experiments.analyses.bench import Unavailable
+from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.data import ExperimentData
+from telerank.experiments.judged_queries import JudgedQueries
+from telerank.expressions import Expression, number_text
+from telerank.fuse.linear import AlignedLists
+from telerank.fuse.lists import run_stages
+from telerank.fuse.tuning import WeightGrid, choose_weights
+from telerank.pipelines.functions import FUNCTIONS
+from telerank.pipelines.reader import Names, Reader, StageFunction
+from telerank.retrieval.locate import locate_model
+from telerank.sparse.folder import VECTORS
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities import Similarity, grid
+from telerank.sparse.similarities.text_form import build_similarity
+from telerank.stage import Stage
+from telerank.types import Explanation, Query, Ranking
+
+_BATCH = 256  # queries answered at a time
+
+
+@dataclass(frozen=True)
+class ExperimentFunctions:
+    """The functions of pipelines over the data of an experiment, for the queries of a split.
+
+    ``notes`` collects in words what :meth:`best` and :meth:`tuned` have chosen.
+    """
+
+    data: ExperimentData
+    judged: JudgedQueries
+    split: str
+    notes: list[str] = field(default_factory=list)
+
+    def all(self) -> Mapping[str, StageFunction]:
+        """The functions by name, those of every pipeline among them."""
+        return {
+            **FUNCTIONS,
+            "dense": replace(FUNCTIONS["dense"], build=self.dense),
+            "pool": StageFunction(self.pool, {"name": Reader.name}, ("name",)),
+            "relevant": StageFunction(self.relevant, {"stage": Reader.stage}, ("stage",)),
+            "given": StageFunction(self.given, {"about": Reader.name}, ("about",)),
+            "best": StageFunction(
+                self.best,
+                {"family": _similarity, "by": Reader.name, "folds": Reader.whole},
+                ("family", "by"),
+            ),
+            "tuned": StageFunction(
+                self.tuned,
+                {"by": Reader.name, "folds": Reader.whole, "grid": Reader.name},
+                ("by",),
+                stages=True,
+            ),
+        }
+
+    def dense(self, names: Names, model: str = "minilm", **options: Any) -> Stage:
+        """As in every pipeline, but vectors that are not there, or are of other documents, are made."""
+        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.manifest import is_vectors
+        from telerank.dense.vectors import Vectors
+
+        if names.index is None:
+            raise Unavailable("dense needs an index")
+        encoder = TorchEncoder(locate_model(model, models=names.models, index=names.index.folder))
+        name = f"{plain_name(Path(model).name)}-{encoder.fingerprint[:12]}"
+        folder = names.index.folder / VECTORS / name
+        stale = is_vectors(folder) and Vectors(folder).manifest.source != names.index.sparse.state
+        progress = self.data.progress
+        vectors = names.index.encode(encoder.model, name=name, overwrite=stale, progress=progress)
+        if kind := options.get("approximate"):
+            from telerank.dense.approximate import build
+
+            build(vectors, kind, progress=progress)
+        return names.index.dense(name, models={name: encoder.model}, **options)
+
+    def pool(self, _: Names, name: str) -> Stage:
+        pools = self.data.collection.pools
+        pool = pools.get(f"{self.split}/{name}")
+        if pool is None:
+            has = ", ".join(pools) or "none"
+            where = self.data.collection.name
+            raise Unavailable(f"{where} has no candidate lists {self.split}/{name}; it has: {has}")
+        return ListedRankings(f"{self.split}/{name}", {ranking.query.qid: ranking for ranking in pool()})
+
+    def relevant(self, _: Names, stage: Stage) -> Stage:
+        return WithRelevant(stage, self.judged, self.data.collection.relevant_from)
+
+    def given(self, _: Names, about: str) -> Stage:
+        raise Unavailable(f"not given: {about}")
+
+    def best(self, names: Names, family: Similarity, by: str, folds: int = 5) -> Stage:
+        """The best of the family's grid: on ``dev``, or for each query of a fold on the other folds."""
+        if names.index is None:
+            raise Unavailable("best needs an index")
+        index, depth = names.index.sparse, _cutoff(by)
+        settings = [SparseRetriever(index, setting, batch=_BATCH) for setting in grid(family)]
+
+        def run(stage: SparseRetriever, queries: Iterable[Query]) -> Iterator[Ranking]:
+            return (stage if depth is None else stage.limit(depth)).run(queries)
+
+        choosing = self.data.dev or self.judged
+        objective = Objective(choosing.queries, choosing.qrels, by)
+        held_out = self._folds(folds)
+        result = tune(settings, run, objective, held_out=held_out, progress=self.data.progress)
+        self.notes.append(f"{result.best!r}, the best of {len(settings)} settings by {by}")
+        if self.data.dev is not None:
+            return replace(result.best, batch=1)
+        chosen = zip(result.folds, result.choices, strict=True)
+        return ByQuery({qid: stage for fold, stage in chosen for qid in fold}, result.best)
+
+    def tuned(self, _: Names, *stages: Stage, by: str, folds: int = 5, grid: str = "simplex") -> Stage:
+        """The weighted sum, with the weights that are best on ``dev``, or for each fold on the others."""
+        choosing = self.data.dev or self.judged
+        lists = {
+            rankings[0].query.qid: AlignedLists.of(rankings, scale=False)
+            for rankings in run_stages(stages, (Ranking(query) for query in choosing.queries))
+        }
+        weights, held_out, progress = WeightGrid(grid), self._folds(folds), self.data.progress
+        result = choose_weights(lists, choosing.qrels, by, grid=weights, folds=held_out, progress=progress)
+        if self.data.dev is not None:
+            count = len(result.settings)
+            self.notes.append(f"weights {_join(result.best)}, the best of {count} by {by}")
+            return sum_stages(stages, result.best)
+        counts = Counter(result.choices).most_common()
+        chosen = ", ".join(f"{_join(choice)} ({times})" for choice, times in counts)
+        self.notes.append(f"weights by {by} of the other {folds - 1} of {folds} folds: {chosen}")
+        pairs = zip(result.folds, result.choices, strict=True)
+        return FoldWeights(stages, {qid: choice for fold, choice in pairs for qid in fold}, result.best)
+
+    def _folds(self, count: int) -> Folds:
+        return Folds(count) if self.data.dev is None else Folds(2)  # of dev, and not looked at
+
+
+@dataclass(frozen=True, eq=False)
+class ListedRankings(Stage):
+    """Rankings that are known, by qid; a query without one has no documents."""
+
+    name: str
+    rankings: Mapping[str, Ranking]
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        for bare in stream:
+            ranking = self.rankings.get(bare.query.qid)
+            if ranking is None:
+                yield Ranking(bare.query)
+            else:
+                yield Ranking.presorted(bare.query, ranking.docnos, ranking.scores)
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return Explanation(dict(self.rankings[query.qid])[docno], f"the score in {self.name}")
+
+
+@dataclass(frozen=True, eq=False)
+class WithRelevant(Stage):
+    """The rankings of the stage, and behind them the relevant documents that they lack, docnos descending."""
+
+    stage: Stage
+    judged: JudgedQueries
+    relevant_from: int
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return (self._add(ranking) for ranking in self.stage(stream))
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return self.stage.explanation(query, docno)
+
+    def _add(self, ranking: Ranking) -> Ranking:
+        grades = self.judged.qrels.get(ranking.query.qid, {})
+        listed = set(ranking.docnos)
+        lacking = [
+            docno for docno, grade in grades.items() if grade >= self.relevant_from and docno not in listed
+        ]
+        if not lacking:
+            return ranking
+        last = float(ranking.scores[-1]) if len(ranking) else 0.0
+        scores = [*ranking.scores.tolist(), *(last - 1.0 for _ in lacking)]
+        return Ranking.ranked(ranking.query, (*ranking.docnos, *lacking), scores)
+
+
+@dataclass(frozen=True, eq=False)
+class ByQuery(Stage):
+    """For each query the stage that other queries chose; ``other`` for queries that are not judged."""
+
+    stages: Mapping[str, Stage]
+    other: Stage
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return (next(iter(self._of(bare.query)([bare]))) for bare in stream)
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return self._of(query).explanation(query, docno)
+
+    def _of(self, query: Query) -> Stage:
+        return self.stages.get(query.qid, self.other)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldWeights(Stage):
+    """The weighted sum of the stages, with the weights of each query's fold; ``other`` for other queries."""
+
+    stages: tuple[Stage, ...]
+    weights: Mapping[str, tuple[float, ...]]
+    other: tuple[float, ...]
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        for rankings in run_stages(self.stages, stream):
+            weights = self.weights.get(rankings[0].query.qid, self.other)
+            yield AlignedLists.of(rankings, scale=False).sum(weights)
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        weights = self.weights.get(query.qid, self.other)
+        return sum_stages(self.stages, weights).explanation(query, docno)
+
+
+def sum_stages(stages: Iterable[Stage], weights: Iterable[float]) -> Stage:
+    """``w * a + v * b + …``."""
+    first, *rest = (weight * stage for stage, weight in zip(stages, weights, strict=True))
+    for stage in rest:
+        first = first + stage
+    return first
+
+
+def _similarity(reader: Reader, tree: Expression) -> Similarity:
+    return build_similarity(tree, reader.text)
+
+
+def _join(weights: Iterable[float]) -> str:
+    return "/".join(map(number_text, weights))
+
+
+def _cutoff(measure: str) -> int | None:
+    """The documents that a measure looks at; None: all."""
+    _, at, number = measure.rpartition("@")
+    return int(number) if at and number.isdecimal() else None

@@ -1,0 +1,63 @@
+"""The experiments that are installed with telerank, by name: ``bert-dmn/table2``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from telerank.errors import CollectionError
+from telerank.experiments.data import Sources, is_here
+from telerank.experiments.schema import Experiment, has_small, read_experiment
+
+FOLDER = Path(__file__).parent / "papers"
+
+
+@dataclass(frozen=True)
+class PackagedExperiment:
+    """An experiment of the package: what it needs, and what of that is here."""
+
+    name: str
+    spec: Experiment
+    has_small: bool
+    here: tuple[str, ...]
+    """Its data that are here."""
+    missing: tuple[str, ...]
+    """Its data that are not."""
+
+
+def find_experiment(name: str | Path) -> tuple[str, Path]:
+    """The name and the file of an experiment: a path to a YAML file, or the name of a packaged one.
+
+    Raises
+    ------
+    CollectionError
+        If there is neither.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise CollectionError(f"{name}: no such file")
+        return path.stem, path
+    packaged = packaged_names()
+    if str(name) not in packaged:
+        raise CollectionError(f"no experiment {str(name)!r}; packaged are: {', '.join(packaged)}")
+    return str(name), FOLDER / f"{name}.yaml"
+
+
+def packaged_names() -> list[str]:
+    """The names of the packaged experiments."""
+    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
+
+
+def list_experiments(options: Sequence[str] = ()) -> list[PackagedExperiment]:
+    """The packaged experiments; ``options`` say where data is, as ``NAME=PATH`` or folders."""
+    sources = Sources.of(options)
+    listing = []
+    for name in packaged_names():
+        path = FOLDER / f"{name}.yaml"
+        spec = read_experiment(path)
+        here = tuple(data for data, settings in spec.data.items() if is_here(data, settings, sources))
+        missing = tuple(data for data in spec.data if data not in here)
+        listing.append(PackagedExperiment(name, spec, has_small(path), here, missing))
+    return listing

@@ -1,0 +1,35 @@
+"""What a folder holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from telerank.dense.manifest import is_vectors
+from telerank.errors import ModelError
+
+
+def recognise_folder(folder: Path) -> str:
+    """``bi-encoder``, ``re-ranker``, ``index`` or ``vectors``.
+
+    A cross-encoder of any library is a re-ranker; an encoder without a head of its own is a bi-encoder.
+
+    Raises
+    ------
+    ModelError
+        If it holds none of these.
+    """
+    if is_vectors(folder):
+        return "vectors"
+    if (folder / "segments").is_dir():
+        return "index"
+    if (folder / "reranker.json").is_file():
+        return "re-ranker"
+    if any((folder / name).is_file() for name in ("bi_encoder.json", "modules.json")):
+        return "bi-encoder"
+    try:
+        architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+        first = str(architectures[0])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
+    return "re-ranker" if first.endswith("ForSequenceClassification") else "bi-encoder"

@@ -1,0 +1,113 @@
+"""Running the experiment of a file: data, systems, analyses, results in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from telerank.errors import CollectionError
+from telerank.experiments.analyses.analyse import analyse_all
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analyses.specs import RerankingSpec, select_published
+from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.data import ExperimentData, Sources, choose_data, open_data
+from telerank.experiments.outcome import ExperimentOutcome
+from telerank.experiments.report import write_report
+from telerank.experiments.schema import Experiment
+from telerank.experiments.systems import SystemRunner, SystemRuns
+from telerank.types import Progress, silent
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where an experiment finds things, and where its results go.
+
+    ``only`` names some of its data; ``given`` are runs or folders of models for systems by name, ``skip`` are
+    systems to leave out. ``small`` says that the file is the small copy.
+    """
+
+    folder: Path = Path("telerank-experiments")
+    data: Sources = field(default_factory=Sources)
+    models: Sources = field(default_factory=Sources)
+    only: tuple[str, ...] = ()
+    given: Mapping[str, str] = field(default_factory=dict)
+    skip: tuple[str, ...] = ()
+    small: bool = False
+
+
+def run_experiment(
+    spec: Experiment, name: str, options: RunOptions, *, progress: Progress = silent
+) -> list[ExperimentOutcome]:
+    """Run an experiment on each of its data that is chosen, and write the results.
+
+    Results go into ``NAME-DATA`` in the folder of the options: ``tables.md``, ``report.html``, plots,
+    ``results.json`` and the resolved ``experiment.yaml``. Indexes, vectors and trained models stay in the
+    folder ``DATA`` beside it, where the next experiment finds them.
+
+    Raises
+    ------
+    CollectionError
+        If no data is here, a name is unknown, or a system that an analysis needs is not available.
+    TelerankError
+        As indexing, encoding, training and reading do.
+    """
+    known = system_names(spec)
+    for system in (*options.given, *options.skip):
+        if system not in known:
+            raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")
+    chosen = choose_data(spec, options.data, options.only, options.folder)
+    return [_run_on(data, spec, name, options, progress) for data in chosen]
+
+
+def system_names(spec: Experiment) -> tuple[str, ...]:
+    """The names of all systems and of the re-rankers of analyses: what can be given and skipped."""
+    rerankers = (
+        name
+        for analysis in spec.analyses
+        if isinstance(analysis, RerankingSpec)
+        for name in analysis.rerankers
+    )
+    return (*spec.systems, *rerankers)
+
+
+def _run_on(
+    data_name: str, spec: Experiment, name: str, options: RunOptions, progress: Progress
+) -> ExperimentOutcome:
+    data = open_data(data_name, spec, options.data, options.folder, progress)
+    size = "-small" if options.small else ""
+    folder = options.folder / f"{plain_name(name)}{size}-{plain_name(data_name)}"
+    runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
+    systems, lacking = runner.run()
+    bench = _bench(spec, data, runner, systems)
+    results = analyse_all(bench, spec.analyses)
+    documents = data.collection.size or len(data.usual_index)
+    counts = {"documents": documents, "judged queries": len(data.judged.queries)}
+    if data.dev is not None:
+        counts["queries that choose"] = len(data.dev.queries)
+    outcome = ExperimentOutcome(
+        spec, data.spec, data_name, options.small, counts, systems, lacking, results, folder
+    )
+    write_report(outcome)
+    return outcome
+
+
+def _bench(
+    spec: Experiment, data: ExperimentData, runner: SystemRunner, systems: Mapping[str, SystemRuns]
+) -> Bench:
+    return Bench(
+        spec,
+        data.spec,
+        data.name,
+        data.index,
+        lambda name, text: runner.read_stage(name, text, systems),
+        data.usual_index.docs,
+        data.judged.queries,
+        data.judged.qrels,
+        data.dev,
+        systems,
+        select_published(spec.published, data.name),
+        spec.depth,
+        spec.seed,
+        data.progress,
+    )
