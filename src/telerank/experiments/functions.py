@@ -2,6 +2,7 @@
 
 =======================================  ==================================================================
 ``pool(NAME)``                           the candidate lists ``SPLIT/NAME`` that the collection ships
+``judged``                               the documents that are judged for each query
 ``relevant(a)``                          the ranking, and after it the relevant documents that it lacks
 ``given('what it is')``                  a system that the user must give (``--system NAME=PATH``)
 ``best(bm25, by=AP, folds=5)``           the best setting of a family, chosen on other queries
@@ -59,6 +60,7 @@ class ExperimentFunctions:
             **FUNCTIONS,
             "dense": replace(FUNCTIONS["dense"], build=self.dense),
             "pool": StageFunction(self.pool, {"name": Reader.name}, ("name",)),
+            "judged": StageFunction(lambda _: self.judged_documents()),
             "relevant": StageFunction(self.relevant, {"stage": Reader.stage}, ("stage",)),
             "given": StageFunction(self.given, {"about": Reader.name}, ("about",)),
             "best": StageFunction(
@@ -87,7 +89,7 @@ class ExperimentFunctions:
         folder = names.index.folder / VECTORS / name
         stale = is_vectors(folder) and Vectors(folder).manifest.source != names.index.sparse.state
         progress = self.data.progress
-        vectors = names.index.encode(encoder.model, name=name, overwrite=stale, progress=progress)
+        vectors = names.index.encode(encoder, name=name, overwrite=stale, progress=progress)
         if kind := options.get("approximate"):
             from telerank.dense.approximate import build
 
@@ -102,6 +104,17 @@ class ExperimentFunctions:
             where = self.data.collection.name
             raise Unavailable(f"{where} has no candidate lists {self.split}/{name}; it has: {has}")
         return ListedRankings(f"{self.split}/{name}", {ranking.query.qid: ranking for ranking in pool()})
+
+    def judged_documents(self) -> Stage:
+        """The documents that are judged for each query, docnos descending."""
+        rankings = {
+            query.qid: Ranking.ranked(
+                query, docnos := tuple(self.judged.qrels[query.qid]), [0.0] * len(docnos)
+            )
+            for query in self.judged.queries
+            if query.qid in self.judged.qrels
+        }
+        return ListedRankings("the judged documents", rankings)
 
     def relevant(self, _: Names, stage: Stage) -> Stage:
         return WithRelevant(stage, self.judged, self.data.collection.relevant_from)

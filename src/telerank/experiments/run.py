@@ -74,6 +74,7 @@ def system_names(spec: Experiment) -> tuple[str, ...]:
 def _run_on(
     data_name: str, spec: Experiment, name: str, options: RunOptions, progress: Progress
 ) -> ExperimentOutcome:
+    spec = spec.on(data_name)
     data = open_data(data_name, spec, options.data, options.folder, progress)
     size = "-small" if options.small else ""
     folder = options.folder / f"{plain_name(name)}{size}-{plain_name(data_name)}"

@@ -219,7 +219,7 @@ class SystemRunner:
             if stage is None:
                 raise Unavailable(f"{name} is a run alone")
             stages[name] = stage
-        if _calls(tree) & {"pool", "relevant", "tuned"}:
+        if (_calls(tree) | _system_words(tree)) & {"pool", "judged", "relevant", "tuned"}:
             raise Unavailable("it is made for these queries alone")
         return stages
 

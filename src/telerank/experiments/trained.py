@@ -91,6 +91,9 @@ class ModelTrainer:
         record["model"] = {**record.get("model", {}), "start": self.find_start(name)}
         data = record.setdefault("data", {})
         data["collection"] = self.data.source
+        if triples := data.get("triples"):
+            inside = Path(self.data.source, triples["file"])
+            triples["file"] = str(inside if inside.is_file() else triples["file"])
         self._replace_run(data.get("negatives"), data.get("split", "train"))
         if dev := record.get("dev"):
             self._replace_run(dev, dev.get("split", "dev"))

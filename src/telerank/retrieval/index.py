@@ -28,6 +28,7 @@ from telerank.types import Progress, silent
 if TYPE_CHECKING:
     from telerank.dense.approximate import ApproximateRetriever
     from telerank.dense.encode import Encoding
+    from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
 
@@ -142,20 +143,18 @@ class Index:
 
     def encode(
         self,
-        model: str = "minilm",
+        model: str | Encoder = "minilm",
         *,
         name: str | None = None,
         encoding: Encoding | None = None,
-        precision: str = "float32",
-        device: str | None = None,
         overwrite: bool = False,
         progress: Progress = silent,
     ) -> Vectors:
         """Encode the documents with a bi-encoder and keep the vectors with the index, for :meth:`dense`.
 
-        ``name`` is the name that :meth:`dense` takes, by default the model's.
-        An interrupted call resumes after the last shard that was written. Vectors of the same model and
-        settings that are there are returned as they are.
+        ``model`` is a name, or an encoder with a device and a precision of its own. ``name`` is the name that
+        :meth:`dense` takes, by default the model's. An interrupted call resumes after the last shard that was
+        written. Vectors of the same model and settings that are there are returned as they are.
 
         Raises
         ------
@@ -172,8 +171,10 @@ class Index:
         from telerank.dense.encoder import TorchEncoder
         from telerank.dense.retriever import folder_name
 
-        encoder = TorchEncoder(locate_model(model, index=self.folder), device, precision)
-        folder = self.folder / VECTORS / (name or folder_name(model))
+        located = locate_model(model, index=self.folder) if isinstance(model, str) else ""
+        encoder = TorchEncoder(located) if isinstance(model, str) else model
+        name = name or folder_name(model if isinstance(model, str) else model.name)
+        folder = self.folder / VECTORS / name
         settings = encoding or Encoding()
         settings = replace(settings, collection=self.folder.name, source=self.sparse.state)
         if not overwrite and (vectors := same_vectors(folder, encoder, settings)):
