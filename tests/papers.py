@@ -1,4 +1,4 @@
-"""A folder of MS MARCO's layout, small enough to index in no time, for the recipes."""
+"""A folder of MS MARCO's layout, small enough to index in no time, for experiments."""
 
 from __future__ import annotations
 

@@ -114,7 +114,6 @@ def test_every_argument_and_option_is_explained(called):
 def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     link({one.name for one in data.iterdir() if one.is_dir()}, data, tmp_path)
-    link({"recipes"}, ROOT, tmp_path)
     Path("repbert.yaml").write_text(TRAINING)
     Path("monobert.yaml").write_text(RERANKING)
     Path("new.jsonl").write_text('{"docno": "new", "text": "news of aspirin"}\n')

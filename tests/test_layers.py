@@ -58,11 +58,6 @@ ALLOWED = {
         *(*_LOW, "stage", "text", "trec", "show", "evaluate", "corpus", "models", "dense", "sparse"),
         *("retrieval", "fuse", "reranking", "pipelines", "training", "inspect", "experiments"),
     },
-    "recipes": {
-        "experiments",
-        *(*_LOW, "stage", "text", "trec", "corpus", "sparse", "dense", "retrieval", "models", "show"),
-        *("fuse", "evaluate", "inspect", "training", "reranking"),
-    },
 }
 """What a part may import; ``verbs`` may import all of these, ``cli`` everything; nothing imports it."""
 ALLOWED["verbs"] = {*ALLOWED}

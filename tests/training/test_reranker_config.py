@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 
 from pydantic import BaseModel
 
+import telerank
 from telerank.errors import FormatError
 from telerank.models.rerankers.registry import KINDS
 from telerank.training.bi_encoder.config import BiEncoderTraining
@@ -19,7 +20,7 @@ from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.grid import TrainingPlan
 from telerank.training.settings import read_settings, write_settings
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+TRAININGS = Path(telerank.__file__).parent / "experiments" / "trainings"
 DATA = "data: {collection: c, negatives: {run: r}}\n"
 
 
@@ -73,7 +74,7 @@ def test_what_is_saved_says_every_default_of_the_kind(tmp_path, kind):
 
 
 def test_the_recipe_of_the_reports_grid_has_its_108_settings():
-    wanted = read_settings(RECIPES / "piaf" / "grid.yaml", TrainingPlan)
+    wanted = read_settings(TRAININGS / "piaf" / "grid.yaml", TrainingPlan)
     assert len(wanted.combinations) == 4 * 3 * 3 * 3
     assert (wanted.loss.objective, wanted.loss.class_weights, wanted.model.frozen) == (
         "pointwise",

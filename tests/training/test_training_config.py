@@ -12,11 +12,13 @@ pytest.importorskip("transformers")
 
 from pydantic import BaseModel
 
+import telerank
 from telerank.errors import FormatError
 from telerank.training.bi_encoder.config import BiEncoderTraining, read_config
 from telerank.training.settings import write_settings
 
-RECIPES = Path(__file__).parent.parent.parent / "recipes" / "repbert"
+TRAININGS = Path(telerank.__file__).parent / "experiments" / "trainings" / "repbert"
+ROOT = Path(__file__).parents[2]
 
 
 def config(tmp_path, text):
@@ -114,20 +116,20 @@ def test_every_setting_is_explained_and_all_but_three_have_defaults():
     assert needed == {"data", "data.collection", "data.negatives.run", "dev.split"}
 
 
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("train-*.yaml")), ids=lambda path: path.stem)
-def test_every_recipe_of_a_training_is_read(path):
+@pytest.mark.parametrize("path", sorted(TRAININGS.glob("insuranceqa*.yaml")), ids=lambda path: path.stem)
+def test_every_packaged_training_is_read(path):
     assert read_config(path).data.collection == "insuranceqa-v2"
 
 
-@pytest.mark.parametrize("name", ["train-insuranceqa.yaml", "train-insuranceqa-tiny.yaml"])
-def test_the_recipes_of_the_papers_training_have_its_loss(name):
-    wanted = read_config(RECIPES / name)
+@pytest.mark.parametrize("name", ["insuranceqa.yaml", "insuranceqa-tiny.yaml"])
+def test_packaged_trainings_of_the_paper_have_its_loss(name):
+    wanted = read_config(TRAININGS / name)
     assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
     assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
 
 
 def test_the_configuration_in_the_document_is_one(tmp_path):
-    text = (RECIPES.parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     block = re.search(r"```text\n(data:.*?)```", text, re.DOTALL)
     wanted = config(tmp_path, block[1])
     assert (wanted.optimisation.epochs, wanted.dev.every) == (1.0, 100)

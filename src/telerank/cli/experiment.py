@@ -10,7 +10,7 @@ import typer
 
 from telerank.cli import console
 from telerank.cli.groups import group_with_default
-from telerank.cli.options import AsJson, numbers
+from telerank.cli.options import AsJson, parse_numbers
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def run(
     """
     from telerank.verbs.experiment import run_experiment, show_experiment
 
-    chosen_seeds = numbers("--seeds", seeds, least=0)
+    chosen_seeds = parse_numbers("--seeds", seeds, least=0)
     if show:
         print("\n".join(show_experiment(file, small=small) for file in files), end="")  # noqa: T201
         return
@@ -131,7 +131,11 @@ def run(
             seeds=chosen_seeds,
             output=output,
         ):
-            _print(outcome, as_json=as_json)
+            if as_json:
+                print((outcome.folder / "results.json").read_text(encoding="utf-8"), end="")  # noqa: T201
+            else:
+                print_outcome(outcome)
+                console.say(f"tables, plots and values in {outcome.folder}")
 
 
 def _pairs(options: Sequence[str]) -> dict[str, str]:
@@ -144,12 +148,10 @@ def _pairs(options: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _print(outcome: ExperimentOutcome, *, as_json: bool) -> None:
+def print_outcome(outcome: ExperimentOutcome) -> None:
+    """Print the tables and the notes of an experiment."""
     from telerank.show.tables import render_terminal
 
-    if as_json:
-        print((outcome.folder / "results.json").read_text(encoding="utf-8"), end="")  # noqa: T201
-        return
     console.out.print(f"{outcome.spec.title} ({outcome.size})\n", style="bold", markup=False)
     for result in outcome.results:
         for table in result.tables:
@@ -157,4 +159,3 @@ def _print(outcome: ExperimentOutcome, *, as_json: bool) -> None:
             console.out.print()
     for note in outcome.notes:
         console.out.print(f"- {note}", markup=False)
-    console.say(f"tables, plots and values in {outcome.folder}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from telerank.fuse.interleave import interleave, interleave_rankings
-from telerank.fuse.linear import linear, sum_rankings
-from telerank.fuse.rrf import K, rrf, sum_reciprocal_ranks
-from telerank.stage import Stage
+from telerank.fuse.interleave import interleave_rankings
+from telerank.fuse.linear import sum_rankings
+from telerank.fuse.rrf import K, sum_reciprocal_ranks
 from telerank.types import Ranking
 
 
@@ -42,24 +41,6 @@ class Fusion:
         fused = METHODS[self.method](self, lists)
         keep = self.keep or self.depth
         return fused if keep is None else fused.cut(keep)
-
-
-def make_fusion_stage(
-    method: str, stages: Sequence[Stage], weights: Sequence[float] = (), *, k: float = K
-) -> Stage:
-    """The stage that fuses the lists of these stages, uncut.
-
-    Raises
-    ------
-    KeyError
-        If there is no such method.
-    """
-    makers: dict[str, Callable[[], Stage]] = {
-        "interleave": lambda: interleave(*stages, depth=None),
-        "linear": lambda: linear(*stages, weights=weights),
-        "rrf": lambda: rrf(*stages, k=k),
-    }
-    return makers[method]()
 
 
 METHODS: Mapping[str, Callable[[Fusion, Sequence[Ranking]], Ranking]] = {
