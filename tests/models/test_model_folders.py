@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import MissingExtra, ModelError  # noqa: E402
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
-from telerank.models.encoders.folders import save  # noqa: E402
+from telerank.models.encoders.folders import save_bi_encoder  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
 from telerank.models.fingerprints import fingerprint, fingerprint_of  # noqa: E402
 from telerank.models.loading import fresh_bi_encoder, load_bi_encoder, locate  # noqa: E402
@@ -60,7 +60,7 @@ def close(ours, theirs):
 
 def test_a_saved_model_is_the_same_model(folder, tmp_path):
     model, tokenizers = load_bi_encoder(folder)
-    save(model, tokenizers, tmp_path / "saved")
+    save_bi_encoder(model, tokenizers, tmp_path / "saved")
     again, same = load_bi_encoder(tmp_path / "saved")
     assert again.settings == model.settings
     for ours, theirs in zip(vectors(model, tokenizers), vectors(again, same), strict=True):
@@ -77,7 +77,7 @@ def test_a_saved_model_is_the_same_model(folder, tmp_path):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_sentence_transformers_makes_the_same_vectors_for_both_sides(name, folder, tmp_path):
     model, tokenizers = load_bi_encoder(folder, SETTINGS[name])
-    save(model, tokenizers, tmp_path / "saved")
+    save_bi_encoder(model, tokenizers, tmp_path / "saved")
     theirs = opened(tmp_path / "saved")
     queries, documents = vectors(model, tokenizers)
     assert close(queries, theirs.encode_query(TEXTS))
@@ -90,7 +90,7 @@ def test_two_towers_open_in_sentence_transformers(tmp_path):
     one, tokenizers = load_bi_encoder(small_encoder(tmp_path / "one"))
     two, _ = load_bi_encoder(small_encoder(tmp_path / "two", seed=1))
     both = BiEncoder(one.query_encoder, two.query_encoder, settings=one.settings).eval()
-    save(both, tokenizers, tmp_path / "both")
+    save_bi_encoder(both, tokenizers, tmp_path / "both")
     again = load_bi_encoder(tmp_path / "both")
     queries, documents = vectors(both, tokenizers)
     assert not again[0].shared
@@ -135,19 +135,19 @@ def test_minilm_is_the_packaged_model():
 
 
 def test_shared_weights_stand_on_the_disk_once(bert, tmp_path):
-    save(*load_bi_encoder(bert), tmp_path / "saved")
+    save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
     files = [tmp_path / "saved" / inner / "model.safetensors" for inner in (".", "document")]
     assert files[0].stat().st_ino == files[1].stat().st_ino
     model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
-    save(model, tokenizers, tmp_path / "alike")
+    save_bi_encoder(model, tokenizers, tmp_path / "alike")
     assert not (tmp_path / "alike" / "document").exists()
 
 
 def test_saving_over_a_model_leaves_a_copy_of_it_alone(bert, tmp_path):
-    save(*load_bi_encoder(bert), tmp_path / "saved")
+    save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
     before = (tmp_path / "saved" / "model.safetensors").read_bytes()
     (tmp_path / "kept").hardlink_to(tmp_path / "saved" / "model.safetensors")
-    save(*load_bi_encoder(small_encoder(tmp_path / "other", seed=3)), tmp_path / "saved")
+    save_bi_encoder(*load_bi_encoder(small_encoder(tmp_path / "other", seed=3)), tmp_path / "saved")
     assert (tmp_path / "kept").read_bytes() == before
     assert (tmp_path / "saved" / "model.safetensors").read_bytes() != before
 
@@ -218,7 +218,7 @@ def test_what_is_no_model_is_refused_in_one_line(bert, tmp_path, monkeypatch):
         raise OSError("no\nnetwork")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
-    with pytest.raises(ModelError, match=r"'some/model' is neither a folder nor .* gives: no network$"):
+    with pytest.raises(ModelError, match=r"'some/model' is neither a folder nor .* hub: no network$"):
         locate("some/model")
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(bert))
     assert locate("some/model") == bert
@@ -231,7 +231,7 @@ def test_minilm_without_its_package_names_the_extra(monkeypatch):
 
 
 def test_damaged_folders_are_refused(bert, tmp_path):
-    save(*load_bi_encoder(bert), tmp_path / "saved")
+    save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
     for content, says in (("{", "expected JSON"), ("{}", "no settings"), ('{"shared": true}', "no settings")):
         (tmp_path / "saved" / "bi_encoder.json").write_text(content)
         with pytest.raises(ModelError, match=says):
@@ -263,7 +263,7 @@ def test_weights_that_lack_a_part_are_refused(bert):
 )
 def test_modules_of_sentence_transformers_that_are_not_known_are_refused(bert, tmp_path, file, content, says):
     model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
-    save(model, tokenizers, tmp_path / "theirs")
+    save_bi_encoder(model, tokenizers, tmp_path / "theirs")
     (tmp_path / "theirs" / "bi_encoder.json").unlink()
     assert load_bi_encoder(tmp_path / "theirs")[0].settings == model.settings
     (tmp_path / "theirs" / file).write_text(json.dumps(content))
@@ -273,7 +273,7 @@ def test_modules_of_sentence_transformers_that_are_not_known_are_refused(bert, t
 
 def test_without_a_length_of_its_own_a_folder_has_its_tokenizers(bert, tmp_path):
     model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
-    save(model, tokenizers, tmp_path / "theirs")
+    save_bi_encoder(model, tokenizers, tmp_path / "theirs")
     for name in ("bi_encoder.json", "sentence_bert_config.json"):
         (tmp_path / "theirs" / name).unlink()
     assert load_bi_encoder(tmp_path / "theirs")[0].settings.query.max_length == 24

@@ -67,7 +67,7 @@ def test_fast_is_given_where_its_error_is_that_of_float32_and_refused_elsewhere(
 @needs_fast
 def test_a_processor_that_rounds_is_refused_by_its_error(monkeypatch):
     monkeypatch.setattr(module, "fast_error", lambda: 3e-3)
-    with pytest.raises(ModelError, match=r"rounds to bfloat16 there \(error of a product 0.003\): choose"):
+    with pytest.raises(ModelError, match=r"rounds to bfloat16 \(error of a product 0.003\); choose"):
         precision("float32-fast", CPU)
 
 
@@ -79,5 +79,5 @@ def test_the_error_of_rounding_would_be_seen(monkeypatch):
 
 
 def test_fast_is_of_processors():
-    with pytest.raises(ModelError, match="a precision of processors, not of meta"):
+    with pytest.raises(ModelError, match="float32-fast is for processors, not for meta"):
         precision("float32-fast", torch.device("meta"))

@@ -176,7 +176,7 @@ def test_only_the_words_asked_for_are_kept(tmp_path):
     vocabulary, table = load_vectors(tmp_path, only={"and", "the", "cat"})
     assert vocabulary == ["the", "and"]
     assert table[SPECIAL:].tolist() == vectors(3)[[0, 2]].tolist()
-    with pytest.raises(ModelError, match="none of the words"):
+    with pytest.raises(ModelError, match="none of the given words"):
         load_vectors(tmp_path, only={"cat"})
 
 

@@ -90,7 +90,7 @@ def test_the_steps_are_equation_1():
     gates = [torch.rand(length, dtype=torch.double) for length in lengths]
     packed, packed_gates = (torch.nn.utils.rnn.pack_sequence(one) for one in (facts, gates))
     sizes = tuple(packed.batch_sizes.tolist())
-    found = reader(reader.projected(packed.data), packed_gates.data, memory, sizes)
+    found = reader(reader.project(packed.data), packed_gates.data, memory, sizes)
     expected = [attention_gru(reader, *one) for one in zip(facts, gates, memory, strict=True)]
     torch.testing.assert_close(found, torch.stack(expected), **CLOSE)
 

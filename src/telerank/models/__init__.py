@@ -1,9 +1,9 @@
-"""Neural models: torch and texts alone. Nothing here knows a query, a document or an index.
+"""Neural models over texts, in torch. Nothing here knows a query, a document or an index.
 
 Raises
 ------
 MissingExtra
-    when it is imported and torch or transformers is not installed.
+    On import, if torch or transformers is not installed.
 """
 
 from importlib.util import find_spec

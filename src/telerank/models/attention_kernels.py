@@ -9,7 +9,7 @@ _FUSED, _PLAIN = "sdpa", "eager"
 
 
 def train_plainly(module: nn.Module) -> None:
-    """Let the encoders that are trained in there compute attention as plain matrix products.
+    """Let encoders with trainable weights compute attention as plain matrix products.
 
     On a processor torch's fused attention has a slow gradient, and with dropout none at all: a training of
     MiniLM in bfloat16 makes about a sixth more updates a second on plain products. Scores differ by rounding.

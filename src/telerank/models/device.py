@@ -1,4 +1,4 @@
-"""Where a model computes, by name."""
+"""The device that computes a model, by name."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from telerank.errors import ModelError
 
 
 def device_of(name: str) -> torch.device:
-    """``cpu``, ``cuda``, ``cuda:1``; ``auto`` is the GPU where there is one.
+    """The device called ``cpu``, ``cuda`` or ``cuda:1``; ``auto`` is the GPU if there is one.
 
     Raises
     ------
     ModelError
-        where there is no such device, or none to be used here.
+        If there is no such device on this machine.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        wanted = torch.device(name)
-        torch.empty(0, device=wanted)
+        device = torch.device(name)
+        torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {name!r}: {str(error).splitlines()[0]}") from error
-    return wanted
+    return device

@@ -1,4 +1,4 @@
-"""Which model made a vector: a hash of everything that decides it."""
+"""The identity of a model: a hash of everything that its vectors or scores depend on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from telerank.models.encoders.tokens import SideTokenizer, Tokenizers, rules_of
 from telerank.models.loading import load_bi_encoder
 from telerank.models.rerankers.reranker import Reranker
 
-_PASSING = (
+_UNHASHED = (
     "_name_or_path",
     "transformers_version",
     "architectures",
@@ -26,14 +26,14 @@ _PASSING = (
     "use_cache",
     "sentence_transformers",
 )
-"""Entries of a configuration that saving changes, and that no vector depends on, as none does on dropout."""
+"""Entries of a configuration that saving changes, and that no vector depends on; nor on dropout."""
 
 
 def fingerprint(model: BiEncoder, tokenizers: Tokenizers) -> str:
-    """64 hexadecimal digits, of configuration, weights, vocabulary and settings.
+    """64 hexadecimal digits that depend on configuration, weights, vocabulary and settings.
 
-    They are the same before a model is saved and after it is loaded, wherever it lies. The pooler that some
-    encoders carry has no part in it: no vector comes from it.
+    They are the same before a model is saved and after it is loaded, in any folder. The pooler of some
+    encoders is left out: no vector depends on it.
     """
     settings = model.settings.record()
     for name, encoder in (("query", model.query_encoder), ("document", model.document_encoder)):
@@ -54,7 +54,7 @@ def fingerprint_of(name: str | Path) -> str:
 
 
 def reranker_fingerprint(reranker: Reranker) -> str:
-    """64 hexadecimal digits, of everything that a re-ranker's scores depend on."""
+    """64 hexadecimal digits that depend on everything that decides a re-ranker's scores."""
     digest = hashlib.sha256(_text(reranker.shape.record()))
     parts = reranker.parts
     if parts.transformer is not None:
@@ -66,7 +66,7 @@ def reranker_fingerprint(reranker: Reranker) -> str:
 
 
 def encoder_fingerprint(reranker: Reranker) -> str:
-    """64 hexadecimal digits, of what a re-ranker's features depend on: its encoder and how pairs are made.
+    """64 hexadecimal digits that depend on what decides a re-ranker's features: encoder and tokens of pairs.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def encoder_fingerprint(reranker: Reranker) -> str:
 
 def _add_encoder(digest: Any, encoder: nn.Module) -> None:
     config = encoder.config.to_dict()  # type: ignore[union-attr, operator]
-    kept = {name: value for name, value in config.items() if name not in _PASSING and "dropout" not in name}
+    kept = {name: value for name, value in config.items() if name not in _UNHASHED and "dropout" not in name}
     digest.update(_text(kept))
     _add_weights(digest, encoder)
 
@@ -100,7 +100,7 @@ def _bytes(weight: Tensor) -> npt.NDArray[np.uint8]:
 
 
 def _tokenizer(side: SideTokenizer) -> dict[str, Any]:
-    """How it frames a text is told by what it does, for token types are ours to give."""
+    """Its rules, and how it frames a text, read off an example: token types are set by our settings."""
     return {"rules": rules_of(side.tokenizer), "framed": side.tokenizer("a b")["input_ids"]}
 
 

@@ -1,4 +1,4 @@
-"""A name to a model: ``minilm``, a folder, or a name on the Hugging Face hub."""
+"""Load a model by its name: ``minilm``, a folder, or a name on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from telerank.models.encoders.folders import (
 from telerank.models.encoders.tokens import Tokenizers
 from telerank.models.quiet import quiet
 
-_NOT_OURS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
+_OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
 
 def load_bi_encoder(
@@ -31,16 +31,17 @@ def load_bi_encoder(
 ) -> tuple[BiEncoder, Tokenizers]:
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
-    A folder that :func:`telerank.models.encoders.folders.save` wrote has its own settings; so has one of
-    sentence-transformers; any other encoder gets RepBERT's: mean, inner product, 20 and 256 tokens, token
-    types 0 and 1. ``settings`` overrides them, and ``dropout`` every probability of dropout in the encoder.
+    The settings are those of the folder, if :func:`telerank.models.encoders.folders.save_bi_encoder` or
+    sentence-transformers wrote it. Any other encoder gets RepBERT's: mean, inner product, 20 and 256 tokens,
+    token types 0 and 1. ``settings`` overrides them, and ``dropout`` every probability of dropout in the
+    encoder.
 
     Raises
     ------
     MissingExtra
-        where ``minilm`` is asked for and its package is not installed.
+        If the name is ``minilm`` and its package is not installed.
     ModelError
-        where there is no such model, or it is none that encodes texts.
+        If there is no such model, or it does not encode texts.
     """
     folder = locate(name)
     tokenizer = read_tokenizer(folder)
@@ -56,7 +57,7 @@ def load_bi_encoder(
 def fresh_bi_encoder(
     name: str | Path, seed: int, settings: BiEncoderSettings | None = None, *, dropout: float | None = None
 ) -> tuple[BiEncoder, Tokenizers]:
-    """A model of that name's shape and vocabulary with weights drawn by ``seed``, as if never trained."""
+    """A model of that name's shape and vocabulary with random weights, drawn by ``seed``."""
     folder = locate(name)
     tokenizer = read_tokenizer(folder)
     with torch.random.fork_rng(), quiet():
@@ -84,16 +85,16 @@ def locate(name: str | Path) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, ignore_patterns=_NOT_OURS))
+        return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"{name!r} is neither a folder nor a model that the hub gives: {reason}") from error
+        raise ModelError(f"{name!r} is neither a folder nor a model on the hub: {reason}") from error
 
 
 def _inside(folder: Path) -> str:
-    """Where a training's model is, if the folder is that of a training."""
+    """A hint if the folder is the output of a training."""
     inside = any((folder / "model" / name).exists() for name in ("config.json", "reranker.json"))
-    return "; that of this training is in model/ there" if inside else ""
+    return "; the model of this training is its folder model/" if inside else ""
 
 
 def _settings(folder: Path, tokenizer: Any) -> tuple[BiEncoderSettings, bool]:
@@ -102,7 +103,7 @@ def _settings(folder: Path, tokenizer: Any) -> tuple[BiEncoderSettings, bool]:
         return read_settings(folder)
     if (folder / MODULES).exists():
         return read_sentence_transformers(folder), True
-    longest = tokenizer.model_max_length  # 10^30 where it knows no bound
+    longest = tokenizer.model_max_length  # 10^30 if it knows no bound
     return BiEncoderSettings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
 
 
@@ -113,7 +114,7 @@ def read_tokenizer(folder: Path) -> Any:
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"{folder}: its tokenizer cannot be read: {first_line(error)}") from error
     if not tokenizer.is_fast:
-        raise ModelError(f"{folder}: expected a tokenizer.json, or what one can be made from")
+        raise ModelError(f"{folder}: expected a tokenizer.json, or files to convert to one")
     return tokenizer
 
 
@@ -130,7 +131,7 @@ def read_config(folder: Path, dropout: float | None) -> Any:
 
 
 def read_encoder(folder: Path, dropout: float | None) -> Any:
-    """In float32, whatever the file holds; without a pooler that the weights lack: it would be random."""
+    """The encoder of a folder, in float32; without its pooler if the file lacks it: it would be random."""
     try:
         with quiet():
             encoder, report = AutoModel.from_pretrained(
@@ -138,12 +139,12 @@ def read_encoder(folder: Path, dropout: float | None) -> Any:
             )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the model cannot be read: {first_line(error)}") from error
-    lacking = sorted(report["missing_keys"])
-    if any(key.startswith("pooler.") for key in lacking):
+    missing = sorted(report["missing_keys"])
+    if any(key.startswith("pooler.") for key in missing):
         encoder.pooler = None
-    lacking = [key for key in lacking if not key.startswith("pooler.")]
-    if lacking:
-        raise ModelError(f"{folder}: {len(lacking)} weights are missing, {lacking[0]} the first")
+    missing = [key for key in missing if not key.startswith("pooler.")]
+    if missing:
+        raise ModelError(f"{folder}: {len(missing)} weights are missing, {missing[0]} the first")
     return encoder
 
 

@@ -4,11 +4,11 @@
     torch's default kernels.
 ``float32-fast``
     A processor's faster float32 kernels, which oneDNN offers under the name of bfloat16. On many processors
-    their error is float32's; those with matrix units for bfloat16 really round there, so the error of a
-    product is measured first.
+    their error is float32's. Processors with matrix units for bfloat16 do round, so the error of a product
+    is measured first.
 ``bfloat16``
-    An encoder's matrix products in bfloat16, weights and sums in float32 (autocast). What makes a score of
-    the encoder's outputs stays in float32 (:func:`in_float32`).
+    An encoder's matrix products in bfloat16, weights and sums in float32 (autocast). The layers that score
+    the encoder's outputs stay in float32 (:func:`in_float32`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from telerank.errors import ModelError
 
 NAMES = ("float32", "float32-fast", "bfloat16")
 _Module = TypeVar("_Module", bound=nn.Module)
-_Given = ParamSpec("_Given")
-_Made = TypeVar("_Made")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
-"""Makes the context in which a model computes."""
+"""Opens the context in which a model computes."""
 
-_SIDES = ((64, 64, 64), (33, 384, 1536), (256, 768, 768))  # of the products whose error is measured
+_SIDES = ((64, 64, 64), (33, 384, 1536), (256, 768, 768))  # sizes of the products whose error is measured
 _ERROR = 1e-5  # relative; float32's is below 1e-6, bfloat16's above 1e-3
 
 
@@ -40,7 +40,7 @@ def precision(name: str, device: torch.device) -> Precision:
     Raises
     ------
     ModelError
-        where the name is unknown, or ``float32-fast`` is none on this machine.
+        If the name is unknown, or ``float32-fast`` is not float32 on this machine.
     """
     if name not in NAMES:
         raise ModelError(f"precision must be {', '.join(NAMES[:-1])} or {NAMES[-1]}, got {name!r}")
@@ -53,23 +53,23 @@ def precision(name: str, device: torch.device) -> Precision:
 
 
 def in_float32(
-    method: Callable[Concatenate[_Module, _Given], _Made],
-) -> Callable[Concatenate[_Module, _Given], _Made]:
-    """A method that computes in float32 within ``bfloat16``, too.
+    method: Callable[Concatenate[_Module, _Arguments], _Result],
+) -> Callable[Concatenate[_Module, _Arguments], _Result]:
+    """Make a method compute in float32, within ``bfloat16``, too.
 
-    A score with the eight bits of bfloat16 is that of many pairs: the candidates of a query would tie.
+    Many pairs share a score of bfloat16's eight bits: the candidates of a query would tie.
     """
 
     @wraps(method)
-    def computed(self: _Module, *args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+    def compute(self: _Module, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
             return method(self, *args, **kwargs)
 
-    return cast("Callable[Concatenate[_Module, _Given], _Made]", computed)
+    return cast("Callable[Concatenate[_Module, _Arguments], _Result]", compute)
 
 
 def fast_error() -> float:
-    """The largest error of products of the fast kernels, relative to the largest element; measured once."""
+    """The largest error of the fast kernels, relative to the largest element of a product; measured once."""
     return _fast_error(torch.get_num_threads())
 
 
@@ -82,28 +82,28 @@ def _fast_error(_threads: int) -> float:
         right = torch.randn(columns, inner, generator=random)
         exact = left.double() @ right.double().T
         with _fast(), torch.no_grad():
-            found = torch.nn.functional.linear(left, right)
-        worst = max(worst, float((found - exact).abs().max() / exact.abs().max()))
+            product = torch.nn.functional.linear(left, right)
+        worst = max(worst, float((product - exact).abs().max() / exact.abs().max()))
     return worst
 
 
 def _check_fast(device: torch.device) -> None:
     if device.type != "cpu":
-        raise ModelError(f"float32-fast is a precision of processors, not of {device.type}")
+        raise ModelError(f"float32-fast is for processors, not for {device.type}")
     mkldnn: Any = torch.backends.mkldnn
     if not hasattr(mkldnn, "matmul"):
-        raise ModelError(f"float32-fast needs torch 2.9 or later, this is {torch.__version__}")
+        raise ModelError(f"float32-fast needs torch 2.9 or later, got {torch.__version__}")
     if not mkldnn.is_available():
         raise ModelError("float32-fast needs a torch that was built with oneDNN (mkldnn)")
     error = fast_error()
     if error > _ERROR:
-        says = f"this processor rounds to bfloat16 there (error of a product {error:.1g})"
-        raise ModelError(f"float32-fast: {says}: choose float32, or bfloat16 by its name")
+        message = f"this processor rounds to bfloat16 (error of a product {error:.1g})"
+        raise ModelError(f"float32-fast: {message}; choose float32 or bfloat16")
 
 
 @contextmanager
 def _fast() -> Iterator[None]:
-    """For the whole process: torch has no such setting of a thread."""
+    """For the whole process: torch has no such setting for a thread."""
     mkldnn: Any = torch.backends.mkldnn
     setting = mkldnn.matmul
     before = setting.fp32_precision

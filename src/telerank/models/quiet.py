@@ -1,4 +1,4 @@
-"""transformers without its bars and reports: what matters of them is raised."""
+"""transformers without its progress bars and reports: what matters in them is raised."""
 
 from __future__ import annotations
 

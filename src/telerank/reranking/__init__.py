@@ -3,7 +3,7 @@
 Raises
 ------
 MissingExtra
-    when it is imported and torch or transformers is not installed.
+    On import, if torch or transformers is not installed.
 """
 
-import telerank.models  # noqa: F401 — which raises it
+import telerank.models  # noqa: F401 — it raises MissingExtra

@@ -1,17 +1,18 @@
-"""Why a pair has its score: what each sentence adds, and what the model shows of itself.
+"""Explain the score of a pair: what each sentence adds, and what the model shows of its computation.
 
 ================  ======================================================================
-any re-ranker     the score less the score without the sentence, sentence by sentence
-``bert-dmn``      the gates of each episode over the sentences, too
+any re-ranker     the score minus the score without the sentence, for each sentence
+``bert-dmn``      the gates of each episode over the sentences
 ``dmn``           the same
 ``qa-lstm``       the attention over the passage's words
-``k-nrm``         each kernel's share of what the tanh is taken of: they sum up to it
+``k-nrm``         each kernel's share of the argument of the tanh
 ================  ======================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 
 import torch
 
@@ -23,26 +24,26 @@ from telerank.reranking.texts import make_pairs, sentences_with_tokens
 from telerank.text.sentences import split_sentences
 from telerank.types import Explanation
 
-_SHOWN = 100  # characters of a sentence
+_WIDTH = 100  # characters of a sentence that are shown
 
 
 def explain_score(scorer: Scorer, query: str, passage: str) -> Explanation:
-    """The score of a pair and its parts, see the table above."""
+    """The score of a pair, and its explanations: see the table above."""
     reranker = scorer.reranker
     spans = split_sentences(passage, reranker.shape.language)
     without = [passage[:start] + passage[end:] for start, end in spans]
-    score, *others = scorer.score((query, one) for one in (passage, *without)).tolist()
-    adds = tuple(
+    score, *others = scorer.score((query, text) for text in (passage, *without)).tolist()
+    parts = tuple(
         Explanation(score - other, f"{_sentence(number, passage[start:end])}: without it {other:.4g}")
         for number, ((start, end), other) in enumerate(zip(spans, others, strict=True), 1)
     )
-    shown = Explanation(sum(one.value for one in adds), "what single sentences add, in all", adds)
-    return Explanation(score, f"logit by {scorer.name}", (*_of_model(reranker, query, passage), shown))
+    sentences = Explanation(sum(part.value for part in parts), "what single sentences add, in all", parts)
+    return Explanation(score, f"logit by {scorer.name}", (*_of_model(reranker, query, passage), sentences))
 
 
 def _sentence(number: int, text: str) -> str:
-    said = " ".join(text.split())
-    return f"sentence {number}, “{said if len(said) <= _SHOWN else said[:_SHOWN] + '…'}”"
+    line = " ".join(text.split())
+    return f"sentence {number}, “{line if len(line) <= _WIDTH else line[:_WIDTH] + '…'}”"
 
 
 @torch.inference_mode()
@@ -53,26 +54,26 @@ def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanat
     (pair,) = make_pairs(reranker, [query], [passage])
     batch = batch_of([pair], reranker.texts.pad_id).to(next(model.parameters()).device)
     if kind.gates is not None:
-        yield from _gates(kind.gates(model, batch)[1][0], _read(reranker, passage, pair))
+        yield from _gates(kind.gates(model, batch)[1][0], _sentence_names(reranker, passage, pair))
     if kind.explain is not None:
         shown = kind.explain(model, reranker.texts, batch)
         yield _sum_of(shown.title, shown.values)
 
 
-def _read(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
-    """What to call the sentences that the pair numbers: neither those without a token, nor those cut off.
+def _sentence_names(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
+    """The names of the sentences in the pair, without those that have no token or were cut off.
 
-    Where sentences share a token it cannot be told which ones these are: their names say so.
+    If sentences share a token these are not known, and the names say so.
     """
-    numbered = int(pair.sentences.max(initial=-1)) + 1
+    count = int(pair.sentences.max(initial=-1)) + 1
     spans = split_sentences(passage, reranker.shape.language)
-    (read,) = reranker.texts.passages([passage], [spans])
+    (tokens,) = reranker.texts.passages([passage], [spans])
     try:
-        said = sentences_with_tokens(reranker.texts, passage, spans, read)
+        in_tokens = sentences_with_tokens(reranker.texts, passage, spans, tokens)
     except ModelError as error:
-        return [f"number {number} by the tokens ({error})" for number in range(1, numbered + 1)]
+        return [f"number {number} by the tokens ({error})" for number in range(1, count + 1)]
     names = [_sentence(number, passage[start:end]) for number, (start, end) in enumerate(spans, 1)]
-    return [name for name, speaks in zip(names, said, strict=True) if speaks][:numbered]
+    return list(compress(names, in_tokens))[:count]
 
 
 def _gates(gates: torch.Tensor, sentences: Sequence[str]) -> Iterator[Explanation]:

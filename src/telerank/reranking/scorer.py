@@ -1,4 +1,4 @@
-"""Scores of pairs of texts: tokenised once, sorted by length, computed in batches bounded by tokens."""
+"""Score pairs of texts: tokenised once, sorted by length, computed in batches of bounded tokens."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from telerank.reranking.texts import TextPair, make_pairs
 from telerank.types import Progress, Scores, silent
 
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
-_GROUPS = 1024  # of which a window is made at most: nobody waits for more
-_TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch; larger ones fall out of a processor's cache
+_GROUPS = 1024  # of a window at most, so that the first results come early
+_TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch; larger ones do not fit a processor's cache
 
 
 @dataclass
 class ScoringCounts:
-    """What a scorer has scored so far: ``padded`` tokens are those of the batches, padding among them.
+    """What a scorer has scored so far: ``padded`` counts the tokens of batches with their padding.
 
-    ``cut`` tokens of ``cut_pairs`` found no place in the model's length.
+    ``cut`` counts the tokens that were cut off, in ``cut_pairs``.
     """
 
     pairs: int = 0
@@ -42,26 +42,26 @@ class ScoringCounts:
         self.pairs += len(pairs)
         self.tokens += sum(map(len, pairs))
         self.padded += padded
-        self.cut += sum(one.cut for one in pairs)
-        self.cut_pairs += sum(one.cut > 0 for one in pairs)
+        self.cut += sum(pair.cut for pair in pairs)
+        self.cut_pairs += sum(pair.cut > 0 for pair in pairs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scorer:
-    """A re-ranker, by its name or loaded, and how it is computed: a value.
+    """A re-ranker, by its name or loaded, and the settings of its computation: a value.
 
     ``tokens`` bounds a batch: its pairs times the tokens of the longest; None leaves it to the device. In
-    float32 a score is the same in any batch, to 1e-5. ``samples`` are pairs that int8 is calibrated on, like
-    those that will be scored and other than those. ``max_query`` and ``max_length`` are the tokens at which a
-    query and a pair are cut; None leaves them to the model. A name is loaded when the first pair comes.
+    float32 a score is the same in any batch, to 1e-5. ``samples`` are pairs to calibrate int8 on, similar to
+    those that will be scored, but not the same. A query is cut at ``max_query`` tokens and a pair at
+    ``max_length``; None leaves them to the model. A named model is loaded with the first pair.
 
     Raises
     ------
     ModelError
-        where there is no such back end or precision; with the first pair, where there is no such model, or it
-        reads no pairs of such lengths.
+        If there is no such back end or precision; with the first pair, if there is no such model, or it does
+        not read pairs of these lengths.
     MissingExtra
-        with the first pair, where the back end's package is not installed.
+        With the first pair, if the back end's package is not installed.
     """
 
     model: Reranker | str | Path
@@ -93,14 +93,14 @@ class Scorer:
 
     @cached_property
     def reranker(self) -> Reranker:
-        made = self.model
-        if not isinstance(made, Reranker):
-            made = load_reranker(Path(made) if Path(made).is_dir() else made)
-        return made.with_lengths(self.max_query, self.max_length)
+        model = self.model
+        if not isinstance(model, Reranker):
+            model = load_reranker(Path(model) if Path(model).is_dir() else model)
+        return model.with_lengths(self.max_query, self.max_length)
 
     @property
     def name(self) -> str:
-        """What the model was called, or else what it is."""
+        """The given name of the model, or its kind and fingerprint."""
         return self._identity if isinstance(self.model, Reranker) else str(self.model)
 
     def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
@@ -110,10 +110,10 @@ class Scorer:
     def stream(
         self, groups: Iterable[Iterable[TextPair]], *, progress: Progress = silent
     ) -> Iterator[Scores]:
-        """The logits of each group of pairs, lazily and in order: a group is one query's candidates, say.
+        """The logits of each group of pairs, for example a query's candidates, lazily and in order.
 
-        Some thousand pairs are in memory, whatever the number of groups or of pairs in a group. While pairs
-        are computed, the next ones are read and tokenised.
+        A few thousand pairs are in memory, for any number of groups and of pairs in a group. While pairs are
+        computed, the next pairs are read and tokenised.
         """
         parts: list[Scores] = []
         for ends, scores in self._windows(groups, progress):
@@ -126,27 +126,26 @@ class Scorer:
     def _windows(
         self, groups: Iterable[Iterable[TextPair]], progress: Progress
     ) -> Iterator[tuple[list[int], Scores]]:
-        """Scores of so many pairs at a time, and where in them groups end."""
-        with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as beside:
+        """The scores of each window, and the ends of the groups in it."""
+        with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool:
             waiting: tuple[list[int], Any] | None = None
             for texts, ends in _windows(groups):
-                made = ends, beside.submit(self._pairs, texts)
+                following = ends, pool.submit(self._pairs, texts)
                 if waiting is not None:
-                    yield waiting[0], self._computed(waiting[1].result(), progress)
-                waiting = made
+                    yield waiting[0], self._score_pairs(waiting[1].result(), progress)
+                waiting = following
             if waiting is not None:
-                yield waiting[0], self._computed(waiting[1].result(), progress)
+                yield waiting[0], self._score_pairs(waiting[1].result(), progress)
 
     def _pairs(self, texts: Sequence[TextPair]) -> list[Pair]:
         return make_pairs(self.reranker, [query for query, _ in texts], [passage for _, passage in texts])
 
-    def _computed(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
+    def _score_pairs(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
         scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0
-        lengths = [len(one) for one in pairs]
-        for places in batch_by_length(lengths, self._budget):
-            batch = self._batch([pairs[place] for place in places])
-            scores[places] = self._compute(batch).numpy()
-            done, padded = done + len(places), padded + batch.input_ids.numel()
+        for rows in batch_by_length([len(pair) for pair in pairs], self._budget):
+            batch = self._batch([pairs[row] for row in rows])
+            scores[rows] = self._compute(batch).numpy()
+            done, padded = done + len(rows), padded + batch.input_ids.numel()
             progress("scoring", before + done, None)
         self.counts.add(pairs, padded)
         return scores
@@ -156,14 +155,12 @@ class Scorer:
 
     @cached_property
     def _compute(self) -> Compute:
-        return compute(self.reranker, self.setting, self._sampled)
+        return compute(self.reranker, self.setting, self._sample_batches)
 
-    def _sampled(self) -> list[PairBatch]:
+    def _sample_batches(self) -> list[PairBatch]:
         pairs = self._pairs(self.samples)
-        return [
-            self._batch([pairs[place] for place in places])
-            for places in batch_by_length([len(one) for one in pairs], _TOKENS // 2)
-        ]
+        batches = batch_by_length([len(pair) for pair in pairs], _TOKENS // 2)
+        return [self._batch([pairs[row] for row in rows]) for rows in batches]
 
     @cached_property
     def _budget(self) -> int:
@@ -205,7 +202,7 @@ class Scorer:
 
 
 def _windows(groups: Iterable[Iterable[TextPair]]) -> Iterator[tuple[list[TextPair], list[int]]]:
-    """Pairs in windows, and the places in each where groups end; a group may go on in the next window."""
+    """Pairs in windows, and the ends of the groups in each; a group may continue in the next window."""
     texts: list[TextPair] = []
     ends: list[int] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""Texts to pairs, as a re-ranker reads them: each distinct text is split and tokenised once."""
+"""Make the pairs that a re-ranker reads: each distinct text is split and tokenised once."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from telerank.types import Progress, silent
 TextPair: TypeAlias = tuple[str, str]
 """The text of a query, the text of a passage."""
 
-_AT_ONCE = 4096  # passages whose sentences are looked for at a time
+_CHUNK = 4096  # passages whose sentences are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
 class TokenizedPairs:
-    """The tokens of pairs, each joined when it is asked for; each text was tokenised once."""
+    """The tokens of pairs, each joined on access; each text was tokenised once.
+
+    ``pairs`` (pairs, 2) has the numbers of a query and a passage.
+    """
 
     texts: PairTexts
     queries: Sequence[npt.NDArray[np.int32]]
     passages: Sequence[Passage]
     pairs: npt.NDArray[np.int64]
 
-    def __getitem__(self, place: int) -> Pair:
-        query, passage = self.pairs[place].tolist()
+    def __getitem__(self, number: int) -> Pair:
+        query, passage = self.pairs[number].tolist()
         return self.texts.pair(self.queries[query], self.passages[passage])
 
     def __len__(self) -> int:
@@ -41,51 +44,53 @@ class TokenizedPairs:
 def tokenize_pairs(
     texts: PairTexts, pairs: Sequence[TextPair], language: str | None, progress: Progress = silent
 ) -> TokenizedPairs:
-    """The tokens of pairs; sentences of passages are told apart where their ``language`` is given.
+    """Tokenise pairs; passages are split into sentences if their ``language`` is given.
 
     Raises
     ------
     ValueError
-        where that is a language that is not split.
+        If there is no splitter for the language.
     """
-    asked = {text: place for place, text in enumerate(dict.fromkeys(query for query, _ in pairs))}
-    told = {text: place for place, text in enumerate(dict.fromkeys(text for _, text in pairs))}
-    places = np.array([(asked[query], told[text]) for query, text in pairs], np.int64).reshape(-1, 2)
-    distinct = list(told)
-    read: list[Passage] = []
-    for first in range(0, len(distinct), _AT_ONCE):
-        some = distinct[first : first + _AT_ONCE]
-        spans = None if language is None else [split_sentences(text, language) for text in some]
-        read += texts.passages(some, spans)
-        progress("tokenising passages", len(read), len(distinct))
-    return TokenizedPairs(texts, texts.queries(list(asked)), read, places)
+    queries = {text: number for number, text in enumerate(dict.fromkeys(query for query, _ in pairs))}
+    passages = {text: number for number, text in enumerate(dict.fromkeys(text for _, text in pairs))}
+    numbers = np.array([(queries[query], passages[text]) for query, text in pairs], np.int64).reshape(-1, 2)
+    distinct = list(passages)
+    tokens: list[Passage] = []
+    for first in range(0, len(distinct), _CHUNK):
+        chunk = distinct[first : first + _CHUNK]
+        spans = None if language is None else [split_sentences(text, language) for text in chunk]
+        tokens += texts.passages(chunk, spans)
+        progress("tokenising passages", len(tokens), len(distinct))
+    return TokenizedPairs(texts, texts.queries(list(queries)), tokens, numbers)
 
 
 def make_pairs(reranker: Reranker, queries: Sequence[str], passages: Sequence[str]) -> list[Pair]:
-    """Each query with the passage at its place, with sentences where the model reads them.
+    """The tokens of each query with the passage of the same number, with sentences if the model reads them.
 
     Raises
     ------
     ValueError
-        where sentences are needed in a language that is not split.
+        If sentences are needed and there is no splitter for the language.
     """
     language = reranker.shape.language if reranker.needs_sentences else None
-    found = tokenize_pairs(reranker.texts, list(zip(queries, passages, strict=True)), language)
-    return [found[place] for place in range(len(found))]
+    pairs = tokenize_pairs(reranker.texts, list(zip(queries, passages, strict=True)), language)
+    return [pairs[number] for number in range(len(pairs))]
 
 
-def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, read: Passage) -> list[bool]:
-    """Which sentences of a passage have tokens: those alone have numbers in ``read``, and gates.
+def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, tokens: Passage) -> list[bool]:
+    """Whether each sentence of a passage has tokens: only those are numbered in ``tokens``, and have gates.
 
     Raises
     ------
     ModelError
-        where that cannot be told, since sentences share a token.
+        If that cannot be decided, since sentences share a token.
     """
-    numbered = int(read.sentences.max(initial=-1)) + 1
-    if numbered == len(spans):
+    count = int(tokens.sentences.max(initial=-1)) + 1
+    if count == len(spans):
         return [True] * len(spans)
-    alone = [len(one.ids) > 0 for one in texts.passages([passage[start:end] for start, end in spans])]
-    if sum(alone) != numbered:
-        raise ModelError(f"{len(spans)} sentences, but {numbered} by their tokens: a token spans several")
+    alone = [
+        len(sentence.ids) > 0 for sentence in texts.passages([passage[start:end] for start, end in spans])
+    ]
+    if sum(alone) != count:
+        raise ModelError(f"{len(spans)} sentences, but {count} by their tokens: a token spans several")
     return alone

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from telerank.errors import ModelError
-from telerank.models.encoders.pooling import pooling
+from telerank.models.encoders.pooling import find_pooling
 
 
 @dataclass(frozen=True)
 class Side:
     """How the texts of one side, queries or documents, become tokens.
 
-    ``max_length`` counts special tokens; what is longer is cut there. ``segment`` is the token type of every
-    token, where the model tells types apart. ``prompt`` stands before every text.
+    ``max_length`` counts special tokens; longer texts are cut. ``segment`` is the token type of every
+    token, if the model has several types. ``prompt`` is put before every text.
     """
 
     max_length: int
@@ -51,7 +51,7 @@ class BiEncoderSettings:
     document: Side = field(default_factory=lambda: Side(256, segment=1))
 
     def __post_init__(self) -> None:
-        pooling(self.pooling)
+        find_pooling(self.pooling)
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,7 +63,7 @@ class BiEncoderSettings:
         Raises
         ------
         ModelError
-            where it holds anything else.
+            If the record holds anything else.
         """
         try:
             sides = {name: Side(**record[name]) for name in ("query", "document")}
@@ -77,13 +77,13 @@ class BiEncoder(nn.Module):
 
     ``query_encoder`` is any encoder of transformers that gives ``last_hidden_state``; without a
     ``document_encoder`` it encodes both sides (RepBERT, Sentence-BERT), with one there are two towers (DPR).
-    Nothing is assumed of special tokens or positions; token types are set where ``type_vocab_size`` says that
+    Nothing is assumed about special tokens or positions. Token types are set if ``type_vocab_size`` says that
     there are several (RepBERT, footnote 2).
 
     Raises
     ------
     ModelError
-        where a segment is not among the model's token types, or the towers differ in width.
+        If a segment is not among the model's token types, or the towers differ in width.
     """
 
     def __init__(
@@ -97,15 +97,15 @@ class BiEncoder(nn.Module):
         self.query_encoder = query_encoder
         self.document_encoder = document_encoder
         self.settings = settings
-        self._pool = pooling(settings.pooling)
+        self._pool = find_pooling(settings.pooling)
         sides = ((query_encoder, settings.query), (document_encoder or query_encoder, settings.document))
         for encoder, side in sides:
             types = token_types(encoder)
             if not 0 <= side.segment < max(2, types):
                 raise ModelError(f"segment {side.segment} is not among the {types} token types")
         if document_encoder is not None and width(query_encoder) != width(document_encoder):
-            found = f"{width(query_encoder)} and {width(document_encoder)}"
-            raise ModelError(f"the towers' vectors are not of one width: {found}")
+            widths = f"{width(query_encoder)} and {width(document_encoder)}"
+            raise ModelError(f"the towers' vectors differ in width: {widths}")
 
     @property
     def shared(self) -> bool:
@@ -144,7 +144,7 @@ class BiEncoder(nn.Module):
 
 
 def token_types(encoder: nn.Module) -> int:
-    """How many token types the encoder tells apart; DistilBERT's and MPNet's configurations speak of none."""
+    """How many token types the encoder has; DistilBERT's and MPNet's configurations do not say."""
     return int(getattr(encoder.config, "type_vocab_size", 0) or 0)
 
 

@@ -2,14 +2,14 @@
 
 ::
 
-    config.json  model.safetensors  tokenizer.json …    the encoder (of queries, where there are two sides)
-    document/                                           the encoder of documents, where it differs in anything
+    config.json  model.safetensors  tokenizer.json …    the encoder (of queries, if the sides differ)
+    document/                                           the encoder of documents, if the sides differ
     bi_encoder.json                                     our settings
     modules.json  1_Pooling/  2_Normalize/ …            the same settings as sentence-transformers reads them
 
-Where both sides are alike, ``encode`` gives the vectors of both. Where they differ (two towers, token types,
-lengths) the folder is a ``Router``: ``encode_query`` and ``encode_document`` give those of each side, and
-``encode`` those of queries. Shared weights are linked, not copied, where the disk allows it.
+If both sides are alike, ``encode`` gives the vectors of both. If they differ (two towers, token types,
+lengths) the folder is a ``Router``: ``encode_query`` and ``encode_document`` give the vectors of each side,
+and ``encode`` those of queries. Shared weights are linked, not copied, if the disk has links.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _ST = "sentence_transformers.models."
 _WEIGHTS = "*.safetensors"
 
 
-def save(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path) -> None:
-    """Write the model into ``folder``, which is made if it is not there."""
+def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path) -> None:
+    """Write the model into ``folder``, which is created if it does not exist."""
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     _save_encoder(model.query_encoder, root)
@@ -66,12 +66,12 @@ def save(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path) -> None:
 
 
 def read_settings(folder: Path) -> tuple[BiEncoderSettings, bool]:
-    """The settings of a folder that :func:`save` wrote; and whether both sides share their weights.
+    """The settings of a folder that :func:`save_bi_encoder` wrote, and whether both sides share weights.
 
     Raises
     ------
     ModelError
-        where the file is not one that :func:`save` wrote.
+        If the file is not one that :func:`save_bi_encoder` wrote.
     """
     record = _read(folder / SETTINGS)
     if not isinstance(record, dict) or not isinstance(record.get("shared"), bool):
@@ -84,15 +84,15 @@ def read_settings(folder: Path) -> tuple[BiEncoderSettings, bool]:
 def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     """The settings of a folder of sentence-transformers: a transformer, a pooling, perhaps a normalisation.
 
-    Both sides get its ``max_seq_length``, unless it names a length for each, and token type 0; prompts that
-    it names for queries or documents, or for everything, are kept.
+    Both sides get its ``max_seq_length``, unless it names a length for each, and token type 0. Its prompts
+    for queries or documents, or for all texts, are kept.
 
     Raises
     ------
     ModelError
-        where it has another module, or pools in another way.
+        If it has another module, or another pooling.
     """
-    modules = [(str(one["type"]).rsplit(".", 1)[-1], str(one["path"])) for one in _read(folder / MODULES)]
+    modules = [(str(part["type"]).rsplit(".", 1)[-1], str(part["path"])) for part in _read(folder / MODULES)]
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0][1]:
         raise ModelError(
@@ -106,9 +106,10 @@ def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     length = side.get("max_seq_length") or _longest(folder)
     record = _read(folder / _MODEL) if (folder / _MODEL).exists() else {}
     prompts = record.get("prompts") or {}
-    usual = prompts.get(record.get("default_prompt_name") or "", "")
-    query = prompts.get("query") or usual
-    document = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), usual)
+    default = prompts.get(record.get("default_prompt_name") or "", "")
+    query = prompts.get("query") or default
+    names = ("document", "passage", "corpus")
+    document = next((prompts[name] for name in names if prompts.get(name)), default)
     return BiEncoderSettings(
         _pooling_name(folder / modules[1][1] / "config.json"),
         normalise="Normalize" in kinds,
@@ -118,12 +119,12 @@ def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
 
 
 def _longest(folder: Path) -> int:
-    """What sentence-transformers takes where no length is named: the lesser of tokenizer's and positions'."""
+    """The default length of sentence-transformers: the lesser of tokenizer's and positions'."""
     tokens = _read(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     positions = _read(folder / "config.json").get("max_position_embeddings")
     known = [n for n in (tokens.get("model_max_length"), positions) if isinstance(n, int)]
     if not known:
-        raise ModelError(f"{folder}: neither tokenizer nor configuration says how long a text may be")
+        raise ModelError(f"{folder}: neither tokenizer nor configuration gives the longest text")
     return min(known)
 
 
@@ -141,7 +142,7 @@ def _pooling_name(file: Path) -> str:
 
 
 def _alike(model: BiEncoder, tokenizers: Tokenizers) -> bool:
-    """Whether one module of sentence-transformers does for both sides (it keeps prompts apart)."""
+    """Whether sentence-transformers needs only one module for both sides (prompts may differ)."""
     query, document = model.settings.query, model.settings.document
     several = token_types(model.query_encoder) > 1
     same_tokens = tokenizers.queries.tokenizer is tokenizers.documents.tokenizer
@@ -161,7 +162,7 @@ def _save_documents(model: BiEncoder, tokenizers: Tokenizers, folder: Path) -> N
 
 
 def _save_encoder(encoder: Any, folder: Path) -> None:
-    for file in folder.glob(_WEIGHTS):  # perhaps linked: written over, it would change elsewhere, too
+    for file in folder.glob(_WEIGHTS):  # it may be linked: written over, it would change elsewhere, too
         file.unlink()
     with quiet():
         encoder.save_pretrained(folder)
@@ -177,9 +178,9 @@ def _save_tokenizer(side: SideTokenizer, encoder: nn.Module, folder: Path) -> No
 
 
 def _with_segment(tokenizer: Any, segment: int) -> Any:
-    """The tokenizer, itself saying the token type, for those who know nothing of our settings.
+    """The tokenizer, changed to give the token type itself, for programs that do not read our settings.
 
-    It has no class of its own: BERT's, for one, would put back BERT's token types when it is loaded.
+    Its class is the general one: BERT's, for example, would restore BERT's token types when it is loaded.
     """
     framed = tokenizer("a", return_special_tokens_mask=True)
     ids, special = framed["input_ids"], framed["special_tokens_mask"]
@@ -197,7 +198,7 @@ def _with_segment(tokenizer: Any, segment: int) -> Any:
 
 
 def _pooling_record(model: BiEncoder) -> dict[str, Any]:
-    """As releases of sentence-transformers write it since the first, so that all of them read it."""
+    """In the form that every release of sentence-transformers reads."""
     mode = model.settings.pooling
     return {
         "word_embedding_dimension": model.width,

@@ -1,8 +1,8 @@
 """Gradient caching (Gao et al., 2021): the gradients of a large batch in the memory of a small one.
 
-A contrastive loss couples all texts of a batch, but only through their vectors. So the vectors are made
-first, chunk by chunk, keeping no graph; the loss gives the gradient of each vector; then each chunk is
-encoded anew, with the same random numbers, and the gradient flows on into the weights.
+A contrastive loss couples all texts of a batch, but only through their vectors. So the vectors are computed
+first, chunk by chunk, without a graph; the loss gives the gradient of each vector; then each chunk is
+encoded again, with the same random numbers, and the gradient is passed on to the weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 class RandomNumbers:
-    """The state of torch's generators as it was, to draw the same numbers (dropout's) once more."""
+    """The state of torch's generators, to draw the same numbers (for dropout) again."""
 
     def __init__(self) -> None:
         self._cpu = torch.get_rng_state()
@@ -33,12 +33,12 @@ class RandomNumbers:
 
 
 def backward(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> float:
-    """Add the gradients of ``loss`` to the parameters; the loss. One chunk's graph at a time is in memory."""
+    """Add the gradients of ``loss`` to the parameters, and return it. Only one chunk's graph is in memory."""
     chunks = [*queries, *documents]
     states, cache = _without_graph(chunks)
     boundary = len(queries)
     with torch.enable_grad():
-        vectors = [one.requires_grad_() for one in cache]
+        vectors = [chunk.requires_grad_() for chunk in cache]
         value = loss(torch.cat(vectors[:boundary]), torch.cat(vectors[boundary:]))
     value.backward()  # type: ignore[no-untyped-call]
     after = RandomNumbers()
@@ -52,7 +52,7 @@ def backward(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss)
 
 def backward_at_once(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> float:
     """The same with the graph of the whole batch in memory: one encoding less."""
-    value = loss(torch.cat([one() for one in queries]), torch.cat([one() for one in documents]))
+    value = loss(torch.cat([encode() for encode in queries]), torch.cat([encode() for encode in documents]))
     value.backward()  # type: ignore[no-untyped-call]
     return float(value.detach())
 

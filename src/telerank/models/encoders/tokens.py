@@ -24,19 +24,19 @@ class SideTokenizer:
         """The tokens of each text, prompt and special tokens among them, cut to the side's length."""
         if not texts:
             return []
-        given = [self.side.prompt + text for text in texts]
+        prompted = [self.side.prompt + text for text in texts]
         cut = {"truncation": True, "max_length": self.side.max_length}
-        found = self.tokenizer(given, **cut, return_attention_mask=False, return_token_type_ids=False)
-        return list(found["input_ids"])
+        encodings = self.tokenizer(prompted, **cut, return_attention_mask=False, return_token_type_ids=False)
+        return list(encodings["input_ids"])
 
     def pad(self, ids: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-        """``input_ids`` and ``attention_mask``, (B, L), of texts whose tokens :meth:`ids` made."""
-        longest = max((len(one) for one in ids), default=0)
+        """``input_ids`` and ``attention_mask``, (B, L), of texts, from their :meth:`ids`."""
+        longest = max(map(len, ids), default=0)
         tokens = torch.full((len(ids), longest), self.tokenizer.pad_token_id or 0, dtype=torch.int64)
         mask = torch.zeros((len(ids), longest), dtype=torch.int64)
-        for row, one in enumerate(ids):
-            tokens[row, : len(one)] = torch.tensor(one, dtype=torch.int64)
-            mask[row, : len(one)] = 1
+        for row, text in enumerate(ids):
+            tokens[row, : len(text)] = torch.tensor(text, dtype=torch.int64)
+            mask[row, : len(text)] = 1
         return {"input_ids": tokens, "attention_mask": mask}
 
     def __call__(self, texts: Sequence[str]) -> dict[str, Tensor]:
@@ -46,7 +46,7 @@ class SideTokenizer:
 
 @dataclass(frozen=True, eq=False)
 class Tokenizers:
-    """The tokenizers of both sides; they have one vocabulary unless there are two towers with two."""
+    """The tokenizers of both sides; two towers may have two vocabularies."""
 
     queries: SideTokenizer
     documents: SideTokenizer
@@ -58,8 +58,8 @@ class Tokenizers:
 
 
 def rules_of(tokenizer: Any) -> dict[str, Any]:
-    """The rules and vocabulary of a fast tokenizer, without what calls change and what frames a text."""
+    """Rules and vocabulary of a fast tokenizer, without what calls change and the frame of a text."""
     rules: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
-    for passing in ("truncation", "padding", "post_processor"):
-        rules.pop(passing, None)
+    for name in ("truncation", "padding", "post_processor"):
+        rules.pop(name, None)
     return rules

@@ -1,4 +1,4 @@
-"""Losses of bi-encoders: what is to be small.
+"""Losses of bi-encoders.
 
 ======  ==============================================================================================
 ``Q``   queries of a batch
@@ -6,8 +6,8 @@
 ``H``   width of a vector
 ======  ==============================================================================================
 
-``products`` is (Q, N), the inner product of each query with each document, and ``relevant`` is (Q, N), which
-documents are relevant to which query: every other document of the batch is a negative of the query. Losses
+``products`` is (Q, N), the inner product of each query with each document. ``relevant`` is (Q, N), true if a
+document is relevant to a query: every other document of the batch is a negative of the query. Losses
 are means over queries, or over pairs.
 """
 
@@ -21,14 +21,14 @@ from torch.nn import functional
 def multi_label_margin(products: Tensor, relevant: Tensor, margin: float = 1.0) -> Tensor:
     """RepBERT's equation 4: 1/N times the sum of max(0, margin - (product of a relevant - of another)).
 
-    It is what torch's ``MultiLabelMarginLoss`` computes, with the relevant documents as labels; the memory
-    taken is that of ``products`` however many documents are relevant.
+    The same as torch's ``MultiLabelMarginLoss`` with the relevant documents as labels; its memory is that of
+    ``products``, whatever the number of relevant documents.
     """
     most = int(relevant.sum(1).max())
     first = relevant.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]  # (Q, most)
     total = products.new_zeros(())
-    for place in first.T:
-        column = place.unsqueeze(1)  # (Q, 1)
+    for documents in first.T:
+        column = documents.unsqueeze(1)  # (Q, 1)
         missing = margin - products.gather(1, column) + products  # (Q, N)
         counts = relevant.gather(1, column) & ~relevant  # (Q, N): a relevant against each that is not
         total = total + missing.clamp(min=0).masked_fill(~counts, 0).sum()
@@ -38,9 +38,9 @@ def multi_label_margin(products: Tensor, relevant: Tensor, margin: float = 1.0) 
 def in_batch_softmax(products: Tensor, relevant: Tensor) -> Tensor:
     """DPR's loss, -log(e^p / (e^p + the sum of e^n over negatives n)).
 
-    It is the mean over the relevant p of a query; what is relevant to it stands in no denominator of another.
+    The mean over the relevant p of a query. A document that is relevant to the query is not a negative of it.
     """
-    least = torch.finfo(products.dtype).min  # -inf has no gradient where all documents are relevant
+    least = torch.finfo(products.dtype).min  # -inf has no gradient if all documents are relevant
     log_negatives = products.masked_fill(relevant, least).logsumexp(1, keepdim=True)  # (Q, 1)
     losses = functional.softplus(log_negatives - products)  # -log(e^p / (e^p + e^n)) = log(1 + e^(n - p))
     counts = relevant.sum(1).clamp(min=1)

@@ -1,14 +1,14 @@
-"""Losses of re-rankers: what is to be small.
+"""Losses of re-rankers.
 
 ======  ==============================================================================================
 ``B``   groups of a batch: the documents of one query each
 ``N``   documents of the largest group
 ======  ==============================================================================================
 
-``logits`` and ``labels`` are (B, N); a label above zero is relevant, and below zero marks the padding of a
-smaller group, which counts nowhere. Pairwise losses take every pair of a group whose labels differ, the
-higher label before the lower, and are means over all pairs of the batch; the others are means over documents
-or groups. Where nothing counts the loss is zero.
+``logits`` and ``labels`` are (B, N); a label above zero is relevant, and a label below zero marks the padding
+of a smaller group, which is ignored. Pairwise losses take every pair of a group with different labels, the
+higher label first, and are means over all pairs of the batch; the others are means over documents or groups.
+The loss of nothing is zero.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch.nn import functional
 def cross_entropy(logits: Tensor, labels: Tensor, weights: tuple[float, float] | None = None) -> Tensor:
     """-y log(s) - (1 - y) log(1 - s) with s the sigmoid of a logit: monoBERT, and Piaf's equation 16.
 
-    ``weights`` are of the classes 0 and 1, see :func:`class_weights`; the mean is over documents, whatever
-    they weigh. (Equation 16 as printed lacks the minus.)
+    ``weights`` are those of the classes 0 and 1, see :func:`class_weights`; the sum is divided by the number
+    of documents, not by their weights. (Equation 16 as printed lacks the minus.)
     """
     relevant, real = (labels > 0).to(logits.dtype), labels >= 0
     losses = functional.binary_cross_entropy_with_logits(logits, relevant, reduction="none")
@@ -37,7 +37,7 @@ def class_weights(not_relevant: int, relevant: int) -> tuple[float, float]:
     Raises
     ------
     ValueError
-        where a class has no sample.
+        If a class has no sample.
     """
     if not_relevant < 1 or relevant < 1:
         raise ValueError(
@@ -50,14 +50,14 @@ def class_weights(not_relevant: int, relevant: int) -> tuple[float, float]:
 def max_margin(logits: Tensor, labels: Tensor, margin: float = 0.2, *, of: str = "prob") -> Tensor:
     """max(0, margin - R(q, p+) + R(q, p-)): BERT-DMN's equation 4.
 
-    R is the probability, the sigmoid of a logit, as in its equation 3; with ``of="logit"`` it is what the
-    model gives: so for QA-LSTM and K-NRM, whose scores lie between -1 and 1 as they are. Piaf's equation 18
-    as printed has no margin, and any constant score would satisfy it; its text speaks of one.
+    R is the probability, the sigmoid of a logit, as in its equation 3; with ``of="logit"`` it is the model's
+    output: for QA-LSTM and K-NRM, whose scores lie between -1 and 1 already. Piaf's equation 18 as printed
+    has no margin, so that any constant score would satisfy it; its text mentions one.
 
     Raises
     ------
     ValueError
-        where ``of`` is anything else.
+        If ``of`` is anything else.
     """
     if of not in ("prob", "logit"):
         raise ValueError(f"the margin is of 'prob' or 'logit', got {of!r}")
@@ -77,7 +77,7 @@ def listwise_softmax(logits: Tensor, labels: Tensor) -> Tensor:
     With one relevant document it is -log of its share. Groups without a relevant document do not count.
     """
     real = labels >= 0
-    least = torch.finfo(logits.dtype).min  # -inf times a share of zero is no number
+    least = torch.finfo(logits.dtype).min  # -inf times a share of zero would be NaN
     logs = logits.masked_fill(~real, least).log_softmax(1)
     shares = labels.clamp(min=0).to(logits.dtype)
     total = shares.sum(1, keepdim=True)
@@ -88,17 +88,17 @@ def listwise_softmax(logits: Tensor, labels: Tensor) -> Tensor:
 def margin_mse(logits: Tensor, labels: Tensor, teacher: Tensor) -> Tensor:
     """((s+ - s-) - (t+ - t-))² with the teacher's logits t, (B, N): Hofstätter et al. 2020."""
     better, worse = _pairs(logits, labels)
-    sure, unsure = _pairs(teacher.to(logits.dtype), labels)
-    return _mean(((better - worse) - (sure - unsure)) ** 2)
+    of_better, of_worse = _pairs(teacher.to(logits.dtype), labels)
+    return _mean(((better - worse) - (of_better - of_worse)) ** 2)
 
 
 def _pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The scores of both documents of each pair that counts, (pairs,) and (pairs,)."""
+    """The scores of both documents of each pair with different labels, (pairs,) and (pairs,)."""
     counts = (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels.unsqueeze(1) >= 0)  # (B, N, N)
     group, better, worse = counts.nonzero(as_tuple=True)
     return scores[group, better], scores[group, worse]
 
 
 def _mean(losses: Tensor) -> Tensor:
-    """Zero, and no gradient, where there are none."""
+    """The mean; zero, without a gradient, if there are none."""
     return losses.sum() / max(1, losses.numel())

@@ -1,4 +1,4 @@
-"""A query and a passage to the tokens of one input.
+"""The tokens of a query and a passage, as one input.
 
 ======  ==============================================================================================
 ``B``   pairs of a batch
@@ -6,10 +6,9 @@
 ``S``   sentences of a passage
 ======  ==============================================================================================
 
-What joins the two texts is the tokenizer's own template for pairs (``[CLS] q [SEP] d [SEP]`` for BERT,
-``<s> q </s></s> d </s>`` for CamemBERT): it is read off the tokenizer, not assumed. A query is cut at its own
-length, then the passage, so that the pair has its length (monoBERT, section 2): :attr:`Pair.cut` counts what
-was lost.
+Two texts are joined by the tokenizer's own template for pairs (``[CLS] q [SEP] d [SEP]`` for BERT,
+``<s> q </s></s> d </s>`` for CamemBERT), which is read off the tokenizer. A query is cut at its own length,
+then the passage at that of the pair (monoBERT, section 2); :attr:`Pair.cut` counts the lost tokens.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from telerank.errors import ModelError
 from telerank.models.encoders.tokens import rules_of
 
 NEITHER, QUERY, PASSAGE = 0, 1, 2
-"""What :attr:`PairBatch.parts` says of a token: special or padding, of the query, of the passage."""
+"""Values of :attr:`PairBatch.parts`: a token is special or padding, of the query, of the passage."""
 
 Spans: TypeAlias = Sequence[tuple[int, int]]
-"""Where sentences begin and end, in characters of a text, ascending."""
+"""The first character of each sentence of a text, and the character after its last, ascending."""
 
 _Ids: TypeAlias = npt.NDArray[np.int32]
-_AT_ONCE = 1024  # texts whose encodings, with their offsets, are in memory at a time
+_CHUNK = 1024  # texts whose encodings, with their offsets, are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,7 @@ class Passage:
 class Pair:
     """The tokens of one pair, special ones among them: four arrays of one length.
 
-    ``cut`` counts the tokens of query and passage that found no place.
+    ``cut`` counts the tokens of query and passage that were cut off.
     """
 
     ids: _Ids
@@ -64,7 +63,7 @@ class Pair:
 
 
 class PairTexts(Protocol):
-    """What makes pairs of texts: :class:`PairTokenizer`, or :class:`telerank.models.pairs.words.Words`."""
+    """A maker of pairs: :class:`PairTokenizer`, or :class:`telerank.models.pairs.words.Words`."""
 
     @property
     def pad_id(self) -> int: ...
@@ -79,22 +78,22 @@ class PairTexts(Protocol):
         """Both, cut and joined."""
 
     def record(self) -> dict[str, Any]:
-        """Everything that decides what pairs it makes, for JSON."""
+        """Everything that decides its pairs, for JSON."""
 
     def with_lengths(self, max_query: int, max_length: int) -> PairTexts:
         """The same for pairs that are cut at other lengths."""
 
     def save(self, folder: Path) -> None:
-        """Write what the lengths cut: a tokenizer, or a vocabulary."""
+        """Write the files of the tokenizer, or the vocabulary."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
     """``B`` pairs, all (B, L) int64, padded on the right.
 
-    ``parts`` tells the query's tokens (1) from the passage's (2) and from special ones and padding (0);
+    ``parts`` is 1 for the query's tokens, 2 for the passage's, and 0 for special ones and padding.
     ``sentences`` has the number of each passage token's sentence, and -1 for every other token. The first
-    token is the one that classifies (``[CLS]``, ``<s>``), where the tokenizer has one.
+    token is the one for classification (``[CLS]``, ``<s>``), if the tokenizer has one.
     """
 
     input_ids: Tensor
@@ -107,13 +106,12 @@ class PairBatch:
         return int(self.input_ids.shape[0])
 
     def to(self, device: torch.device | str) -> PairBatch:
-        moved = (one.to(device, non_blocking=True) for one in vars(self).values())
-        return PairBatch(*moved)
+        return PairBatch(*(tensor.to(device, non_blocking=True) for tensor in vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What a tokenizer puts before, between and after two texts; and the token types of each of the five."""
+    """Tokens that a tokenizer adds before, between and after two texts, and the types of all five parts."""
 
     before: tuple[int, ...]
     between: tuple[int, ...]
@@ -131,44 +129,43 @@ class Frame:
         Raises
         ------
         ModelError
-            where it does not begin a pair with a token that classifies.
+            If it does not begin a pair with a token for classification.
         """
-        _untouched(tokenizer)
-        found = tokenizer.backend_tokenizer.encode("a", "a")
-        ids, types, texts = found.ids, found.type_ids, found.sequence_ids
+        _reset(tokenizer)
+        encoding = tokenizer.backend_tokenizer.encode("a", "a")
+        ids, types, texts = encoding.ids, encoding.type_ids, encoding.sequence_ids
         a, b = texts.index(0), texts.index(1)
         a_end = len(texts) - texts[::-1].index(0)
         b_end = len(texts) - texts[::-1].index(1)
         if not a or ids[0] != tokenizer.cls_token_id:
-            raise ModelError("this tokenizer does not begin a pair with a token that classifies")
-        places = (0, a, a_end if b > a_end else a, b, b_end if len(ids) > b_end else b)
-        return cls(
-            tuple(ids[:a]), tuple(ids[a_end:b]), tuple(ids[b_end:]), tuple(types[one] for one in places)
-        )
+            raise ModelError("this tokenizer does not begin a pair with a token for classification")
+        parts = (0, a, a_end if b > a_end else a, b, b_end if len(ids) > b_end else b)
+        of_parts = tuple(types[part] for part in parts)
+        return cls(tuple(ids[:a]), tuple(ids[a_end:b]), tuple(ids[b_end:]), of_parts)
 
 
 class PairTokenizer:
-    """``tokenizer`` is one of transformers', the fast kind; lengths count tokens.
+    """``tokenizer`` is a fast one of transformers; lengths count tokens.
 
     Raises
     ------
     ModelError
-        where the lengths leave no room for a passage, or the tokenizer has no template for pairs.
+        If the lengths leave no room for a passage, or the tokenizer has no template for pairs.
     """
 
     def __init__(self, tokenizer: Any, *, max_query: int = 64, max_length: int = 512) -> None:
         self.tokenizer, self.max_query, self.max_length = tokenizer, max_query, max_length
         self.frame = Frame.of(tokenizer)
         if max_query < 1 or max_length <= max_query + self.frame.size:
-            taken = f"a query of {max_query} tokens and {self.frame.size} special ones"
-            raise ModelError(f"{taken} leave no room for a passage in {max_length}")
+            tokens = f"a query of {max_query} tokens and {self.frame.size} special ones"
+            raise ModelError(f"{tokens} leave no room for a passage in {max_length}")
 
     @property
     def pad_id(self) -> int:
         return int(self.tokenizer.pad_token_id or 0)
 
     def record(self) -> dict[str, Any]:
-        """Everything that decides what pairs it makes: rules, vocabulary, frame and lengths."""
+        """Everything that decides its pairs: rules, vocabulary, frame and lengths."""
         lengths = {"max_query": self.max_query, "max_length": self.max_length}
         return {"rules": rules_of(self.tokenizer), **lengths, "frame": asdict(self.frame)}
 
@@ -184,68 +181,66 @@ class PairTokenizer:
 
     def queries(self, texts: Sequence[str]) -> list[_Ids]:
         """The tokens of queries, not yet cut."""
-        return [np.array(one.ids, np.int32) for one in self._encoded(texts)]
+        return [np.array(encoding.ids, np.int32) for encoding in self._encode(texts)]
 
     def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
         """The tokens of passages, not yet cut; without ``spans`` each is one sentence."""
         if spans is None:
-            bare = (np.array(one.ids, np.int32) for one in self._encoded(texts))
-            return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in bare]
-        made = zip(self._encoded(texts), spans, strict=True)
+            return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in self.queries(texts)]
+        encodings = zip(self._encode(texts), spans, strict=True)
         return [
-            Passage(np.array(one.ids, np.int32), number_sentences(one.offsets, where)) for one, where in made
+            Passage(np.array(text.ids, np.int32), number_sentences(text.offsets, of_text))
+            for text, of_text in encodings
         ]
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:
-        """Both, cut and joined: the query at ``max_query``, then the passage so that ``max_length`` holds."""
-        asked = query[: self.max_query]
-        room = self.max_length - self.frame.size - len(asked)
-        read, said = passage.ids[:room], passage.sentences[:room]
-        frame = self.frame
-        texts = (frame.before, asked, frame.between, read, frame.after)
-        sizes = [len(one) for one in texts]
+        """Both, joined: the query is cut at ``max_query``, then the passage at ``max_length`` of the pair."""
+        frame, start = self.frame, query[: self.max_query]
+        room = self.max_length - frame.size - len(start)
+        parts = (frame.before, start, frame.between, passage.ids[:room], frame.after)
+        sizes = [len(part) for part in parts]
         sentences = np.full(sum(sizes), -1, np.int32)
-        sentences[sum(sizes[:3]) : sum(sizes[:4])] = said
+        sentences[sum(sizes[:3]) : sum(sizes[:4])] = passage.sentences[:room]
         return Pair(
-            np.concatenate([np.asarray(one, np.int32) for one in texts]),
+            np.concatenate([np.asarray(part, np.int32) for part in parts]),
             np.repeat(np.array(frame.types, np.int32), sizes),
             np.repeat(np.array((NEITHER, QUERY, NEITHER, PASSAGE, NEITHER), np.int32), sizes),
             sentences,
-            len(query) - len(asked) + len(passage.ids) - len(read),
+            len(query) + len(passage.ids) - sizes[1] - sizes[3],
         )
 
-    def _encoded(self, texts: Sequence[str]) -> Any:
-        _untouched(self.tokenizer)
+    def _encode(self, texts: Sequence[str]) -> Any:
+        _reset(self.tokenizer)
         backend = self.tokenizer.backend_tokenizer
-        for first in range(0, len(texts), _AT_ONCE):
-            yield from backend.encode_batch(list(texts[first : first + _AT_ONCE]), add_special_tokens=False)
+        for first in range(0, len(texts), _CHUNK):
+            yield from backend.encode_batch(list(texts[first : first + _CHUNK]), add_special_tokens=False)
 
 
 def batch_of(pairs: Sequence[Pair], pad_id: int) -> PairBatch:
     """Pairs, padded to the longest of them."""
-    longest = max((len(one) for one in pairs), default=0)
+    longest = max(map(len, pairs), default=0)
     shape = (len(pairs), longest)
     ids, sentences = np.full(shape, pad_id, np.int64), np.full(shape, -1, np.int64)
     mask, types, parts = (np.zeros(shape, np.int64) for _ in range(3))
-    for row, one in enumerate(pairs):
-        end = len(one)
-        ids[row, :end], types[row, :end], parts[row, :end] = one.ids, one.types, one.parts
-        sentences[row, :end], mask[row, :end] = one.sentences, 1
-    return PairBatch(*(torch.from_numpy(one) for one in (ids, mask, types, parts, sentences)))
+    for row, pair in enumerate(pairs):
+        end = len(pair)
+        ids[row, :end], types[row, :end], parts[row, :end] = pair.ids, pair.types, pair.parts
+        sentences[row, :end], mask[row, :end] = pair.sentences, 1
+    return PairBatch(*map(torch.from_numpy, (ids, mask, types, parts, sentences)))
 
 
 def number_sentences(offsets: Sequence[tuple[int, int]], spans: Spans) -> _Ids:
-    """The number of the sentence of each token; sentences without a token get none.
+    """The number of the sentence of each token; sentences without a token are not numbered.
 
-    A token belongs where its last character does: with many tokenizers it begins with the blank before it.
+    A token belongs to the sentence of its last character: many tokenizers begin it with the blank before it.
     """
     lasts = np.array([max(start, end - 1) for start, end in offsets], np.int64)
     starts = np.array([start for start, _ in spans], np.int64)
-    found = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0)
-    return np.unique(found, return_inverse=True)[1].astype(np.int32).reshape(-1)
+    sentences = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0)
+    return np.unique(sentences, return_inverse=True)[1].astype(np.int32).reshape(-1)
 
 
-def _untouched(tokenizer: Any) -> None:
+def _reset(tokenizer: Any) -> None:
     """Drop the cutting and padding that earlier calls left in the tokenizer."""
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()

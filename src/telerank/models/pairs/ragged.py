@@ -1,7 +1,7 @@
-"""Rows of uneven lengths through recurrent layers, without their padding.
+"""Rows of uneven lengths in recurrent layers, without padding.
 
 Rows are packed as torch packs them: sorted by length, the longest first; all first items, then all second
-ones. So each step is a matrix product over the rows that are that long.
+items. So each step is a matrix product over the rows of at least that length.
 
 ======  ==============================================================================================
 ``B``   rows, which are pairs of a batch
@@ -10,7 +10,7 @@ ones. So each step is a matrix product over the rows that are that long.
 ``H``   width of an item
 ======  ==============================================================================================
 
-A row without an item is read as one item of zeros, so that a text without a word has a state, too.
+A row without items is read as a single item of zeros, so that a text without words has a state, too.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 
 def pack(items: Tensor, mask: Tensor) -> PackedSequence:
-    """(B, L, H) and where items stand, (B, L), which is true from the left without gaps."""
-    lengths = mask.sum(1).clamp(min=1).cpu()  # torch wants them there
+    """Pack items, (B, L, H), by their mask, (B, L), which is true from the left without gaps."""
+    lengths = mask.sum(1).clamp(min=1).cpu()  # torch requires the processor
     return pack_padded_sequence(items, lengths, batch_first=True, enforce_sorted=False)
 
 
 def drop_items(packed: PackedSequence, dropout: nn.Dropout) -> PackedSequence:
-    """Dropout over the items, and no random number for padding."""
+    """Apply dropout to the items, without drawing random numbers for padding."""
     return PackedSequence(dropout(packed.data), *packed[1:])
 
 
 def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
-    """All states of a GRU over rows; and the last of each row, (B, width), in the rows' own order."""
+    """All states of a GRU, and the last state of each row, (B, width), in the original order."""
     states, last = gru(packed)
     return states, last[-1]
 
 
 def item_positions(packed: PackedSequence) -> tuple[Tensor, Tensor]:
-    """The row of each item, in sorted order, and its number in the row: both (R,)."""
+    """The row of each item, in sorted order, and its position in the row: both (R,)."""
     sizes = packed.batch_sizes
     numbers = torch.repeat_interleave(torch.arange(len(sizes)), sizes)  # (R,)
     rows = torch.arange(len(numbers)) - (sizes.cumsum(0) - sizes)[numbers]
@@ -47,7 +47,7 @@ def item_positions(packed: PackedSequence) -> tuple[Tensor, Tensor]:
 
 
 def with_first_item(mask: Tensor) -> Tensor:
-    """``mask`` (B, L), with the first item of each row that has none: what :func:`pack` reads."""
+    """The mask, (B, L), of the items that :func:`pack` reads: the first item of rows without items, too."""
     first = torch.zeros_like(mask)
     first[:, 0] = ~mask.any(1)
     return mask | first

@@ -1,4 +1,4 @@
-"""What the models over word vectors read of a batch: the words of both sides, and their vectors.
+"""The input of models over word vectors: the words of queries and passages, and their vectors.
 
 ======  ==============================================================================================
 ``B``   pairs of a batch
@@ -24,8 +24,10 @@ from telerank.models.pairs.words import PADDING, SPECIAL
 
 @dataclass(frozen=True, eq=False)
 class PairSides:
-    """``query`` (B, N) and ``passage`` (B, T) are rows of word vectors, zero where their masks are false;
-    ``sentences`` (B, T) has the number of each word's sentence, and -1 where none stands.
+    """Words of a batch, as rows of the word vectors.
+
+    ``query`` (B, N) and ``passage`` (B, T) are 0 if their masks are false; ``sentences`` (B, T) has the
+    number of each word's sentence, and -1 for padding.
     """
 
     query: Tensor
@@ -36,15 +38,15 @@ class PairSides:
 
 
 def split_sides(batch: PairBatch) -> PairSides:
-    """Each has at least one column, also where no text has a word."""
+    """The words of queries and of passages; both have at least one column, even if no text has a word."""
     query, query_mask = gather_tokens(batch.input_ids.unsqueeze(-1), batch.parts == QUERY)
-    told = torch.stack([batch.input_ids, batch.sentences + 1], dim=-1)  # (B, L, 2)
-    passage, passage_mask = gather_tokens(told, batch.parts == PASSAGE)
+    both = torch.stack([batch.input_ids, batch.sentences + 1], dim=-1)  # (B, L, 2)
+    passage, passage_mask = gather_tokens(both, batch.parts == PASSAGE)
     return PairSides(query[..., 0], query_mask, passage[..., 0], passage_mask, passage[..., 1] - 1)
 
 
 def spread_over_tokens(values: Tensor, mask: Tensor, batch: PairBatch) -> Tensor:
-    """What belongs to words of passages, (B, T), at the places of their tokens, (B, L); elsewhere zero."""
+    """Values of the words of passages, (B, T), at the positions of their tokens, (B, L); elsewhere zero."""
     spread = values.new_zeros(batch.parts.shape)
     spread[batch.parts == PASSAGE] = values[mask]
     return spread
@@ -56,7 +58,7 @@ def make_embedding(vectors: Tensor, *, frozen: bool) -> nn.Embedding:
     Raises
     ------
     ModelError
-        where they are no such table.
+        If they are not a table of word vectors.
     """
     if vectors.dim() != 2 or len(vectors) < SPECIAL or vectors[PADDING].any():
         raise ModelError(

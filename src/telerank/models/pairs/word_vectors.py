@@ -22,48 +22,48 @@ VECTORS = "vectors.npy"
 _Array = npt.NDArray[np.float32]
 
 
-def load_vectors(place: str | Path, only: Collection[str] | None = None) -> tuple[list[str], Tensor]:
+def load_vectors(path: str | Path, only: Collection[str] | None = None) -> tuple[list[str], Tensor]:
     """The vocabulary of a folder or text file, and the table for its words, (SPECIAL + words, E).
 
     The table's rows are those of :class:`telerank.models.pairs.words.Words`: zeros for padding, the mean
-    of the other vectors for the unknown word, then the words'. With ``only``, words that are not in it are
-    left out (:func:`telerank.models.pairs.words.words_in` makes one of texts).
+    of the other vectors for the unknown word, then the words'. With ``only``, other words are left out
+    (:func:`telerank.models.pairs.words.words_in` gives the words of texts).
 
     Raises
     ------
     ModelError
-        where there are no word vectors, list and array do not fit, or no word is left.
+        If there are no word vectors, list and array differ in length, or no word is left.
     FormatError
-        where a line of a text file is not a word and as many numbers as the others have.
+        If a line of a text file is not a word and as many numbers as on other lines.
     """
-    path, wanted = Path(place), None if only is None else frozenset(only)
+    path, words = Path(path), None if only is None else frozenset(only)
     if path.is_dir():
-        vocabulary, vectors = _folder(path, wanted)
+        vocabulary, vectors = _read_folder(path, words)
     elif path.is_file():
-        vocabulary, vectors = _text(path, wanted)
+        vocabulary, vectors = _read_text(path, words)
     else:
         raise ModelError(
             f"{path}: expected word vectors: a folder with {VECTORS} and {VOCABULARY}, or a text file"
         )
     if not vocabulary:
-        raise ModelError(f"{path}: none of the words asked for has a vector")
+        raise ModelError(f"{path}: none of the given words has a vector")
     if not np.isfinite(vectors).all():
         raise ModelError(f"{path}: a word vector is not finite")
     table = torch.zeros(SPECIAL + len(vocabulary), vectors.shape[1])
     table[1] = torch.from_numpy(vectors.mean(0))
-    table.numpy()[SPECIAL:] = vectors  # torch.from_numpy warns of a mapped file
+    table.numpy()[SPECIAL:] = vectors  # torch.from_numpy warns about a mapped file
     return vocabulary, table
 
 
 def save_vectors(folder: str | Path, vocabulary: Sequence[str], table: Tensor) -> None:
-    """Write a folder that :func:`load_vectors` reads; the rows that stand for no word are not written."""
+    """Write a folder that :func:`load_vectors` reads, without the rows of padding and the unknown word."""
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     np.save(root / VECTORS, table[SPECIAL:].detach().cpu().numpy().astype(np.float32))
     save_vocabulary(root / VOCABULARY, vocabulary)
 
 
-def _folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
+def _read_folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
     vocabulary = load_vocabulary(folder / VOCABULARY)
     try:
         stored = load_npy(folder / VECTORS, mmap_mode="r")
@@ -78,14 +78,14 @@ def _folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Arr
     return [vocabulary[row] for row in kept], np.asarray(stored[kept], np.float32)
 
 
-def _text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
-    """``word number number …`` a line, with or without fastText's first line, of two counts."""
-    found: dict[str, _Array] = {}
+def _read_text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
+    """Lines of ``word number number …``, with or without fastText's first line of two counts."""
+    vectors: dict[str, _Array] = {}
     width = 0
     for number, line in _lines(file):
         if not width:
             first = line.split(" ")
-            if len(first) == 2 and all(one.isdigit() for one in first):
+            if len(first) == 2 and all(count.isdigit() for count in first):
                 width = int(first[1])
                 continue
             width = len(first) - 1
@@ -93,20 +93,20 @@ def _text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:
         word, *numbers = line.rsplit(" ", max(1, width))
         if only is not None and word not in only:
             continue
-        if word in found:
+        if word in vectors:
             raise ModelError(f"{file}: the word {word!r} comes twice")
-        found[word] = _vector(numbers)
-        if len(found[word]) != width or not width:
+        vectors[word] = _parse_vector(numbers)
+        if len(vectors[word]) != width or not width:
             raise FormatError(
                 file, number, f"a word and {width} numbers" if width else "a word and numbers", line
             )
-    return list(found), np.stack(list(found.values())) if found else np.zeros((0, width), np.float32)
+    return list(vectors), np.stack(list(vectors.values())) if vectors else np.zeros((0, width), np.float32)
 
 
-def _vector(numbers: Sequence[str]) -> _Array:
-    """Empty where these are no numbers."""
+def _parse_vector(numbers: Sequence[str]) -> _Array:
+    """The numbers, or an empty array if they are not numbers."""
     try:
-        return np.array([float(one) for one in numbers], np.float32)
+        return np.array([float(number) for number in numbers], np.float32)
     except ValueError:
         return np.zeros(0, np.float32)
 

@@ -1,4 +1,4 @@
-"""Texts to rows of word vectors: what makes the pairs of DMN, QA-LSTM and K-NRM."""
+"""Texts to rows of word vectors: the pairs of DMN, QA-LSTM and K-NRM."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from telerank.errors import ModelError
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, Passage, Spans, number_sentences
 
 PADDING, UNKNOWN, SPECIAL = 0, 1, 2
-"""Row 0 is the padding's and row 1 every unknown word's; word ``i`` of a vocabulary has row ``SPECIAL + i``.
-"""
+"""Row 0 is the padding's and row 1 that of unknown words; word ``i`` of a vocabulary has row SPECIAL + i."""
 
 VOCABULARY = "vocab.txt"
 
@@ -25,29 +24,29 @@ _Ids: TypeAlias = npt.NDArray[np.int32]
 
 _TOKEN = re.compile(
     r"(?:[^\W\d_]\.){2,}"  # initials: u.s.
-    r"|(?<!\w)'(?:s|re|ve|m|ll|d)(?!\w)"  # the rest of a contraction that stands apart
-    r"|\w+(?:[-'.,/&]\w+)*'?"  # words with what joins their parts: state-of-the-art, 1,000, don't
-    r"|([^\w\s])\1*"  # runs of one sign: ...
+    r"|(?<!\w)'(?:s|re|ve|m|ll|d)(?!\w)"  # the rest of a contraction on its own
+    r"|\w+(?:[-'.,/&]\w+)*'?"  # words whose parts are joined: state-of-the-art, 1,000, don't
+    r"|([^\w\s])\1*"  # runs of a sign: ...
 )
 _CONTRACTED = re.compile(r"(.+?)(n't|'(?:s|re|ve|m|ll|d))")  # as the Penn Treebank, and so GloVe, has them
 _ELIDED = re.compile(r"(\w{1,9}')(\w.*)")  # l'assurance
 _PART = re.compile(r"\w+'(?=\w)|\w+")
 _APOSTROPHES = str.maketrans("’‘", "''")
-_MOST = 1_000_000  # distinct tokens whose rows are kept at hand
+_CACHED = 1_000_000  # distinct tokens whose rows are kept in memory
 
 
 class Words:
     """Words of ``vocabulary`` as rows, see :data:`SPECIAL`; there are no special tokens in a pair.
 
-    Tokens are lower-cased, and punctuation is a token. One that the vocabulary lacks is tried in parts: a
-    contraction (do n't), an elision (l' assurance), what hyphens and the like join; a part that it lacks is
-    the unknown word (see :meth:`unknown`). Lengths count rows: a query is cut at ``max_query``, then the
-    passage so that the pair has ``max_length``.
+    Tokens are lower-cased, and punctuation is a token. A token that the vocabulary lacks is split: as a
+    contraction (do n't), an elision (l' assurance), at hyphens and the like; a part that it lacks is the
+    unknown word (see :meth:`unknown`). Lengths count rows: a query is cut at ``max_query``, then the passage
+    at ``max_length`` of the pair.
 
     Raises
     ------
     ModelError
-        where a word comes twice, or the lengths leave no room for a passage.
+        If a word comes twice, or the lengths leave no room for a passage.
     """
 
     def __init__(self, vocabulary: Sequence[str], *, max_query: int = 64, max_length: int = 512) -> None:
@@ -58,14 +57,14 @@ class Words:
         if len(self._rows) < len(self.vocabulary):
             twice = Counter(self.vocabulary).most_common(1)[0][0]
             raise ModelError(f"the word {twice!r} comes twice in the vocabulary")
-        self._found: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
 
     @property
     def pad_id(self) -> int:
         return PADDING
 
     def record(self) -> dict[str, Any]:
-        """Everything that decides what pairs it makes: the vocabulary, as a hash, and lengths."""
+        """Everything that decides its pairs: the vocabulary, as a hash, and lengths."""
         digest = hashlib.sha256("\n".join(self.vocabulary).encode("utf-8", "surrogatepass")).hexdigest()
         return {"words": digest, "max_query": self.max_query, "max_length": self.max_length}
 
@@ -85,50 +84,50 @@ class Words:
         """The rows of passages, not yet cut; without ``spans`` each is one sentence."""
         if spans is None:
             return [Passage(rows, np.zeros(len(rows), np.int32)) for rows in self.queries(texts)]
-        made = []
-        for text, where in zip(texts, spans, strict=True):
+        passages = []
+        for text, sentences in zip(texts, spans, strict=True):
             rows, offsets = self._read(text)
-            made.append(Passage(rows, number_sentences(offsets, where)))
-        return made
+            passages.append(Passage(rows, number_sentences(offsets, sentences)))
+        return passages
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:
-        """Both, cut and joined: the query at ``max_query``, then the passage so that ``max_length`` holds."""
-        asked = query[: self.max_query]
-        room = self.max_length - len(asked)
-        read, said = passage.ids[:room], passage.sentences[:room]
-        sizes = (len(asked), len(read))
+        """Both, joined: the query is cut at ``max_query``, then the passage at ``max_length`` of the pair."""
+        start = query[: self.max_query]
+        room = self.max_length - len(start)
+        ids, sentences = passage.ids[:room], passage.sentences[:room]
+        sizes = (len(start), len(ids))
         return Pair(
-            np.concatenate([asked, read]).astype(np.int32),
+            np.concatenate([start, ids]).astype(np.int32),
             np.repeat(np.array((0, 1), np.int32), sizes),
             np.repeat(np.array((QUERY, PASSAGE), np.int32), sizes),
-            np.concatenate([np.full(len(asked), -1, np.int32), said]).astype(np.int32),
-            len(query) - len(asked) + len(passage.ids) - len(read),
+            np.concatenate([np.full(len(start), -1, np.int32), sentences]).astype(np.int32),
+            len(query) + len(passage.ids) - sum(sizes),
         )
 
     def unknown(self, texts: Iterable[str]) -> Counter[str]:
-        """The tokens that have, whole or in part, no row of their own, and how often each comes."""
+        """The tokens that are, whole or in part, unknown words, and how often each comes."""
         tokens = Counter(token for text in texts for token, _ in _tokens(text))
         return Counter({token: times for token, times in tokens.items() if UNKNOWN in self._of(token)})
 
     def _read(self, text: str) -> tuple[_Ids, list[tuple[int, int]]]:
-        """The rows of a text, and where the token of each begins and ends."""
+        """The rows of a text, and the start and end of the token of each."""
         rows: list[int] = []
         offsets: list[tuple[int, int]] = []
-        for token, place in _tokens(text):
-            found = self._of(token)
-            rows += found
-            offsets += [place] * len(found)
+        for token, span in _tokens(text):
+            of_token = self._of(token)
+            rows += of_token
+            offsets += [span] * len(of_token)
         return np.array(rows, np.int32), offsets
 
     def _of(self, token: str) -> tuple[int, ...]:
-        found = self._found.get(token)
-        if found is None:
-            if len(self._found) >= _MOST:
-                self._found.clear()
-            found = self._found[token] = self._looked_up(token)
-        return found
+        rows = self._cache.get(token)
+        if rows is None:
+            if len(self._cache) >= _CACHED:
+                self._cache.clear()
+            rows = self._cache[token] = self._look_up(token)
+        return rows
 
-    def _looked_up(self, token: str) -> tuple[int, ...]:
+    def _look_up(self, token: str) -> tuple[int, ...]:
         for parts in splittings(token):
             rows = tuple(self._rows.get(part, UNKNOWN) for part in parts)
             if UNKNOWN not in rows:
@@ -138,7 +137,7 @@ class Words:
 
 
 def words_in(texts: Iterable[str]) -> set[str]:
-    """Every word that :class:`Words` may look up for these texts: what to keep of a large vocabulary."""
+    """Every word that :class:`Words` may look up for these texts: those of a large vocabulary to keep."""
     tokens = {token for text in texts for token, _ in _tokens(text)}
     whole = {part for token in tokens for parts in splittings(token) for part in parts}
     return whole | {part.rstrip("'") for part in whole} - {""}
@@ -175,7 +174,7 @@ def load_vocabulary(file: str | Path) -> list[str]:
 
 
 def splittings(token: str) -> Iterator[list[str]]:
-    """The ways to read a token, the coarsest first: whole, contracted, elided, in its smallest parts."""
+    """The ways to split a token, the coarsest first: whole, contracted, elided, in its smallest parts."""
     yield [token]
     for pattern in (_CONTRACTED, _ELIDED):
         if match := pattern.fullmatch(token):

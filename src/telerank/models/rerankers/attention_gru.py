@@ -13,8 +13,8 @@ class AttentionGru(nn.Module):
     """h_t = g_t h'_t + (1 - g_t) h_(t-1), with h_0 = 0 and the candidate state of a GRU for h':
 
     r_t = sigmoid(W_r c_t + U_r h_(t-1) + b_r) and h'_t = tanh(W c_t + r_t ∘ U h_(t-1) + b), with candidate
-    facts c_t = [s_t; m]. What the facts give is the same in every episode (:meth:`projected`), what the
-    memory gives is the same in every step.
+    facts c_t = [s_t; m]. The share of the facts is the same in every episode (:meth:`project`), the share of
+    the memory is the same in every step.
     """
 
     def __init__(self, width: int) -> None:
@@ -23,18 +23,18 @@ class AttentionGru(nn.Module):
         self.memory = nn.Linear(width, 2 * width, bias=False)  # W_r and W on m
         self.state = nn.Linear(width, 2 * width, bias=False)  # U_r and U
 
-    def projected(self, facts: Tensor) -> Tensor:
-        """(R, width) -> (R, 2 width)."""
+    def project(self, facts: Tensor) -> Tensor:
+        """The share of the facts, (R, width) -> (R, 2 width)."""
         projected: Tensor = self.fact(facts)
         return projected
 
     def forward(self, projected: Tensor, gates: Tensor, memory: Tensor, sizes: tuple[int, ...]) -> Tensor:
-        """Packed facts and gates, (R,), and memories, (B, width) -> last states, (B, width), in sorted order.
+        """Projected facts, gates, (R,), and memories, (B, width) -> last states, (B, width), in sorted order.
 
         ``sizes`` has the rows of each step.
         """
-        told = self.memory(memory)  # (B, 2 width)
-        inputs = projected + torch.cat([told[:size] for size in sizes])  # (R, 2 width)
+        of_memory = self.memory(memory)  # (B, 2 width)
+        inputs = projected + torch.cat([of_memory[:size] for size in sizes])  # (R, 2 width)
         weight = self.state.weight
         with torch.autocast(inputs.device.type, enabled=False):  # in the precision of the weights
             states: Tensor = _Recurrence.apply(inputs.to(weight.dtype), gates.to(weight.dtype), weight, sizes)  # type: ignore[no-untyped-call]
@@ -44,7 +44,7 @@ class AttentionGru(nn.Module):
 class _Recurrence(torch.autograd.Function):
     """The steps, with their derivative written out: U's gradient is one product over all of them.
 
-    It takes half the time of what autograd records step by step.
+    This takes half the time of autograd, which records every step.
     """
 
     @staticmethod

@@ -19,9 +19,9 @@ from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
 class DmnHead(nn.Module):
     """W [c; Q; m] + b: the logit of equation 3, whose sigmoid is the paper's score R(q, p).
 
-    A GRU over the means of the sentences' outputs makes the facts, another over the query's outputs ends in
-    Q; m is what the episodic memory makes of both, c the output of the first token (section 3.2). Dropout
-    stands before both GRUs, over the attention gates, and before W. ``gate`` is one of
+    The facts are the states of a GRU over the means of the sentences' outputs, Q is the last state of another
+    over the query's outputs, m the output of the episodic memory, c that of the first token (section 3.2).
+    Dropout is applied before both GRUs, to the attention gates, and before W. ``gate`` is one of
     :data:`telerank.models.rerankers.episodic.GATES`.
     """
 
@@ -40,10 +40,9 @@ class DmnHead(nn.Module):
         return self.with_gates(features)[0]
 
     def gates(self, features: PairFeatures) -> Tensor:
-        """How much each episode attends to each sentence, (B, episodes, S): an episode's sum to one.
+        """How much each episode attends to each sentence, (B, episodes, S); zero for padding.
 
-        That is so for the gate "softmax"; for "sigmoid" each is between zero and one. Where there is no
-        sentence the gate is zero.
+        The gates of an episode sum to 1 with the gate "softmax"; with "sigmoid" each is between 0 and 1.
         """
         return self.with_gates(features)[1]
 
@@ -53,8 +52,8 @@ class DmnHead(nn.Module):
         query = drop_items(pack(features.query, features.query_mask), self.dropout)
         question = run_gru(self.query, query)[1]
         memory, gates = self.memory(run_gru(self.sentences, sentences)[0], question)
-        said = self.dropout(torch.cat([features.cls, question, memory], dim=-1))
-        logits: Tensor = self.answer(said).squeeze(-1)  # (B, 1) -> (B,)
+        state = self.dropout(torch.cat([features.cls, question, memory], dim=-1))
+        logits: Tensor = self.answer(state).squeeze(-1)  # (B, 1) -> (B,)
         mask = features.sentence_mask.unsqueeze(1)  # (B, 1, S)
         return logits, functional.pad(gates, (0, mask.shape[-1] - gates.shape[-1])) * mask
 

@@ -19,9 +19,9 @@ from telerank.models.rerankers.word_ranker import WordFamily
 class Dmn(nn.Module):
     """W [Q; m] + b, a logit.
 
-    A GRU reads the passage word by word; its states at the ends of sentences are the facts, or all of them
-    where the passage is one sentence. Another GRU over the question ends in Q; m is what the episodic memory
-    makes of both. Dropout stands before both GRUs, over the attention gates, and before W.
+    A GRU reads the passage word by word; its states at the ends of sentences are the facts, or all states if
+    the passage is a single sentence. Q is the last state of another GRU over the question, and m the output
+    of the episodic memory. Dropout is applied before both GRUs, to the attention gates, and before W.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
     unless ``frozen``. ``gate`` is one of :data:`telerank.models.rerankers.episodic.GATES`.
@@ -47,7 +47,7 @@ class Dmn(nn.Module):
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> logits, (B,)."""
-        return self._answered(split_sides(batch))[0]
+        return self._answer(split_sides(batch))[0]
 
     def gates(self, batch: PairBatch) -> Tensor:
         """How much each episode attends to each sentence, (B, episodes, S), summed over its facts."""
@@ -55,31 +55,31 @@ class Dmn(nn.Module):
 
     def with_gates(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Logits, (B,), and the gates that led to them."""
-        told = split_sides(batch)
-        logits, gates, facts = self._answered(told)  # facts: the sentence of each, (B, facts)
-        most = max(1, int(told.sentences.max()) + 1)
+        texts = split_sides(batch)
+        logits, gates, facts = self._answer(texts)  # facts: the sentence of each, (B, facts)
+        most = max(1, int(texts.sentences.max()) + 1)
         members = (facts.unsqueeze(-1) == torch.arange(most, device=facts.device)).to(gates.dtype)
         return logits, gates @ members  # (B, E, facts) @ (B, facts, S)
 
     @in_float32
-    def _answered(self, told: PairSides) -> tuple[Tensor, Tensor, Tensor]:
-        read = drop_items(pack(self.words(told.passage), told.passage_mask), self.dropout)
-        states, _ = pad_packed_sequence(run_gru(self.passage, read)[0], batch_first=True)  # (B, T, hidden)
-        facts, mask = gather_tokens(states, facts_of(told))
-        numbers = gather_tokens(told.sentences.unsqueeze(-1) + 1, facts_of(told))[0].squeeze(-1) - 1
-        query = drop_items(pack(self.words(told.query), told.query_mask), self.dropout)
+    def _answer(self, texts: PairSides) -> tuple[Tensor, Tensor, Tensor]:
+        passage = drop_items(pack(self.words(texts.passage), texts.passage_mask), self.dropout)
+        states, _ = pad_packed_sequence(run_gru(self.passage, passage)[0], batch_first=True)  # (B, T, hidden)
+        facts, mask = gather_tokens(states, _facts(texts))
+        numbers = gather_tokens(texts.sentences.unsqueeze(-1) + 1, _facts(texts))[0].squeeze(-1) - 1
+        query = drop_items(pack(self.words(texts.query), texts.query_mask), self.dropout)
         question = run_gru(self.question, query)[1]
         memory, gates = self.memory(pack(facts, mask), question)
         logits: Tensor = self.answer(self.dropout(torch.cat([question, memory], dim=-1)))
         return logits.squeeze(-1), gates, numbers
 
 
-def facts_of(told: PairSides) -> Tensor:
-    """Which words' states are facts, (B, T): the last of each sentence, or all if there is but one."""
-    numbers = told.sentences
+def _facts(texts: PairSides) -> Tensor:
+    """The words whose states are facts, (B, T): the last of each sentence, or all of a single sentence."""
+    numbers = texts.sentences
     following = torch.cat([numbers[:, 1:], torch.full_like(numbers[:, :1], -1)], dim=1)
-    one = numbers.amax(1, keepdim=True) == 0
-    return with_first_item(told.passage_mask & (one | (numbers != following)))
+    single = numbers.amax(1, keepdim=True) == 0
+    return with_first_item(texts.passage_mask & (single | (numbers != following)))
 
 
 KIND = RerankerKind(

@@ -16,15 +16,15 @@ from telerank.models.rerankers.word_ranker import WordFamily
 MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 DEVIATIONS = (1e-3, *(0.1,) * 10)
 """μ and σ of the eleven kernels; the first is that of exact matches."""
-_LEAST = 1e-10  # below it a kernel's sum counts as this much, for it has a logarithm
-_SCALE = 0.01  # of the logarithms, as in the authors' program: unscaled they drive the tanh to its ends
+_LEAST = 1e-10  # the least sum of a kernel, for the logarithm
+_SCALE = 0.01  # of the logarithms, as in the authors' program: unscaled they saturate the tanh
 
 
 class Knrm(nn.Module):
     """tanh(w · φ + b), between -1 and 1, with φ_k = 0.01 times the sum over query words i of log K_k(M_i).
 
     K_k(M_i) = the sum over passage words j of exp(-(M_ij - μ_k)² / 2 σ_k²), and M_ij is the cosine of their
-    vectors. An unknown word is similar to none: two of them need not be the same.
+    vectors. An unknown word is similar to no word: two unknown words need not be the same.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
     unless ``frozen``.
@@ -46,17 +46,17 @@ class Knrm(nn.Module):
     @in_float32
     def with_kernels(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Scores, (B,), and the φ that led to them."""
-        told = split_sides(batch)
-        query = functional.normalize(self.words(told.query), dim=-1)  # (B, N, E)
-        passage = functional.normalize(self.words(told.passage), dim=-1)  # (B, T, E)
+        texts = split_sides(batch)
+        query = functional.normalize(self.words(texts.query), dim=-1)  # (B, N, E)
+        passage = functional.normalize(self.words(texts.passage), dim=-1)  # (B, T, E)
         cosines = query @ passage.transpose(1, 2)  # (B, N, T)
-        asked = (told.query_mask & (told.query != UNKNOWN)).to(cosines.dtype)
-        known = (told.passage_mask & (told.passage != UNKNOWN)).to(cosines.dtype)
+        query_known = (texts.query_mask & (texts.query != UNKNOWN)).to(cosines.dtype)
+        passage_known = (texts.passage_mask & (texts.passage != UNKNOWN)).to(cosines.dtype)
         sums = []
         for mean, deviation in zip(MEANS, DEVIATIONS, strict=True):
             near = torch.exp(-((cosines - mean) ** 2) / (2 * deviation**2))  # (B, N, T)
-            found = (near @ known.unsqueeze(-1)).squeeze(-1)  # (B, N): K_k(M_i)
-            sums.append((found.clamp(min=_LEAST).log() * asked).sum(1))
+            kernel = (near @ passage_known.unsqueeze(-1)).squeeze(-1)  # (B, N): K_k(M_i)
+            sums.append((kernel.clamp(min=_LEAST).log() * query_known).sum(1))
         kernels = _SCALE * torch.stack(sums, dim=1)  # (B, 11)
         return torch.tanh(self.weight(kernels)).squeeze(-1), kernels
 

@@ -37,7 +37,7 @@ class QaLstm(nn.Module):
     """cos(o_q, o_a), between -1 and 1: of the pooled states of query and passage from one bidirectional LSTM.
 
     Before pooling, the passage's states h_t are multiplied by attention over its words, s_t ∝ exp(w ·
-    tanh(W_am h_t + W_qm o_q)). Dropout is on both pooled vectors. ``hidden`` is the width of each
+    tanh(W_am h_t + W_qm o_q)). Dropout is applied to both pooled vectors. ``hidden`` is the width of each
     direction; ``pooling`` is one of :data:`POOLINGS`.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
@@ -46,7 +46,7 @@ class QaLstm(nn.Module):
     Raises
     ------
     ModelError
-        where there is no such pooling.
+        If there is no such pooling.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class QaLstm(nn.Module):
         super().__init__()
         if pooling not in POOLINGS:
             raise ModelError(f"no pooling is called {pooling!r}; there are: {', '.join(POOLINGS)}")
-        self.words, self.pooled = make_embedding(vectors, frozen=frozen), POOLINGS[pooling]
+        self.words, self.pool = make_embedding(vectors, frozen=frozen), POOLINGS[pooling]
         self.lstm = nn.LSTM(vectors.shape[1], hidden, batch_first=True, bidirectional=True)
         self.state = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_am
         self.query = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_qm
@@ -73,21 +73,21 @@ class QaLstm(nn.Module):
         return self.with_attention(batch)[0]
 
     def attention(self, batch: PairBatch) -> Tensor:
-        """s_t at the place of each passage token, (B, L); a passage's sum to one."""
+        """s_t at the position of each passage token, (B, L); the attention over a passage sums to 1."""
         return self.with_attention(batch)[1]
 
     @in_float32
     def with_attention(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Cosines, (B,), and the attention that led to them."""
-        told = split_sides(batch)
-        query_mask, mask = with_first_item(told.query_mask), with_first_item(told.passage_mask)
-        asked, states = self._read(told.query, query_mask), self._read(told.passage, mask)
-        query = self.pooled(asked, query_mask)  # (B, 2 hidden)
+        texts = split_sides(batch)
+        query_mask, mask = with_first_item(texts.query_mask), with_first_item(texts.passage_mask)
+        query_states, states = self._read(texts.query, query_mask), self._read(texts.passage, mask)
+        query = self.pool(query_states, query_mask)  # (B, 2 hidden)
         scores = self.score(torch.tanh(self.state(states) + self.query(query).unsqueeze(1))).squeeze(-1)
         weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)  # (B, T)
-        passage = self.pooled(states * weights.unsqueeze(-1), mask)
+        passage = self.pool(states * weights.unsqueeze(-1), mask)
         cosines = functional.cosine_similarity(self.dropout(query), self.dropout(passage))
-        return cosines, spread_over_tokens(weights, told.passage_mask, batch)
+        return cosines, spread_over_tokens(weights, texts.passage_mask, batch)
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:
         """The attention over the passage's words, in a batch of one pair."""

@@ -1,13 +1,13 @@
-"""What computes a batch: the back ends by their names.
+"""The back ends that compute a batch, by name.
 
 ============  ============================================  ===========================================
-``torch``     ``float32``, ``float32-fast``, ``bfloat16``    the model itself, on a GPU where there is one
+``torch``     ``float32``, ``float32-fast``, ``bfloat16``    the model itself, on a GPU if there is one
 ``openvino``  ``float32``, ``bfloat16``, ``int8``            the transformer as OpenVINO's graph
 ``onnx``      ``float32``                                    the transformer as onnxruntime's graph
 ============  ============================================  ===========================================
 
-A graph takes the place of ``transformer`` alone, from tokens to outputs; what a model makes of the outputs
-stays torch. Models over word vectors have no transformer.
+A graph replaces only the transformer, from tokens to outputs; the rest of a model stays in torch. Models over
+word vectors have no transformer.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from telerank.models.rerankers.reranker import Reranker
 Compute: TypeAlias = Callable[[PairBatch], Tensor]
 """Pairs -> logits, (B,) float32, on the processor."""
 Samples: TypeAlias = Callable[[], Sequence[PairBatch]]
-"""Batches like those that will come, for a precision that must be calibrated."""
+"""Batches similar to those that will be scored, for a precision that must be calibrated."""
 
 
 @dataclass(frozen=True)
 class BackEndSettings:
-    """How a model is computed; ``threads`` and ``device`` None leave the choice to the back end."""
+    """How a model is computed; if ``threads`` or ``device`` is None the back end chooses."""
 
     backend: str = "torch"
     precision: str = "float32"
@@ -53,11 +53,11 @@ class BackEndSettings:
 
 @dataclass(frozen=True)
 class BackEnd:
-    """``module`` has ``compute(reranker, setting, samples) -> Compute``; ``needs`` are packages."""
+    """``module`` has ``compute(reranker, setting, samples) -> Compute``; ``packages`` must be installed."""
 
     module: str
     precisions: tuple[str, ...]
-    needs: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
 
 BACKENDS: Mapping[str, BackEnd] = {
@@ -68,21 +68,21 @@ BACKENDS: Mapping[str, BackEnd] = {
 
 
 def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
-    """What computes batches of this re-ranker.
+    """The function that computes batches of this re-ranker.
 
     Raises
     ------
     MissingExtra
-        where a package of the back end is not installed.
+        If a package of the back end is not installed.
     ModelError
-        where the model has no transformer that the back end could take over, or this machine does not
-        compute in that precision.
+        If the model has no transformer for the back end, or this machine does not compute in that precision.
     """
-    chosen = BACKENDS[setting.backend]
-    for package in chosen.needs:
+    backend = BACKENDS[setting.backend]
+    for package in backend.packages:
         if find_spec(package) is None:
             raise MissingExtra(package, "fast")
-    if chosen.needs and reranker.kind.family.over_words:
+    if backend.packages and reranker.kind.family.over_words:
         raise ModelError(f"a {reranker.shape.kind} has no transformer: its back end is torch")
-    made: Compute = import_module(f"{__name__}.{chosen.module}").compute(reranker, setting, samples)
-    return made
+    module = import_module(f"{__name__}.{backend.module}")
+    function: Compute = module.compute(reranker, setting, samples)
+    return function

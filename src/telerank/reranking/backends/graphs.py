@@ -1,8 +1,8 @@
-"""Graphs of transformers: what is traced, and where what was made of it is kept.
+"""Graphs of transformers: the module to trace, and the folder of graphs.
 
 A graph is kept in ``$XDG_CACHE_HOME/telerank/graphs`` (or ``~/.cache``), by a hash of everything that decides
-it: weights, vocabulary, precision, versions. It is written beside its name and renamed; a folder that is
-there is whole. Where nothing can be written, each process makes what it needs.
+it: weights, vocabulary, precision, versions. It is written beside its name and renamed, so that a folder
+that exists is complete. If nothing can be written, each process makes its own.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from telerank.models.quiet import quiet
 from telerank.models.rerankers.reranker import Reranker
 from telerank.models.rerankers.transformer_ranker import TransformerRanker
 
-FORMAT = 3  # of what is kept
+FORMAT = 3  # of a graph's folder
 _ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class TraceableTransformer(nn.Module):
-    """``transformer`` of a model, as the module that a tracer takes."""
+    """``transformer`` of a model, as a module for a tracer."""
 
     def __init__(self, model: TransformerRanker) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class TraceableTransformer(nn.Module):
 
 
 def traceable(reranker: Reranker) -> TraceableTransformer:
-    """In evaluation mode, on the processor."""
+    """The transformer of a re-ranker, in evaluation mode, on the processor."""
     return TraceableTransformer(reranker.transformer.cpu()).eval()
 
 
 def example(pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Two pairs, one padded: a tracer that sees no padding may leave the mask out."""
+    """Two pairs, one padded: without padding a tracer may leave the mask out."""
     ids = torch.full((2, 8), 4, dtype=torch.int64)
     mask = torch.ones_like(ids)
     ids[1, 6:], mask[1, 6:] = pad_id, 0
@@ -59,7 +59,7 @@ def example(pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Without gradients, and without the warnings of tracers, whose result is compared with the model."""
+    """Without gradients, and without the warnings of tracers: :func:`check` compares the results."""
     with torch.no_grad(), quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -71,18 +71,18 @@ def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
     Raises
     ------
     ModelError
-        where it gives other outputs: a tracer went another way than the model goes.
+        If the outputs differ: the tracer followed a path that depends on its example.
     """
     ids = torch.randint(5, 30, (3, 21), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
     ids[1, 13:], mask[1, 13:] = reranker.texts.pad_id, 0
-    given = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
+    inputs = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
     with tracing():
-        expected = traceable(reranker)(*given.values())
-        found = torch.from_numpy(run({name: one.numpy() for name, one in given.items()}))
-    if expected.dim() == 3:  # what a padded token gives is nobody's
-        expected, found = expected * mask.unsqueeze(-1), found * mask.unsqueeze(-1)
-    error = float((expected - found).abs().max() / expected.abs().max().clamp(min=1))
+        expected = traceable(reranker)(*inputs.values())
+        outputs = torch.from_numpy(run({name: tensor.numpy() for name, tensor in inputs.items()}))
+    if expected.dim() == 3:  # outputs of padding are not used
+        expected, outputs = expected * mask.unsqueeze(-1), outputs * mask.unsqueeze(-1)
+    error = float((expected - outputs).abs().max() / expected.abs().max().clamp(min=1))
     if not error < _ERROR:
         raise ModelError(
             f"the graph of this {reranker.shape.kind} gives other outputs than the model (by {error:.1g})"
@@ -92,13 +92,13 @@ def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
 def cache_graph(
     reranker: Reranker, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
 ) -> Path:
-    """The folder of a graph, which ``make`` fills where there is none yet.
+    """The folder of a graph, which ``make`` fills if it does not exist.
 
-    ``what`` decides the graph beside the model itself, and so do the versions of ``packages``.
+    The graph depends on the model, on ``what`` and on the versions of ``packages``.
     """
     versions = {name: version(name) for name in ("torch", "transformers", *packages)}
-    decided = [FORMAT, reranker_fingerprint(reranker), what, versions]
-    key = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
+    identity = [FORMAT, reranker_fingerprint(reranker), what, versions]
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
     folder = _home() / key
     if folder.is_dir():
         return folder
@@ -107,7 +107,7 @@ def cache_graph(
         make(part)
         part.rename(folder)
     except OSError:
-        if not folder.is_dir():  # else another process was first
+        if not folder.is_dir():  # otherwise another process was first
             raise
     finally:
         shutil.rmtree(part, ignore_errors=True)

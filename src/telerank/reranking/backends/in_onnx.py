@@ -27,18 +27,18 @@ _FILE = "model.onnx"
 
 
 def compute(reranker: Reranker, setting: BackEndSettings, _samples: Samples) -> Compute:
-    """The model's weights are in the graph, too: twice in memory."""
+    """Compute with a graph, which holds the model's weights, too: they are in memory twice."""
     what = {"backend": "onnx", "opset": _OPSET}
     folder = cache_graph(reranker, what, ("onnx",), lambda into: _export(reranker, into))
     session, model = _session(folder, setting.threads), reranker.transformer
 
-    def computed(batch: PairBatch) -> Tensor:
-        given = {name: getattr(batch, name).numpy() for name in INPUTS}
-        outputs = torch.from_numpy(session.run(None, _taken(session, given))[0])
+    def compute_batch(batch: PairBatch) -> Tensor:
+        inputs = {name: getattr(batch, name).numpy() for name in INPUTS}
+        outputs = torch.from_numpy(session.run(None, _inputs(session, inputs))[0])
         with threads(setting.threads), torch.inference_mode():
             return model.finish(outputs, batch)
 
-    return computed
+    return compute_batch
 
 
 def _export(reranker: Reranker, folder: Path) -> None:
@@ -58,7 +58,7 @@ def _export(reranker: Reranker, folder: Path) -> None:
             dynamo=False,  # the newer exporter needs one more package
         )
     session = _session(folder, None)
-    check(reranker, lambda given: session.run(None, _taken(session, given))[0])
+    check(reranker, lambda inputs: session.run(None, _inputs(session, inputs))[0])
 
 
 def _session(folder: Path, count: int | None) -> Any:
@@ -69,6 +69,6 @@ def _session(folder: Path, count: int | None) -> Any:
     return onnxruntime.InferenceSession(folder / _FILE, options, providers=["CPUExecutionProvider"])
 
 
-def _taken(session: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """An input that nothing depends on is not the graph's."""
-    return {one.name: given[one.name] for one in session.get_inputs()}
+def _inputs(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of the graph, which lacks those that nothing depends on."""
+    return {node.name: inputs[node.name] for node in session.get_inputs()}

@@ -1,7 +1,7 @@
 """The back end ``openvino``: the transformer as OpenVINO's graph, in float32, bfloat16 or int8.
 
-For int8, NNCF quantises weights and what is multiplied with them, by ranges that it measures on sample pairs
-(static quantisation). What stays as it was is computed in bfloat16, where the processor has that.
+For int8, NNCF quantises weights and their factors by ranges that it measures on sample pairs (static
+quantisation). The rest is computed in bfloat16, if the processor has that.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ _PACKAGES = ("openvino",)
 
 
 def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
-    """The model's weights are in the graph, too, mapped from the disk.
+    """Compute with a graph, whose weights are mapped from the disk.
 
     Raises
     ------
     ModelError
-        where the processor has no bfloat16, the graph gives other outputs than the model, or int8 is given
-        nothing to calibrate it with.
+        If the processor has no bfloat16, the graph gives other outputs than the model, or int8 has no samples
+        for calibration.
     MissingExtra
-        where int8 is asked for and NNCF is not installed.
+        If int8 is chosen and NNCF is not installed.
     """
     core = openvino.Core()
-    able = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    if setting.precision == "bfloat16" and not able:
+    has_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if setting.precision == "bfloat16" and not has_bfloat16:
         raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
     what = {"backend": "openvino", "precision": "float32"}
     folder = cache_graph(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
     if setting.precision == "int8":
-        folder = _quantised(core, reranker, folder, samples)
+        folder = _quantised_graph(core, reranker, folder, samples)
     graph = core.read_model(folder / _FILE)
-    hint = "bf16" if setting.precision != "float32" and able else "f32"
-    request = _compiled(core, graph, hint, setting.threads).create_infer_request()
-    names, model = [one.any_name for one in graph.inputs], reranker.transformer
+    hint = "bf16" if setting.precision != "float32" and has_bfloat16 else "f32"
+    request = _compile(core, graph, hint, setting.threads).create_infer_request()
+    names, model = [node.any_name for node in graph.inputs], reranker.transformer
 
-    def computed(batch: PairBatch) -> Tensor:
-        given = [getattr(batch, name).numpy() for name in names]
-        outputs = torch.from_numpy(request.infer(given, share_inputs=True)[0])
+    def compute_batch(batch: PairBatch) -> Tensor:
+        inputs = [getattr(batch, name).numpy() for name in names]
+        outputs = torch.from_numpy(request.infer(inputs, share_inputs=True)[0])
         with threads(setting.threads), torch.inference_mode():
             return model.finish(outputs, batch)
 
-    return computed
+    return compute_batch
 
 
-def _compiled(core: Any, graph: Any, hint: str, count: int | None) -> Any:
+def _compile(core: Any, graph: Any, hint: str, count: int | None) -> Any:
     options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": hint, "NUM_STREAMS": 1}
     if count is not None:
         options["INFERENCE_NUM_THREADS"] = count
@@ -75,14 +75,14 @@ def _compiled(core: Any, graph: Any, hint: str, count: int | None) -> Any:
 def _export(core: Any, reranker: Reranker, folder: Path) -> None:
     graph = _graph(reranker)
     narrow_to_first_token(graph)
-    request = _compiled(core, graph, "f32", None).create_infer_request()
-    names = [one.any_name for one in graph.inputs]
-    check(reranker, lambda given: request.infer([given[name] for name in names])[0])
+    request = _compile(core, graph, "f32", None).create_infer_request()
+    names = [node.any_name for node in graph.inputs]
+    check(reranker, lambda inputs: request.infer([inputs[name] for name in names])[0])
     openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
 
 
 def _graph(reranker: Reranker) -> Any:
-    """What ``openvino.convert_model`` makes; that one tells its makers of each call."""
+    """The same as ``openvino.convert_model``, which reports each call to its authors."""
     frontend = FrontEndManager().load_by_framework("pytorch")
     with tracing():
         decoder = TorchScriptPythonDecoder(traceable(reranker), example_input=example(reranker.texts.pad_id))
@@ -91,14 +91,16 @@ def _graph(reranker: Reranker) -> Any:
     return graph
 
 
-def _quantised(core: Any, reranker: Reranker, exact: Path, samples: Samples) -> Path:
+def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Samples) -> Path:
     batches = samples()
     if not batches:
-        raise ModelError("openvino: int8 must be calibrated: give it pairs like those it will score")
-    seen = hashlib.sha256()
+        raise ModelError(
+            "openvino: int8 must be calibrated: give sample pairs, similar to those to be scored"
+        )
+    digest = hashlib.sha256()
     for batch in batches:
-        seen.update(batch.input_ids.numpy().tobytes())
-    what = {"backend": "openvino", "precision": "int8", "calibrated on": seen.hexdigest()}
+        digest.update(batch.input_ids.numpy().tobytes())
+    what = {"backend": "openvino", "precision": "int8", "calibrated on": digest.hexdigest()}
     return cache_graph(
         reranker, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into)
     )
@@ -110,16 +112,16 @@ def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path
     with silence("nncf"):
         import nncf
     graph = core.read_model(exact / _FILE)
-    names = [one.any_name for one in graph.inputs]
+    names = [node.any_name for node in graph.inputs]
 
-    def given(batch: PairBatch) -> list[Any]:
+    def inputs(batch: PairBatch) -> list[Any]:
         return [getattr(batch, name).numpy() for name in names]
 
     with silence("nncf"):
-        found = nncf.quantize(
+        quantised = nncf.quantize(
             graph,
-            nncf.Dataset(batches, given),
+            nncf.Dataset(batches, inputs),
             model_type=nncf.ModelType.TRANSFORMER,
             subset_size=len(batches),
         )
-    openvino.save_model(found, folder / _FILE, compress_to_fp16=False)
+    openvino.save_model(quantised, folder / _FILE, compress_to_fp16=False)

@@ -16,29 +16,29 @@ from telerank.reranking.backends import BackEndSettings, Compute, Samples
 
 
 def compute(reranker: Reranker, setting: BackEndSettings, _samples: Samples) -> Compute:
-    """On the GPU where there is one; the model is moved there.
+    """Compute on the GPU if there is one; the model is moved there.
 
     Raises
     ------
     ModelError
-        as :func:`telerank.models.precision.precision`; where there is no such device.
+        As :func:`telerank.models.precision.precision`, or if there is no such device.
     """
     device = device_of(setting.device or "auto")
     with threads(setting.threads):
-        half = precision(setting.precision, device)
+        context = precision(setting.precision, device)
     model = reranker.model.to(device).eval()
 
-    def computed(batch: PairBatch) -> Tensor:
-        with threads(setting.threads), torch.inference_mode(), half():
+    def compute_batch(batch: PairBatch) -> Tensor:
+        with threads(setting.threads), torch.inference_mode(), context():
             logits: Tensor = model(batch.to(device))
         return logits.float().cpu()
 
-    return computed
+    return compute_batch
 
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """So many threads of torch, which has no such setting but for the whole process."""
+    """Let torch use ``count`` threads, which is a setting of the whole process."""
     before = torch.get_num_threads()
     if count is None or count == before:
         yield

@@ -1,4 +1,4 @@
-"""NNCF without what it prints, and without what it tells its makers of each call."""
+"""NNCF without its output, and without its reports of each call to its authors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 
-_UNTOLD = "NNCF_CI"  # read when it is imported
+_NO_REPORTS = "NNCF_CI"  # read when it is imported
 
 
 @contextmanager
 def silence(logger: str) -> Iterator[None]:
-    """Nothing on standard output and standard error, no warnings, and of that logger errors alone."""
+    """Print nothing, give no warnings, and log only errors of that logger."""
     log = logging.getLogger(logger)
-    before, told = log.level, os.environ.get(_UNTOLD)
+    level, reports = log.level, os.environ.get(_NO_REPORTS)
     log.setLevel(logging.ERROR)
-    os.environ[_UNTOLD] = "1"
+    os.environ[_NO_REPORTS] = "1"
     try:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(before)
-        if told is None:
-            del os.environ[_UNTOLD]
+        log.setLevel(level)
+        if reports is None:
+            del os.environ[_NO_REPORTS]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import BiEncoder
-from telerank.models.encoders.folders import save
+from telerank.models.encoders.folders import save_bi_encoder
 from telerank.models.encoders.grad_cache import Encode, backward, backward_at_once
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.training.bi_encoder.batches import Batches
@@ -74,7 +74,7 @@ class BiEncoderTask:
         return self.dev_set.value(self.model, self.tokenizers, self.hardware.precision, progress)
 
     def save(self, folder: Path) -> None:
-        save(self.model, self.tokenizers, folder)
+        save_bi_encoder(self.model, self.tokenizers, folder)
 
     def state(self) -> Mapping[str, Any]:
         return {"objective": self.objective.state_dict()}
