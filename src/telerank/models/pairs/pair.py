@@ -143,6 +143,22 @@ class Frame:
         of_parts = tuple(types[part] for part in parts)
         return cls(tuple(ids[:a]), tuple(ids[a_end:b]), tuple(ids[b_end:]), of_parts)
 
+    def join(self, query: _Ids, passage: Passage, max_query: int, max_length: int) -> Pair:
+        """Both texts in the frame: the query is cut at ``max_query``, then the pair at ``max_length``."""
+        start = query[:max_query]
+        room = max_length - self.size - len(start)
+        parts = (self.before, start, self.between, passage.ids[:room], self.after)
+        sizes = [len(part) for part in parts]
+        sentences = np.full(sum(sizes), -1, np.int32)
+        sentences[sum(sizes[:3]) : sum(sizes[:4])] = passage.sentences[:room]
+        return Pair(
+            np.concatenate([np.asarray(part, np.int32) for part in parts]),
+            np.repeat(np.array(self.types, np.int32), sizes),
+            np.repeat(np.array((NEITHER, QUERY, NEITHER, PASSAGE, NEITHER), np.int32), sizes),
+            sentences,
+            len(query) + len(passage.ids) - sizes[1] - sizes[3],
+        )
+
 
 class PairTokenizer:
     """``tokenizer`` is a fast one of transformers; lengths count tokens.
@@ -170,7 +186,6 @@ class PairTokenizer:
         return {"rules": rules_of(self.tokenizer), **lengths, "frame": asdict(self.frame)}
 
     def with_lengths(self, max_query: int, max_length: int) -> PairTokenizer:
-        """The same for pairs that are cut at other lengths."""
         return type(self)(self.tokenizer, max_query=max_query, max_length=max_length)
 
     def save(self, folder: Path) -> None:
@@ -180,11 +195,9 @@ class PairTokenizer:
         tokenizer.save_pretrained(folder)
 
     def queries(self, texts: Sequence[str]) -> list[_Ids]:
-        """The tokens of queries, not yet cut."""
         return [np.array(encoding.ids, np.int32) for encoding in self._encode(texts)]
 
     def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
-        """The tokens of passages, not yet cut; without ``spans`` each is one sentence."""
         if spans is None:
             return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in self.queries(texts)]
         encodings = zip(self._encode(texts), spans, strict=True)
@@ -194,20 +207,7 @@ class PairTokenizer:
         ]
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:
-        """Both, joined: the query is cut at ``max_query``, then the passage at ``max_length`` of the pair."""
-        frame, start = self.frame, query[: self.max_query]
-        room = self.max_length - frame.size - len(start)
-        parts = (frame.before, start, frame.between, passage.ids[:room], frame.after)
-        sizes = [len(part) for part in parts]
-        sentences = np.full(sum(sizes), -1, np.int32)
-        sentences[sum(sizes[:3]) : sum(sizes[:4])] = passage.sentences[:room]
-        return Pair(
-            np.concatenate([np.asarray(part, np.int32) for part in parts]),
-            np.repeat(np.array(frame.types, np.int32), sizes),
-            np.repeat(np.array((NEITHER, QUERY, NEITHER, PASSAGE, NEITHER), np.int32), sizes),
-            sentences,
-            len(query) + len(passage.ids) - sizes[1] - sizes[3],
-        )
+        return self.frame.join(query, passage, self.max_query, self.max_length)
 
     def _encode(self, texts: Sequence[str]) -> Any:
         _reset(self.tokenizer)

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, Passage, Spans, number_sentences
+from telerank.models.pairs.pair import Frame, Pair, Passage, Spans, number_sentences
 
 PADDING, UNKNOWN, SPECIAL = 0, 1, 2
 """Row 0 is the padding's and row 1 that of unknown words; word ``i`` of a vocabulary has row SPECIAL + i."""
 
 VOCABULARY = "vocab.txt"
+_FRAME = Frame((), (), (), (0, 0, 0, 1, 1))  # words have no special tokens
 
 _Ids: TypeAlias = npt.NDArray[np.int32]
 
@@ -69,7 +70,6 @@ class Words:
         return {"words": digest, "max_query": self.max_query, "max_length": self.max_length}
 
     def with_lengths(self, max_query: int, max_length: int) -> Words:
-        """The same for pairs that are cut at other lengths."""
         return Words(self.vocabulary, max_query=max_query, max_length=max_length)
 
     def save(self, folder: Path) -> None:
@@ -77,7 +77,6 @@ class Words:
         save_vocabulary(folder / VOCABULARY, self.vocabulary)
 
     def queries(self, texts: Sequence[str]) -> list[_Ids]:
-        """The rows of queries, not yet cut."""
         return [self._read(text)[0] for text in texts]
 
     def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
@@ -91,18 +90,7 @@ class Words:
         return passages
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:
-        """Both, joined: the query is cut at ``max_query``, then the passage at ``max_length`` of the pair."""
-        start = query[: self.max_query]
-        room = self.max_length - len(start)
-        ids, sentences = passage.ids[:room], passage.sentences[:room]
-        sizes = (len(start), len(ids))
-        return Pair(
-            np.concatenate([start, ids]).astype(np.int32),
-            np.repeat(np.array((0, 1), np.int32), sizes),
-            np.repeat(np.array((QUERY, PASSAGE), np.int32), sizes),
-            np.concatenate([np.full(len(start), -1, np.int32), sentences]).astype(np.int32),
-            len(query) + len(passage.ids) - sum(sizes),
-        )
+        return _FRAME.join(query, passage, self.max_query, self.max_length)
 
     def unknown(self, texts: Iterable[str]) -> Counter[str]:
         """The tokens that are, whole or in part, unknown words, and how often each comes."""

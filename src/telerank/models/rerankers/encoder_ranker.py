@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -18,7 +18,7 @@ from telerank.models.loading import first_line, locate, read_encoder
 from telerank.models.pairs.features import PairFeatures, pair_features
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kind import Family, Loaded, ModelParts
+from telerank.models.rerankers.kind import Dropout, Family, Loaded, ModelParts, Vocabulary
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 if TYPE_CHECKING:
@@ -57,20 +57,17 @@ class EncoderRanker(TransformerRanker):
         return self
 
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        """Tokens of pairs, each (B, L) -> outputs, (B, L, H), or the first token's, (B, H)."""
         outputs = self._encode(input_ids, attention_mask, token_type_ids)
         return outputs[:, 0] if self.pooled else outputs
 
     @in_float32
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
-        """Outputs of :meth:`transformer` -> logits, (B,)."""
         outputs = outputs.float()
         features = PairFeatures.of_first(outputs) if self.pooled else pair_features(outputs, batch)
         logits: Tensor = self.head(features)
         return logits
 
     def token_outputs(self, batch: PairBatch) -> Tensor:
-        """The last hidden state of each token, (B, L, H)."""
         return self._encode(batch.input_ids, batch.attention_mask, batch.token_type_ids)
 
     def features(self, batch: PairBatch) -> PairFeatures:
@@ -97,27 +94,12 @@ class EncoderFamily(Family):
     head: Callable[..., nn.Module]
     pooled: bool = False
 
-    def create(
-        self,
-        start: str | Path,
-        shape: Shape,
-        *,
-        dropout: float | None,
-        keep: Collection[str] | None,  # noqa: ARG002 — of word vectors
-    ) -> Loaded:
-        """The encoder of that name with a new head."""
+    def create(self, start: str | Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
         folder = locate(start)
         model = self._ranker(folder, shape, dropout)
         return model, read_pair_tokenizer(folder, model, shape)
 
-    def load(self, folder: Path, shape: Shape, *, dropout: float | None) -> Loaded:
-        """Encoder and head.
-
-        Raises
-        ------
-        ModelError
-            If a file is missing or damaged.
-        """
+    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         model = self._ranker(folder, shape, dropout)
         try:
             model.head.load_state_dict(load_file(folder / HEAD))
@@ -127,10 +109,9 @@ class EncoderFamily(Family):
         return model, read_pair_tokenizer(folder, model, shape)
 
     def parts(self, model: EncoderRanker) -> ModelParts:
-        """The encoder and its head."""
         return ModelParts(model.encoder, model.head, HEAD)
 
-    def _ranker(self, folder: Path, shape: Shape, dropout: float | None) -> EncoderRanker:
+    def _ranker(self, folder: Path, shape: Shape, dropout: Dropout) -> EncoderRanker:
         encoder = read_encoder(folder, dropout)
         try:
             head = self.head(encoder.config.hidden_size, **shape.head)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 Loaded: TypeAlias = tuple[nn.Module, PairTexts]
 """A model, and what makes its pairs of texts."""
+Dropout: TypeAlias = float | None
+"""Overrides every probability of dropout in an encoder."""
+Vocabulary: TypeAlias = Collection[str] | None
+"""The words that are kept of a table of word vectors; None keeps all."""
 
 BERT_DMN_PAPER: Mapping[str, Any] = {
     "loss": {"objective": "margin"},
@@ -57,13 +61,11 @@ class Family(ABC):
     """Whether a model takes settings (:attr:`~telerank.models.rerankers.reranker.Shape.head`)."""
 
     @abstractmethod
-    def create(
-        self, start: str | Path, shape: Shape, *, dropout: float | None, keep: Collection[str] | None
-    ) -> Loaded:
+    def create(self, start: str | Path, shape: Shape, dropout: Dropout, keep: Vocabulary, /) -> Loaded:
         """A model before training; see :func:`telerank.models.rerankers.reranker.fresh_reranker`."""
 
     @abstractmethod
-    def load(self, folder: Path, shape: Shape, *, dropout: float | None) -> Loaded:
+    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         """A model whose :meth:`parts` were saved in ``folder``."""
 
     @abstractmethod

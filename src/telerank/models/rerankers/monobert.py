@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +15,7 @@ from telerank.models.loading import first_line, locate, read_config
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
 from telerank.models.quiet import quiet
-from telerank.models.rerankers.kind import Family, Loaded, ModelParts, RerankerKind
+from telerank.models.rerankers.kind import Dropout, Family, Loaded, ModelParts, RerankerKind, Vocabulary
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ class MonoBert(TransformerRanker):
 
     @in_float32
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every re-ranker
-        """Outputs of :meth:`transformer` -> logits, (B,)."""
         layer = self._layer()
         logits = outputs.float() if layer is None else layer(outputs.float())
         return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
@@ -98,32 +96,22 @@ class ClassifierFamily(Family):
 
     takes_settings: ClassVar[bool] = False
 
-    def create(
-        self,
-        start: str | Path,
-        shape: Shape,
-        *,
-        dropout: float | None,
-        keep: Collection[str] | None,  # noqa: ARG002 — of word vectors
-    ) -> Loaded:
-        """The transformer of that name; the layer is new if the folder lacks it."""
+    def create(self, start: str | Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
         return _load(locate(start), shape, dropout)
 
-    def load(self, folder: Path, shape: Shape, *, dropout: float | None) -> Loaded:
-        """Transformer and layer."""
+    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         return _load(folder, shape, dropout, whole=True)
 
     def parts(self, model: MonoBert) -> ModelParts:
-        """The classifier."""
         return ModelParts(model.classifier)
 
 
-def _load(folder: Path, shape: Shape, dropout: float | None, *, whole: bool = False) -> Loaded:
+def _load(folder: Path, shape: Shape, dropout: Dropout, *, whole: bool = False) -> Loaded:
     model = MonoBert(read_classifier(folder, dropout, whole=whole))
     return model, read_pair_tokenizer(folder, model, shape)
 
 
-def read_classifier(folder: Path, dropout: float | None = None, *, whole: bool = False) -> Any:
+def read_classifier(folder: Path, dropout: Dropout, *, whole: bool = False) -> Any:
     """A transformer with its classification layer, in float32.
 
     An encoder's folder lacks the layer, and perhaps a pooler: they are drawn at random, unless the classifier

@@ -173,7 +173,7 @@ def fresh_reranker(
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, texts = find_kind(shape.kind).family.create(start, shape, dropout=dropout, keep=keep)
+        model, texts = find_kind(shape.kind).family.create(start, shape, dropout, keep)
     return Reranker(model.eval(), texts, shape)
 
 
@@ -187,7 +187,7 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
     """
     folder = Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
     shape = _read_shape(folder)
-    model, texts = find_kind(shape.kind).family.load(folder, shape, dropout=dropout)
+    model, texts = find_kind(shape.kind).family.load(folder, shape, dropout)
     return Reranker(model.eval(), texts, shape)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -16,7 +16,7 @@ from telerank.errors import ModelError
 from telerank.models.loading import first_line
 from telerank.models.pairs.word_vectors import load_vectors
 from telerank.models.pairs.words import SPECIAL, VOCABULARY, Words, load_vocabulary
-from telerank.models.rerankers.kind import Family, Loaded, ModelParts
+from telerank.models.rerankers.kind import Dropout, Family, Loaded, ModelParts, Vocabulary
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Shape
@@ -33,29 +33,14 @@ class WordFamily(Family):
 
     model: Callable[..., nn.Module]
 
-    def create(
-        self,
-        start: str | Path,
-        shape: Shape,
-        *,
-        dropout: float | None,  # noqa: ARG002 — of an encoder
-        keep: Collection[str] | None,
-    ) -> Loaded:
-        """A model over the word vectors at ``start``: all of them, or those of the words to ``keep``."""
+    def create(self, start: str | Path, shape: Shape, _dropout: Dropout, keep: Vocabulary, /) -> Loaded:
         vocabulary, table = load_vectors(start, keep)
         return self._model(table, shape), _words(vocabulary, shape)
 
-    def load(self, folder: Path, shape: Shape, *, dropout: float | None) -> Loaded:  # noqa: ARG002
-        """A model and its vocabulary.
-
-        Raises
-        ------
-        ModelError
-            If a file is missing or damaged.
-        """
+    def load(self, folder: Path, shape: Shape, _dropout: Dropout, /) -> Loaded:
         vocabulary = load_vocabulary(folder / VOCABULARY)
         try:
-            weights: Mapping[str, Tensor] = load_file(folder / WEIGHTS)
+            weights = load_file(folder / WEIGHTS)
             model = self._model(torch.zeros_like(weights[_TABLE]), shape)
             model.load_state_dict(weights)
         except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
@@ -67,7 +52,6 @@ class WordFamily(Family):
         return model, _words(vocabulary, shape)
 
     def parts(self, model: nn.Module) -> ModelParts:
-        """All of it."""
         return ModelParts(layers=model, file=WEIGHTS)
 
     def _model(self, table: Tensor, shape: Shape) -> nn.Module:
@@ -78,5 +62,5 @@ class WordFamily(Family):
             raise ModelError(message) from error
 
 
-def _words(vocabulary: Any, shape: Shape) -> Words:
+def _words(vocabulary: Sequence[str], shape: Shape) -> Words:
     return Words(vocabulary, max_query=shape.max_query, max_length=shape.max_length)
