@@ -295,9 +295,9 @@ def test_settings_of_a_grid_that_end_alike_have_their_whole_names():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--seeds", "0,0"), "--seeds: expected different whole numbers from 0 on, got '0,0'"),
-        (("--sizes", "0"), "--sizes: expected different whole numbers from 1 on, got '0'"),
-        (("--sizes", "many"), "--sizes: expected different whole numbers from 1 on, got 'many'"),
+        (("--seeds", "0,0"), "--seeds: expected different whole numbers of at least 0, got '0,0'"),
+        (("--sizes", "0"), "--sizes: expected different whole numbers of at least 1, got '0'"),
+        (("--sizes", "many"), "--sizes: expected different whole numbers of at least 1, got 'many'"),
         (("--seeds", "0,1"), "compare trainings by their test: add the section test"),
     ],
 )

@@ -143,5 +143,5 @@ def test_an_opened_collection_judges_runs(data):
     qid, grades = next(iter(scifact.judged("test").items()))
     rankings = {"found": [Ranking.ranked(Query(qid, ""), tuple(grades), [1.0] * len(grades))]}
     judged = judge(rankings, scifact, split="test")
-    assert (judged.source, judged.remark) == ("scifact", "")
+    assert (judged.source, judged.remarks) == ("scifact", ())
     assert evaluate(judged, "R@10").evaluations["found"].of("R@10")[qid] == 1

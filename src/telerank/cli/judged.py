@@ -22,7 +22,7 @@ def open_runs(
     encoding: str,
     depth: int | None = None,
 ) -> JudgedRuns:
-    """The runs with their qrels, as the options name them; says which split was chosen."""
+    """The runs with their qrels, as the options name them; prints remarks about them."""
     from telerank.corpus.formats import open_collection
     from telerank.verbs.judge import judge
 
@@ -30,6 +30,6 @@ def open_runs(
     plain = format is None and encoding == "utf-8"
     data = qrels if plain else open_collection(qrels, format=format, encoding=encoding)
     judged = judge(runs, data, split=split, depth=depth)
-    if judged.remark:
-        console.say(judged.remark)
+    for remark in judged.remarks:
+        console.say(remark)
     return judged

@@ -27,13 +27,13 @@ _LOOKED_AT = 100  # queries of a run that decide which split judges it
 class JudgedRuns:
     """Runs by name, each cut to ``depth`` documents, and the qrels of ``source``.
 
-    ``remark`` says which split was chosen, if none was named.
+    ``remarks`` name the chosen split, if none was given, and the grades that count, if not all do.
     """
 
     runs: Mapping[str, RunSource]
     qrels: Qrels
     source: str
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
     depth: int | None = None
 
     def read(self, name: str) -> Iterator[Ranking]:
@@ -86,22 +86,22 @@ def judge(
         If the qrels are malformed.
     """
     by_name = name_runs(runs)
+    remarks: tuple[str, ...] = ()
     if isinstance(data, Mapping):
-        qrels, source, remark = data, "the qrels", ""
+        qrels, source = data, "the qrels"
     elif isinstance(data, str | Path) and _is_qrels_file(str(data)):
         if split is not None:
             raise CollectionError(f"{data} is a qrels file: it has no split {split!r}")
-        qrels, source, remark = load_qrels(read_qrels(data)), str(data), ""
+        qrels, source = load_qrels(read_qrels(data)), str(data)
     else:
         collection = _open(data) if isinstance(data, str | Path) else data
         chosen = split or _find_split(collection, by_name)
         source = collection.name if isinstance(data, Collection) else str(data)
-        named = split is not None or len(collection.qrels) < 2
         qrels = collection.judged(chosen)
-        remark = "" if named else f"split {chosen}: the only one of {collection.name} that judges these runs"
+        remarks = _remarks(collection, None if split is not None else chosen)
     if not qrels:
         raise CollectionError(f"{source} holds no qrels")
-    return JudgedRuns(by_name, qrels, source, remark, depth)
+    return JudgedRuns(by_name, qrels, source, remarks, depth)
 
 
 def name_runs(runs: Runs) -> dict[str, RunSource]:
@@ -131,6 +131,15 @@ def _name(run: str) -> str:
     if path.suffix in _PACKED:
         path = path.with_suffix("")
     return path.stem if path.suffix in _RUN else path.name
+
+
+def _remarks(collection: Collection, split: str | None) -> tuple[str, ...]:
+    remarks = []
+    if split is not None and len(collection.qrels) > 1:
+        remarks.append(f"split {split}: the only one of {collection.name} that judges these runs")
+    if (least := collection.relevant_from) > 1:
+        remarks.append(f"{collection.name}: grades from {least} up are relevant; lower grades count as 0")
+    return tuple(remarks)
 
 
 def _is_qrels_file(path: str) -> bool:
