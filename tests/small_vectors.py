@@ -52,7 +52,7 @@ def brute(vectors: Vectors, query: np.ndarray, k: int) -> tuple[list[str], np.nd
 def _float64(vectors: Vectors, shard: VectorShard) -> np.ndarray:
     if vectors.dtype == "int8":
         return shard.codes[:, : vectors.dimension] * shard.bounds[:, :1].astype(np.float64)
-    return vectors.widened(shard, slice(None)).astype(np.float64)
+    return vectors.widen(shard, slice(None)).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class Letters:
     def settings(self) -> Mapping[str, Any]:
         return {"reads": 40}
 
-    def queries(self, texts: Sequence[str]) -> Encoded:
-        return Encoded(self.documents(self.tokens(texts)[0]), self.fingerprint)
+    def encode_queries(self, texts: Sequence[str]) -> Encoded:
+        return Encoded(self.encode_tokens(self.tokenize(texts)[0]), self.fingerprint)
 
-    def tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+    def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         return [[ord(one) for one in text[:40]] for text in texts], sum(len(text) > 40 for text in texts)
 
-    def documents(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
+    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
         vectors = np.zeros((len(tokens), self.dimension), np.float32)
         for row, ids in enumerate(tokens):
             for one in ids:

@@ -36,7 +36,7 @@ from telerank.corpus.gather import gather
 cold = ColdStart(10)
 assert cold.covers(4) and cold.covers(6) and not cold.covers(1) and not cold.covers(0)
 assert "numba" not in sys.modules and isinstance(gather, compiled)
-assert kernel._at_least(2**25) == 2**25 - 3
+assert kernel._least_sum(2**25) == 2**25 - 3
 assert "numba" in sys.modules and not ColdStart().covers(1)
 assert not [name for name, value in vars(kernel).items() if isinstance(value, compiled)]
 """

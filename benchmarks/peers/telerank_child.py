@@ -39,7 +39,7 @@ class Telerank(Engine):
         times, hits = [], []
         for query in asked:
             start = time.perf_counter_ns()
-            ranking = stage.found([query]) if self.rows else stage.search(query)
+            ranking = stage.rank_rows([query]) if self.rows else stage.search(query)
             times.append(time.perf_counter_ns() - start)
             hits.append(ranking[0][0] if self.rows else (np.array(ranking.docnos, np.int64), ranking.scores))
         return times, hits

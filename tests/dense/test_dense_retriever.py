@@ -125,13 +125,13 @@ def test_texts_in_batches_and_alone_have_the_same_vectors(model):
     from telerank.dense.encoder import TorchEncoder
 
     encoder = TorchEncoder(model)
-    tokens, cut = encoder.tokens(["d1", "d2 d3 d4 x1", "", "d1 " * 100])
-    together = encoder.documents(tokens)
+    tokens, cut = encoder.tokenize(["d1", "d2 d3 d4 x1", "", "d1 " * 100])
+    together = encoder.encode_tokens(tokens)
     assert cut == 1
     assert together.shape == (4, 32)
     for one, vector in zip(tokens, together, strict=True):
-        assert np.allclose(encoder.documents([one])[0], vector, atol=1e-5)
-    assert encoder.documents([]).shape == (0, 32)
+        assert np.allclose(encoder.encode_tokens([one])[0], vector, atol=1e-5)
+    assert encoder.encode_tokens([]).shape == (0, 32)
     assert pickle.loads(pickle.dumps(encoder)) == encoder
 
 

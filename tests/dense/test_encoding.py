@@ -32,7 +32,7 @@ def test_rows_stand_in_the_order_of_the_documents_whatever_the_batches(tmp_path)
     small = encoded(tmp_path / "small", dtype="float32", batch_tokens=1)
     large = encoded(tmp_path / "large", dtype="float32", batch_tokens=10_000)
     letters = Letters()
-    wanted = letters.documents(letters.tokens(TEXTS)[0])
+    wanted = letters.encode_tokens(letters.tokenize(TEXTS)[0])
     for vectors in (small, large):
         assert list(vectors.docnos) == [doc.docno for doc in docs(TEXTS)]
         assert (vectors.take(np.arange(len(TEXTS))) == wanted).all()
@@ -143,9 +143,9 @@ def test_a_killed_run_goes_on_to_the_same_bytes(step, tmp_path):
     asked: list[int] = []
 
     class Counting(Letters):
-        def tokens(self, texts):
+        def tokenize(self, texts):
             asked.append(len(texts))
-            return super().tokens(texts)
+            return super().tokenize(texts)
 
     if not folder.exists():
         encode_documents(docs(TEXTS), folder, Counting(), encoding=Encoding(shard=8))

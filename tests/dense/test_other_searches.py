@@ -24,10 +24,10 @@ def kept(request, tmp_path_factory):
 @pytest.mark.parametrize("k", [1, 100, 9000])
 def test_torch_finds_the_same_to_the_bit(kept, k):
     pytest.importorskip("torch")
-    from telerank.dense.torch_search import DeviceVectors, on_device
+    from telerank.dense.torch_search import DeviceVectors, load_on_device
 
     wanted = made(70, 32, seed=1)
-    device = on_device(kept, "cpu")
+    device = load_on_device(kept, "cpu")
     assert isinstance(device, DeviceVectors)
     for one, other in zip(device.search(asked(wanted), k), search(kept, asked(wanted), k), strict=True):
         assert (one.rows == other.rows).all()
@@ -40,7 +40,7 @@ def test_torch_finds_the_same_where_vectors_stay_on_the_device(kept, monkeypatch
 
     monkeypatch.setattr(DeviceVectors, "_free", lambda _: 1 << 40)
     device = DeviceVectors(kept, "cpu")
-    assert device.stays
+    assert device.is_resident
     wanted = made(3, 32, seed=2)
     for one, other in zip(device.search(asked(wanted), 50), search(kept, asked(wanted), 50), strict=True):
         assert (one.rows == other.rows).all()
@@ -61,11 +61,11 @@ def test_torch_breaks_ties_by_docno(tmp_path):
 
 def test_torch_refuses_another_models_queries(kept):
     pytest.importorskip("torch")
-    from telerank.dense.torch_search import on_device
+    from telerank.dense.torch_search import load_on_device
     from telerank.dense.vectors import Encoded
 
     with pytest.raises(ModelError, match="another model"):
-        on_device(kept, "cpu").search(Encoded(made(1, 32), "0" * 64), 5)
+        load_on_device(kept, "cpu").search(Encoded(made(1, 32), "0" * 64), 5)
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +79,10 @@ def encoded(tmp_path_factory):
 def test_faiss_says_how_much_it_finds_and_is_scored_exactly(kind, encoded):
     faiss = pytest.importorskip("faiss")
     faiss.omp_set_num_threads(1)  # its threads wait for each other by spinning
-    from telerank.dense.approximate import ApproximateRetriever, build, read_report
+    from telerank.dense.approximate import ApproximateRetriever, build_approximate, read_report
     from telerank.dense.retriever import DenseRetriever
 
-    report = build(encoded, kind)
+    report = build_approximate(encoded, kind)
     name = kind.partition("(")[0]
     assert read_report(encoded, name) == report
     assert report.sampled == "documents as queries"
@@ -102,12 +102,12 @@ def test_faiss_says_how_much_it_finds_and_is_scored_exactly(kind, encoded):
 
 def test_faiss_of_other_vectors_or_damaged_is_refused(encoded, tmp_path):
     pytest.importorskip("faiss")
-    from telerank.dense.approximate import ApproximateRetriever, build, read_report
+    from telerank.dense.approximate import ApproximateRetriever, build_approximate, read_report
 
     vectors = encode_documents(docs(["a", "b", "c d"]), tmp_path / "v", Letters())
     with pytest.raises(IndexFault, match="no approximate index 'hnsw'"):
         ApproximateRetriever(vectors, Letters())
-    build(vectors)
+    build_approximate(vectors)
     record = vectors.folder / "approximate.hnsw.json"
     content = json.loads(record.read_text())
     (vectors.folder / "approximate.hnsw.faiss").write_bytes(b"nothing")
@@ -131,15 +131,15 @@ def test_faiss_of_other_vectors_or_damaged_is_refused(encoded, tmp_path):
     ],
 )
 def test_unknown_kinds_are_refused(wrong, said, encoded):
-    from telerank.dense.approximate import parse
+    from telerank.dense.approximate import parse_kind
 
     with pytest.raises(ModelError, match=said):
-        parse(wrong, encoded)
+        parse_kind(wrong, encoded)
 
 
 def test_without_faiss_the_extra_is_named(encoded, monkeypatch):
-    from telerank.dense.approximate import build
+    from telerank.dense.approximate import build_approximate
 
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtra, match="telerank\\[ann\\]"):
-        build(encoded)
+        build_approximate(encoded)

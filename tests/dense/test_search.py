@@ -11,7 +11,7 @@ from small_vectors import asked, brute, made, stored
 from telerank.dense import search as searching
 from telerank.dense import tile
 from telerank.dense.kinds import KINDS
-from telerank.dense.search import best_of_all, explained, search
+from telerank.dense.search import rank_exhaustively, score_row, search
 from telerank.dense.vectors import Encoded
 from telerank.errors import DocumentError, ModelError
 
@@ -37,7 +37,7 @@ def test_queries_in_any_batch_find_the_same(kept):
     together = search(kept, asked(wanted), 100)
     for query, found in zip(wanted, together, strict=True):
         alone = search(kept, asked(query[None]), 100)[0]
-        slow = best_of_all(kept, query, 100)
+        slow = rank_exhaustively(kept, query, 100)
         for other in (alone, slow):
             assert (found.rows == other.rows).all()
             assert (found.scores == other.scores).all()
@@ -56,7 +56,7 @@ def test_threads_find_the_same(kept, threads):
 def test_a_processor_without_the_instruction_finds_the_same(kept, queries, monkeypatch):
     wanted = made(queries, 100, seed=4)
     usual = search(kept, asked(wanted), 30)
-    monkeypatch.setattr(tile, "available", lambda: False)
+    monkeypatch.setattr(tile, "is_available", lambda: False)
     for one, other in zip(usual, search(kept, asked(wanted), 30), strict=True):
         assert (one.rows == other.rows).all()
 
@@ -113,7 +113,7 @@ def test_as_many_as_there_are_and_more(kept):
 def test_a_score_is_explained_to_the_bit(kept):
     query = made(1, 100, seed=9)
     found = search(kept, asked(query), 20)[0]
-    assert [explained(kept, query[0], row) for row in found.rows] == found.scores.tolist()
+    assert [score_row(kept, query[0], row) for row in found.rows] == found.scores.tolist()
 
 
 def test_vectors_of_two_models_do_not_meet(kept):

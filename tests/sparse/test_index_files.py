@@ -241,10 +241,10 @@ def test_readers_keep_what_they_have_opened_whatever_writers_do(copy):
     assert [doc.docno for doc in SparseIndex(copy).docs] == ["other"]
 
 
-@pytest.mark.parametrize("seam", ["check", "Segment"])
+@pytest.mark.parametrize("seam", ["check_segment", "Segment"])
 def test_an_index_that_is_replaced_while_it_is_opened_is_opened_as_it_then_is(copy, monkeypatch, seam):
     """The files that the manifest named are swept away between its reading and theirs."""
-    of = manifests if seam == "check" else opening
+    of = manifests if seam == "check_segment" else opening
     real, calls = getattr(of, seam), []
 
     def replaced_meanwhile(*arguments: object) -> object:

@@ -83,8 +83,8 @@ def test_numpy_ranks_as_compiled_code_does(name, folder):
             impacts.prepare((term.numbers[0], term.df, term.cf) for term in terms)
             weights = {term.numbers[0]: count for term, count in zip(terms, counts.values(), strict=True)}
             for k in (1, 10, len(segment)):
-                rows, scores = impacts.best_by_numpy(weights, k)
-                for other in (impacts.best([weights], k)[0], impacts.best_of_all(weights, k)):
+                rows, scores = impacts.rank_by_numpy(weights, k)
+                for other in (impacts.rank([weights], k)[0], impacts.rank_exhaustively(weights, k)):
                     assert rows.tolist() == other[0].tolist(), (model, query, k)
                     assert scores.tobytes() == other[1].tobytes(), (model, query, k)
 

@@ -24,7 +24,7 @@ from telerank.sparse.similarities import (
     Similarity,
     Statistics,
     Z,
-    grid,
+    make_grid,
     parse_similarity,
 )
 
@@ -218,14 +218,14 @@ def test_any_other_text_is_a_model_or_a_model_error(text):
 @pytest.mark.parametrize("family", ["bm25", "lmd", "lmjm", "dfr", "dfi"])
 def test_a_grid_holds_distinct_settings_of_its_family(family):
     model = parse_similarity(family)
-    settings = grid(model)
+    settings = make_grid(model)
     assert all(type(setting) is type(model) for setting in settings)
     assert model in settings
     assert len(set(settings)) == len(settings) <= 100
 
 
 def test_the_grid_of_dfr_has_every_basic_model_with_every_after_effect_and_every_normalization():
-    parts = {(s.basic_model, s.after_effect, type(s.normalization)) for s in grid(DFR())}
+    parts = {(s.basic_model, s.after_effect, type(s.normalization)) for s in make_grid(DFR())}
     assert len({basic for basic, _, _ in parts}) == 4
     assert {after for _, after, _ in parts} == {"b", "l", "none"}
     assert {normalization for _, _, normalization in parts} == {H1, H2, H3, Z, NoNormalization}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from telerank.sparse.surfaces import surfaces
+from telerank.sparse.surfaces import find_surfaces
 from telerank.text import PRESETS, Analyzer
 
 ANALYZERS = {name: Analyzer.parse(name) for name in (*PRESETS, "french|asciifold")}
@@ -15,7 +15,7 @@ LIVELY = st.lists(st.one_of(st.text(TELLING, max_size=30), st.text(max_size=30))
 
 
 def through_pieces(texts: list[str], analyzer: Analyzer) -> list[list[str]]:
-    distinct, which, ends = surfaces(texts, analyzer.classes)
+    distinct, which, ends = find_surfaces(texts, analyzer.classes)
     terms = [analyzer(piece.decode("utf-8", "surrogatepass")) for piece in distinct]
     starts = [0, *ends[:-1]]
     return (
@@ -36,11 +36,11 @@ def test_pieces_give_the_terms_of_the_texts(name, texts):
 
 def test_equal_pieces_are_one_and_different_ones_are_not():
     texts = [" ".join(f"word{i % 30_000}" for i in range(100_000))]  # more than the first table holds
-    distinct, which, _ = surfaces(texts, ANALYZERS["standard"].classes)
+    distinct, which, _ = find_surfaces(texts, ANALYZERS["standard"].classes)
     assert len(distinct) == 30_000
     assert [distinct[i].decode() for i in which[:40_000]] == texts[0].split(" ")[:40_000]
 
 
 def test_a_number_keeps_its_point_and_a_sentence_loses_its_own():
-    distinct, _, _ = surfaces(["pi is 3.14. 'It' isn't 3,2."], ANALYZERS["standard"].classes)
+    distinct, _, _ = find_surfaces(["pi is 3.14. 'It' isn't 3,2."], ANALYZERS["standard"].classes)
     assert distinct == [b"pi", b"is", b"3.14", b"It", b"isn't", b"3,2"]

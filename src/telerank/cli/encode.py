@@ -99,7 +99,7 @@ def encode(
     if approximate is not None and not overwrite and (folder / "manifest.json").is_file():
         made = _there(Vectors(folder), source, encoder)
     else:
-        tokens = batch_tokens or (_BATCH if encoder.place == "cpu" else _BATCH_OF_GPU)
+        tokens = batch_tokens or (_BATCH if encoder.device_type == "cpu" else _BATCH_OF_GPU)
         how = How(dtype, shard_size, tokens, source.name, source.state)
         made = _encode(source, folder, encoder, how, overwrite=overwrite)
     report = None if approximate is None else _build(made, approximate, source, encoder)
@@ -143,7 +143,7 @@ class _Source:
 
         members = self.collection.queries.values() if self.collection else ()
         texts = [query.text for query in islice(chain.from_iterable(one() for one in members), _QUERIES)]
-        return encoder.queries(texts) if texts else None
+        return encoder.encode_queries(texts) if texts else None
 
 
 def _encode(source: _Source, folder: Path, encoder: Encoder, how: Any, *, overwrite: bool) -> Vectors:
@@ -176,11 +176,11 @@ def _there(made: Vectors, source: _Source, encoder: Encoder) -> Vectors:
 
 
 def _build(made: Vectors, kind: str, source: _Source, encoder: Encoder) -> RecallReport:
-    from telerank.dense.approximate import build
+    from telerank.dense.approximate import build_approximate
 
     began = time.perf_counter()
     with console.progress() as progress:
-        report = build(made, kind, queries=source.queries(encoder), progress=progress)
+        report = build_approximate(made, kind, queries=source.queries(encoder), progress=progress)
     seconds = time.perf_counter() - began
     found = ", ".join(f"R@{k} {share:.4f}" for k, share in report.recall.items())
     console.say(f"built {report.kind} over {len(made):,} vectors ({seconds:.1f} s)")

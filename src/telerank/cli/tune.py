@@ -125,9 +125,9 @@ def _settings(
     indexes: list[SparseIndex], models: list[str], settings: list[str], depth: int
 ) -> list[SparseRetriever]:
     from telerank.sparse.retriever import SparseRetriever
-    from telerank.sparse.similarities import grid, parse_similarity
+    from telerank.sparse.similarities import make_grid, parse_similarity
 
-    similarities = [one for name in models for one in grid(parse_similarity(name))]
+    similarities = [one for name in models for one in make_grid(parse_similarity(name))]
     similarities += [parse_similarity(text) for text in settings]
     if not similarities:
         raise ModelError("nothing to tune: give --model or --setting")

@@ -1,7 +1,7 @@
 """Approximate search with FAISS (extra ``ann``): graphs (HNSW) and lists of product codes (IVF-PQ).
 
-``approximate.KIND.faiss`` and ``approximate.KIND.json`` lie beside the vectors; the latter says of which
-vectors they are and how many of the exact best they find. What they find is scored exactly.
+``approximate.KIND.faiss`` and ``approximate.KIND.json`` are files beside the vectors; the latter names the
+vectors and reports which share of the exact best rows the index finds. The rows found are scored exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats
 from telerank.dense.retriever import DenseRetriever
-from telerank.dense.search import Found, best_among, search
+from telerank.dense.search import Hits, rank_rows, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
 from telerank.expressions import (
@@ -40,16 +40,16 @@ DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "hnsw": {"links": 32, "construction": 200, "search": 256},
     "ivfpq": {"lists": 0, "bytes": 0, "probes": 64},
 }
-"""Kinds and their parameters; 0 of ``ivfpq``: 4 times the root of the rows, an eighth of the dimensions."""
+"""Kinds and parameters; 0 for ``ivfpq``: 4 times the square root of the rows, an eighth of the dimensions."""
 CUTOFFS = (10, 100, 1000)
 _CANDIDATES = 1000
-_SAMPLED = 200  # queries of which recall is measured
+_SAMPLED = 200  # queries for which recall is measured
 _TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
 
 
 @dataclass(frozen=True)
 class RecallReport:
-    """How an approximate index was built, and which share of the exact best k it finds, by k."""
+    """How an approximate index was built, and the share of the exact best k that it finds, by k."""
 
     kind: str
     parameters: Mapping[str, int]
@@ -60,37 +60,37 @@ class RecallReport:
     crc32: int = 0
 
 
-def build(
+def build_approximate(
     vectors: Vectors, kind: str = "hnsw", *, queries: Encoded | None = None, progress: Progress = silent
 ) -> RecallReport:
     """Build an approximate index beside the vectors; ``kind`` may name parameters: ``hnsw(links=16)``.
 
-    Recall is that of ``queries``, or else of 200 of the documents' own vectors.
+    Recall is measured for ``queries``; without them, for 200 of the documents' vectors.
 
     Raises
     ------
     ModelError
-        where the kind or a parameter is unknown.
+        If the kind or a parameter is unknown.
     MissingExtra
-        where FAISS is not installed.
+        If FAISS is not installed.
     """
     faiss = _faiss()
-    name, parameters = parse(kind, vectors)
+    name, parameters = parse_kind(kind, vectors)
     index = _empty(faiss, name, parameters, vectors.dimension)
     if not index.is_trained:
         progress("learning lists and codes", 0, None)
         index.train(_sample(vectors, min(_TRAINED_ON, len(vectors))))
-    for first, block in vectors.blocks():
+    for first, block in vectors.read_blocks():
         index.add(block)
         progress(f"building {name}", first + len(block), len(vectors))
     file, record = _files(vectors, name)
     draft = file.with_name(file.name + DRAFT)
     faiss.write_index(index, str(draft))
-    asked = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
-    recall = _recall(vectors, index, _searching(faiss, name, parameters), asked)
+    searched = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
+    recall = _recall(vectors, index, _search_parameters(faiss, name, parameters), searched)
     sampled = "documents as queries" if queries is None else "queries"
     crc32 = StoredFile.record(draft).crc32
-    report = RecallReport(name, parameters, recall, len(asked.vectors), sampled, _identity(vectors), crc32)
+    report = RecallReport(name, parameters, recall, len(searched.vectors), sampled, _identity(vectors), crc32)
     draft.replace(file)
     replace_file(record, f"{json.dumps(report.__dict__, indent=1)}\n".encode())
     return report
@@ -98,16 +98,16 @@ def build(
 
 @dataclass(frozen=True, repr=False)
 class ApproximateRetriever(Stage):
-    """Ranks the ``candidates`` that an approximate index finds, by their exact scores.
+    """Ranks the ``candidates`` that an approximate index finds by their exact scores.
 
     Raises
     ------
     IndexFault
-        where there is no such index beside the vectors, or it is of other vectors.
+        If there is no such index beside the vectors, or it was built from other vectors.
     ModelError
-        where the encoder is not the one that made the vectors.
+        If the encoder is not the one that made the vectors.
     MissingExtra
-        where FAISS is not installed.
+        If FAISS is not installed.
     """
 
     vectors: Vectors
@@ -123,7 +123,7 @@ class ApproximateRetriever(Stage):
         for number in (self.candidates, self.depth, self.batch):
             if number is not None:
                 check_depth(number)
-        DenseRetriever(self.vectors, self.encoder)  # refuses what does not belong together
+        DenseRetriever(self.vectors, self.encoder)  # refuses vectors of another encoder
         object.__setattr__(self, "report", read_report(self.vectors, self.kind))
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
@@ -152,25 +152,24 @@ class ApproximateRetriever(Stage):
         return DenseRetriever(self.vectors, self.encoder).explain(query, docno)
 
     def _rank(self, queries: list[Query]) -> Iterator[Ranking]:
-        asked = self.encoder.queries([query.text for query in queries])
-        self.vectors.require(asked)
-        index = _opened(self.vectors, self.kind, self.report.crc32)
-        how = _searching(_faiss(), self.kind, self.report.parameters)
+        encoded = self.encoder.encode_queries([query.text for query in queries])
+        self.vectors.require(encoded)
+        index = _open_index(self.vectors, self.kind, self.report.crc32)
+        how = _search_parameters(_faiss(), self.kind, self.report.parameters)
         depth = self.candidates if self.depth is None else min(self.depth, self.candidates)
-        for query, found in zip(
-            queries, _found(self.vectors, index, how, asked.vectors, self.candidates), strict=True
-        ):
-            docnos = self.vectors.docnos.take(found.rows[:depth])
-            yield Ranking.presorted(query, tuple(docnos), found.scores[:depth])
+        results = _search(self.vectors, index, how, encoded.vectors, self.candidates)
+        for query, hits in zip(queries, results, strict=True):
+            docnos = self.vectors.docnos.take(hits.rows[:depth])
+            yield Ranking.presorted(query, tuple(docnos), hits.scores[:depth])
 
 
-def parse(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
-    """Kind and parameters of ``hnsw``, ``ivfpq(lists=1024, probes=32)``.
+def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
+    """Parse the text of an index: ``hnsw``, ``ivfpq(lists=1024, probes=32)``; kind and parameters.
 
     Raises
     ------
     ModelError
-        where they are none.
+        If the kind or a parameter is unknown.
     """
     call = as_call(parse_expression(text), text)
     if call.name not in DEFAULTS:
@@ -191,12 +190,12 @@ def parse(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
 
 
 def read_report(vectors: Vectors, kind: str) -> RecallReport:
-    """What was said when an index was built.
+    """The report of an approximate index.
 
     Raises
     ------
     IndexFault
-        where there is none of that kind, or it is of other vectors.
+        If there is no index of that kind, or it was built from other vectors.
     """
     _, record = _files(vectors, kind)
     if not record.is_file():
@@ -212,7 +211,7 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
 
 
 @lru_cache(maxsize=4)
-def _opened(vectors: Vectors, kind: str, crc32: int) -> Any:
+def _open_index(vectors: Vectors, kind: str, crc32: int) -> Any:
     file, _ = _files(vectors, kind)
     if not file.is_file():
         raise IndexDamaged(f"{file}: missing")
@@ -221,12 +220,12 @@ def _opened(vectors: Vectors, kind: str, crc32: int) -> Any:
     return _faiss().read_index(str(file))
 
 
-def _found(vectors: Vectors, index: Any, how: Any, queries: Floats, k: int) -> Iterator[Found]:
+def _search(vectors: Vectors, index: Any, how: Any, queries: Floats, k: int) -> Iterator[Hits]:
     depth = min(k, len(vectors))
     _, numbers = index.search(np.ascontiguousarray(queries, np.float32), depth, params=how(depth))
     for query, row in zip(queries, numbers, strict=True):
-        # -1 stands where fewer were found
-        yield best_among(vectors, np.unique(row[row >= 0]).astype(np.int64), query, depth)
+        # FAISS fills up with -1
+        yield rank_rows(vectors, np.unique(row[row >= 0]).astype(np.int64), query, depth)
 
 
 def _recall(vectors: Vectors, index: Any, how: Any, queries: Encoded) -> dict[int, float]:
@@ -234,8 +233,8 @@ def _recall(vectors: Vectors, index: Any, how: Any, queries: Encoded) -> dict[in
     exact = search(vectors, queries, max(cutoffs))
     recall = {}
     for k in cutoffs:
-        near = list(_found(vectors, index, how, queries.vectors, k))
-        # what ties with the last of the exact list is as good
+        near = list(_search(vectors, index, how, queries.vectors, k))
+        # rows that tie with the last of the exact list count
         shares = [(a.scores >= b.scores[k - 1]).sum() / k for a, b in zip(near, exact, strict=True)]
         recall[k] = round(float(np.mean(shares)), 4)
     return recall
@@ -251,20 +250,20 @@ def _empty(faiss: Any, kind: str, parameters: Mapping[str, int], dimension: int)
     return index
 
 
-def _searching(faiss: Any, kind: str, parameters: Mapping[str, int]) -> Any:
-    """From how many are asked for to FAISS's parameters of a search."""
+def _search_parameters(faiss: Any, kind: str, parameters: Mapping[str, int]) -> Any:
+    """A function from k to FAISS's parameters of a search."""
     if kind == "ivfpq":
         return lambda _: faiss.SearchParametersIVF(nprobe=min(parameters["probes"], parameters["lists"]))
     return lambda k: faiss.SearchParametersHNSW(efSearch=max(parameters["search"], k))
 
 
 def _sample(vectors: Vectors, count: int) -> Floats:
-    """So many vectors, spread evenly."""
+    """``count`` vectors, spread evenly over the rows."""
     return vectors.take(np.linspace(0, len(vectors) - 1, count).astype(np.int64))
 
 
 def _divisor(dimension: int) -> int:
-    """The divisor of the dimensions next to an eighth of them."""
+    """The divisor of the dimensions that is nearest to an eighth of them."""
     return min(
         (n for n in range(1, dimension + 1) if dimension % n == 0), key=lambda n: abs(n - dimension / 8)
     )

@@ -1,4 +1,4 @@
-"""Documents to a folder of vectors: batches of like lengths within a shard, rows in the documents' order."""
+"""Encoding documents into a folder: batches of similar lengths in a shard, rows in the documents' order."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from telerank.types import Doc, Progress, silent
 class Encoding:
     """How documents are encoded.
 
-    ``shard`` documents are encoded, written and, after a crash, kept together: texts and vectors of one
-    shard are all that is in memory (16,384 of 768 float32: 50 MB). ``batch_tokens`` bounds a batch: tokens of
-    its longest text times its texts. ``collection`` and ``source`` are written into the manifest.
+    ``shard`` documents are encoded and written together, and kept after a crash; memory holds the texts
+    and vectors of one shard (50 MB for 16,384 vectors of 768 float32). ``batch_tokens`` limits a batch: the
+    tokens of its longest text times the number of its texts. ``collection`` and ``source`` are recorded.
 
     Raises
     ------
     ModelError
-        where a number is below 1.
+        If a number is below 1.
     """
 
     dtype: str = "float16"
@@ -56,20 +56,27 @@ def encode_documents(
 ) -> Vectors:
     """Encode title and text of documents into a folder.
 
-    What a killed run of the same settings left is gone on with after its last whole shard; the files are the
-    same, byte for byte, as an uninterrupted run's on the same machine.
+    A run that was killed is resumed with the same settings after its last whole shard; the files are the
+    same, byte for byte, as those of an uninterrupted run on the same machine.
 
     Raises
     ------
     IndexFault, IndexLocked
-        as :class:`~telerank.dense.writer.VectorWriter`.
+        As :class:`~telerank.dense.writer.VectorWriter`.
     DocumentError
-        where there is no document, or one cannot be stored.
+        If there is no document, or one cannot be stored.
     """
     how = encoding or Encoding()
     settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}
-    made = {"collection": how.collection, "source": how.source, "settings": settings}
-    manifest = VectorManifest(encoder.dimension, how.dtype, encoder.name, encoder.fingerprint, **made)  # type: ignore[arg-type]
+    manifest = VectorManifest(
+        encoder.dimension,
+        how.dtype,
+        encoder.name,
+        encoder.fingerprint,
+        settings,
+        how.collection,
+        how.source,
+    )
     done = 0
     with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
         for part in _parts(docs, how.shard):
@@ -77,8 +84,8 @@ def encode_documents(
             if writer.kept:
                 writer.skip(docnos, texts)
             else:
-                tokens, cut = encoder.tokens(texts)
-                vectors = _encoded(encoder, tokens, how.batch_tokens, done, progress)
+                tokens, cut = encoder.tokenize(texts)
+                vectors = _encode(encoder, tokens, how.batch_tokens, done, progress)
                 writer.add(docnos, texts, vectors, cut=cut)
             done += len(part)
             progress("encoding", done, None)
@@ -106,13 +113,13 @@ def same_vectors(folder: str | Path, encoder: Encoder, encoding: Encoding) -> Ve
     return vectors
 
 
-def _encoded(
+def _encode(
     encoder: Encoder, tokens: Sequence[Sequence[int]], budget: int, done: int, progress: Progress
 ) -> Floats:
     vectors = np.empty((len(tokens), encoder.dimension), np.float32)
     encoded = 0
-    for batch in batch_by_length([len(one) for one in tokens], budget):
-        vectors[batch] = encoder.documents([tokens[row] for row in batch])
+    for batch in batch_by_length(list(map(len, tokens)), budget):
+        vectors[batch] = encoder.encode_tokens([tokens[row] for row in batch])
         encoded += len(batch)
         progress("encoding", done + encoded, None)
     return vectors

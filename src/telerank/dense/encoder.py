@@ -1,4 +1,4 @@
-"""What makes vectors of texts, as encoding and searching see it; a bi-encoder as that."""
+"""The protocol of encoders, which make vectors of texts, and the encoder that is a bi-encoder."""
 
 from __future__ import annotations
 
@@ -22,44 +22,45 @@ PRECISIONS = ("float32", "bfloat16")
 
 
 class Encoder(Protocol):
-    """Texts to vectors, as a value: equal and hashed by what decides the vectors."""
+    """Encodes texts; a value, equal and hashed by what decides the vectors."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def fingerprint(self) -> str:
-        """The identity of everything that decides a vector."""
+        """Identifies everything that decides a vector."""
 
     @property
     def dimension(self) -> int: ...
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What else a reader of the vectors may want to know, as JSON."""
+        """A description of the model for readers of the vectors, as JSON."""
 
-    def queries(self, texts: Sequence[str]) -> Encoded: ...
+    def encode_queries(self, texts: Sequence[str]) -> Encoded:
+        """The vectors (Q, D) of queries."""
 
-    def tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """The tokens of documents, and how many of them were longer than the model reads."""
+    def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """The tokens of documents, and the number of documents that were longer than the model reads."""
 
-    def documents(self, tokens: Sequence[Sequence[int]]) -> Floats:
-        """(B, D): the vectors of documents that :meth:`tokens` made tokens of."""
+    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> Floats:
+        """The vectors (B, D) of tokenized documents."""
 
 
 @dataclass(frozen=True)
 class TorchEncoder:
     """A bi-encoder by its name: ``minilm``, a folder, or a name on the hub.
 
-    ``device`` None is the GPU where there is one; ``precision`` is that of matrix products (``bfloat16``
-    where the device is fast at it). It is loaded when first used, and pickles as its name.
+    ``device`` None is the GPU if there is one; ``precision`` is that of matrix products (``bfloat16`` is fast
+    on some devices). The model is loaded when it is first used, and pickles as its name.
 
     Raises
     ------
     ModelError
-        where the precision is unknown; on first use where there is no such model.
+        If the precision is unknown; on first use if there is no such model.
     MissingExtra
-        on first use where torch or the model's package is not installed.
+        On first use if torch or the model's package is not installed.
     """
 
     model: str
@@ -89,26 +90,26 @@ class TorchEncoder:
         return {"model": self._loaded[0].settings.record(), "precision": self.precision}
 
     @property
-    def place(self) -> str:
-        """The kind of device that it computes on."""
+    def device_type(self) -> str:
+        """The type of the device that it computes on, such as ``cuda``."""
         return str(self._loaded[0].device.type)
 
-    def queries(self, texts: Sequence[str]) -> Encoded:
+    def encode_queries(self, texts: Sequence[str]) -> Encoded:
         model, tokenizers = self._loaded
         side = tokenizers.queries
         return Encoded(self._vectors(model.encode_queries, side, side.ids(list(texts))), self.fingerprint)
 
-    def tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+    def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         from dataclasses import replace
 
         side = self._loaded[1].documents
-        found = side.ids(list(texts))
+        tokens = side.ids(list(texts))
         most = side.side.max_length
-        full = [text for text, ids in zip(texts, found, strict=True) if len(ids) >= most]
-        one_more = replace(side, side=replace(side.side, max_length=most + 1))
-        return found, sum(len(ids) > most for ids in one_more.ids(full))
+        full = [text for text, ids in zip(texts, tokens, strict=True) if len(ids) >= most]
+        longer = replace(side, side=replace(side.side, max_length=most + 1))
+        return tokens, sum(len(ids) > most for ids in longer.ids(full))
 
-    def documents(self, tokens: Sequence[Sequence[int]]) -> Floats:
+    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> Floats:
         model, tokenizers = self._loaded
         return self._vectors(model.encode_documents, tokenizers.documents, tokens)
 
@@ -123,7 +124,7 @@ class TorchEncoder:
             from telerank.models.loading import load_bi_encoder
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name or "torch", "neural") from error
-        model, tokenizers = load_bi_encoder(_place(self.model))
+        model, tokenizers = load_bi_encoder(folder if (folder := Path(self.model)).is_dir() else self.model)
         chosen = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         return model.to(chosen), tokenizers
 
@@ -136,10 +137,5 @@ class TorchEncoder:
             self._loaded[0].device.type, torch.bfloat16, enabled=self.precision == "bfloat16"
         )
         with torch.inference_mode(), half:
-            found = encode(side.pad(tokens))
-        return np.asarray(found.float().cpu().numpy(), np.float32)
-
-
-def _place(name: str) -> str | Path:
-    """A folder that is there is one, whatever else the name may be."""
-    return Path(name) if Path(name).is_dir() else name
+            vectors = encode(side.pad(tokens))
+        return np.asarray(vectors.float().cpu().numpy(), np.float32)

@@ -1,12 +1,12 @@
-"""The loops of dense search: which rows can be among the best, from codes of a byte a dimension.
+"""The loops of dense search: select rows that can be among the best, from codes of a byte a dimension.
 
-A row x is about s c (see :mod:`.codes`), a query q about t b, with b of 16 bits. Then, by Cauchy and Schwarz,
+A row x is about s c (see :mod:`.vectors`), a query q about t b, with b of 16 bits. By Cauchy and Schwarz,
 
     |q.x - s t (c.b)|  <=  |q| |x - s c|  +  |q - t b| |s c|
 
-so that every row has a least and a greatest score that it may have. A row stays a candidate as long as its
-greatest is not below the k-th of all the least ones: no row of the best k is ever lost, and what is lost is
-below k others. The candidates' scores are then computed from the vectors themselves (:func:`exact`).
+which gives a least and a greatest possible score of each row. A row stays a candidate as long as its greatest
+score is not below the k-th largest of all least scores, so that no row of the best k is ever dropped. The
+candidates' scores are then computed from the vectors (:func:`exact_float32`).
 
 Legend: N rows, D dimensions (of codes: rounded up to a multiple of 4), Q queries, C room for candidates;
 bounds (N, 4): scale s, |x - s c|, |s c| and the sum of c.
@@ -21,24 +21,24 @@ import numpy as np
 from telerank.compiled import compiled
 from telerank.dense.tile import LANES, ROWS, fetch, tile_of_one, tile_of_rows
 
-BLOCK = 96  # rows looked at together, a multiple of ROWS and of 8
-_AHEAD = 12_288  # bytes ahead that codes are asked for: the processor's own guess ends at each page of memory
-_LINE = 64  # bytes that come at once
-_TINY = np.float32(1e-36)  # where products of tiny numbers vanish, nothing is decided
+BLOCK = 96  # rows scanned together, a multiple of ROWS and of 8
+_AHEAD = 12_288  # bytes ahead that codes are prefetched: the processor's own prefetching ends at each page
+_LINE = 64  # bytes of a cache line
+_TINY = np.float32(1e-36)  # larger than what products of tiny numbers lose
 
 Array = Any  # numba takes arrays of any of its types
 
 
 @compiled
 def scan(shard: Array, begin: int, queries: Array, state: Array, k: int) -> Any:  # noqa: C901 — one loop
-    """Look at rows from ``begin`` on, one query after the other; the row that was reached.
+    """Scan rows from ``begin`` on, one query after the other; return the row that was reached.
 
     shard: codes (N, D), bounds (N, 4), the number of its first row;
     queries: b (Q, D) int16, and (Q, 3) float32: t, |q|, |q - t b|;
     state: candidates' rows (Q, C) and spans (Q, C, 2), least and greatest score; for each query their count
     and the count at which to :func:`compact` (Q, 2), and the threshold (Q,).
 
-    It ends early where more than half of C candidates of a query remain: then they are to be resolved.
+    It returns early if a query has more than C / 2 candidates, which the caller must then score.
     """
     # unpacked once: numba counts references whenever an array is taken out of a tuple
     codes, bounds, first = shard
@@ -53,8 +53,8 @@ def scan(shard: Array, begin: int, queries: Array, state: Array, k: int) -> Any:
         for q in range(len(wide)):
             for r in range(start, end):
                 if q == 0:
-                    for place in range(r * width + _AHEAD, (r + 1) * width + _AHEAD, _LINE):
-                        fetch(flat, place)
+                    for offset in range(r * width + _AHEAD, (r + 1) * width + _AHEAD, _LINE):
+                        fetch(flat, offset)
                 products[r - start] = _product(codes, r, wide, q)
             scale, norm, rest, least = numbers[q, 0], numbers[q, 1], numbers[q, 2], thresholds[q]
             for r in range(start, end):
@@ -64,12 +64,12 @@ def scan(shard: Array, begin: int, queries: Array, state: Array, k: int) -> Any:
                 if words[w]:
                     for i in range(8 * w, 8 * w + 8):
                         if flags[i]:
-                            r, place = start + i, counts[q, 0]
+                            r, slot = start + i, counts[q, 0]
                             value = np.float32(products[i]) * (bounds[r, 0] * scale)
                             margin = norm * bounds[r, 1] + rest * bounds[r, 2] + _TINY
-                            rows[q, place] = first + r
-                            spans[q, place, 0], spans[q, place, 1] = value - margin, value + margin
-                            counts[q, 0] = place + 1
+                            rows[q, slot] = first + r
+                            spans[q, slot, 0], spans[q, slot, 1] = value - margin, value + margin
+                            counts[q, 0] = slot + 1
                     words[w] = 0
             if counts[q, 0] >= counts[q, 1]:
                 full |= compact(state, q, k)
@@ -84,8 +84,8 @@ def scan_many(  # noqa: C901 — one loop
 ) -> Any:
     """As :func:`scan`, by tiles of 64 queries, on processors that have the instruction of :mod:`.tile`.
 
-    A byte for each dimension of a query decides which pairs are looked at again with its 16 bits.
-    groups: packed bytes (G, 64 D), and (G, 3, 64) float32: scale, |q|, and the length of what the bytes miss.
+    A byte for each dimension of a query selects the pairs that are computed again with 16 bits.
+    groups: packed bytes (G, 64 D), and (G, 3, 64) float32: scale, |q|, and the length of the rounding error.
     """
     codes, bounds, first = shard
     wide, numbers = queries
@@ -94,13 +94,13 @@ def scan_many(  # noqa: C901 — one loop
     width, flat = codes.shape[1], codes.reshape(-1)
     products, flags = np.empty(BLOCK * LANES, np.int32), np.zeros(LANES, np.uint8)
     words = flags.view(np.uint64)
-    least = np.full((len(packed), LANES), np.float32(np.inf))  # lanes of no query stay so
+    least = np.full((len(packed), LANES), np.float32(np.inf))  # lanes without a query stay infinite
     for start in range(begin, len(codes), BLOCK):
         end = min(start + BLOCK, len(codes))
         full = False
         for g in range(len(packed)):
-            there = min(LANES, len(wide) - g * LANES)
-            least[g, :there] = thresholds[g * LANES : g * LANES + there]
+            count = min(LANES, len(wide) - g * LANES)
+            least[g, :count] = thresholds[g * LANES : g * LANES + count]
             _products(flat, start, end, width, packed[g], products)
             for r in range(start, end):
                 scale, error, norm = bounds[r, 0], bounds[r, 1], bounds[r, 2]
@@ -117,11 +117,11 @@ def scan_many(  # noqa: C901 — one loop
                                 value = np.float32(_product(codes, r, wide, q)) * (scale * numbers[q, 0])
                                 margin = numbers[q, 1] * error + numbers[q, 2] * norm + _TINY
                                 if value + margin >= least[g, i]:
-                                    place = counts[q, 0]
-                                    rows[q, place] = first + r
-                                    spans[q, place, 0], spans[q, place, 1] = value - margin, value + margin
-                                    counts[q, 0] = place + 1
-                                    if place + 1 >= counts[q, 1]:
+                                    slot = counts[q, 0]
+                                    rows[q, slot] = first + r
+                                    spans[q, slot, 0], spans[q, slot, 1] = value - margin, value + margin
+                                    counts[q, 0] = slot + 1
+                                    if slot + 1 >= counts[q, 1]:
                                         full |= compact(state, q, k)
                                         least[g, i] = thresholds[q]
         if full:
@@ -131,9 +131,9 @@ def scan_many(  # noqa: C901 — one loop
 
 @compiled
 def compact(state: Array, q: int, k: int) -> Any:
-    """Drop the candidates that cannot be among the best k; whether too many remain.
+    """Drop the candidates that cannot be among the best k; return whether too many remain.
 
-    The next time is when k more have come, so that thresholds keep rising.
+    It is called again when there are k more, so that thresholds keep rising.
     """
     rows, spans, counts, thresholds = state
     count, room = counts[q, 0], rows.shape[1]
@@ -151,7 +151,7 @@ def compact(state: Array, q: int, k: int) -> Any:
 
 @compiled
 def quantise(vectors: Array, codes: Array, bounds: Array) -> None:
-    """The codes (N, D) int8 and bounds of float32 vectors; columns of codes beyond the vectors' are zero."""
+    """Fill codes (N, D) int8 and bounds (N, 4) of float32 vectors; further columns of codes are 0."""
     for r in range(len(vectors)):
         largest = np.float32(0)
         for i in range(vectors.shape[1]):
@@ -184,10 +184,10 @@ def _exact_float32(vectors: Array, rows: Array, query: Array, scores: Array) -> 
 
 
 def _exact_half(vectors: Array, rows: Array, query: Array, scores: Array, is_float16: bool) -> None:
-    """The same of the bits of float16 or bfloat16 vectors."""
+    """The same for the bits of float16 or bfloat16 vectors."""
     bits = np.empty(len(query), np.uint32)
     wide = bits.view(np.float32)
-    # a float16's bits, moved to a float32's places, are the number times 2^-112, also below its normal range
+    # a float16's bits, moved to a float32's positions, are the number times 2^-112, also if subnormal
     factor = 2.0**112 if is_float16 else 1.0
     for n in range(len(rows)):
         if is_float16:
@@ -206,7 +206,7 @@ def _exact_half(vectors: Array, rows: Array, query: Array, scores: Array, is_flo
 
 
 def _exact_codes(codes: Array, bounds: Array, rows: Array, query: Array, scores: Array) -> None:
-    """The same where the codes are the vectors."""
+    """The same for codes that are the vectors."""
     for n in range(len(rows)):
         total = 0.0
         for i in range(len(query)):
@@ -214,7 +214,7 @@ def _exact_codes(codes: Array, bounds: Array, rows: Array, query: Array, scores:
         scores[n] = np.float32(total * np.float64(bounds[rows[n], 0]))
 
 
-# the order of a sum is the compiler's, the same for every row; in float64 it is beyond a score's digits
+# the compiler chooses the order of a sum, the same for every row; a score's digits do not show it in float64
 exact_float32 = compiled(_exact_float32, fastmath={"reassoc", "contract"})
 exact_half = compiled(_exact_half, fastmath={"reassoc", "contract"})
 exact_codes = compiled(_exact_codes, fastmath={"reassoc", "contract"})
@@ -241,8 +241,8 @@ def _products(flat: Array, start: int, end: int, width: int, packed: Array, prod
 
 @compiled
 def _kth(values: Array, k: int) -> Any:
-    """The k-th largest of values, which are moved about (Hoare)."""
-    low, high, wanted = 0, len(values) - 1, k - 1
+    """The k-th largest of values, which are reordered (Hoare)."""
+    low, high, last_kept = 0, len(values) - 1, k - 1
     while low < high:
         first, middle, last = values[low], values[(low + high) >> 1], values[high]
         pivot = max(min(first, middle), min(max(first, middle), last))
@@ -256,10 +256,10 @@ def _kth(values: Array, k: int) -> Any:
                 values[i], values[j] = values[j], values[i]
                 i += 1
                 j -= 1
-        if wanted <= j:
+        if last_kept <= j:
             high = j
-        elif wanted >= i:
+        elif last_kept >= i:
             low = i
         else:
             break
-    return values[wanted]
+    return values[last_kept]

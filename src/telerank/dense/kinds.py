@@ -1,6 +1,6 @@
-"""How vectors stand on the disk: float32, float16, bfloat16, or bytes with a scale for each row.
+"""Types of stored vectors: float32, float16, bfloat16, or bytes with a scale for each row.
 
-numpy knows no bfloat16: its bits are stored as uint16, the upper half of a float32's.
+numpy has no bfloat16: its bits are stored as uint16, the upper half of a float32's.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy.typing as npt
 from telerank.errors import DocumentError, ModelError
 
 KINDS = {"float32": np.float32, "float16": np.float16, "bfloat16": np.uint16, "int8": np.int8}
-"""numpy's type of each in a file."""
-LARGEST_NORM = 1e18  # the inner product of two such vectors is a float32 still
+"""The numpy type of each in a file."""
+LARGEST_NORM = 1e18  # the inner product of two such vectors is still a finite float32
 
 Floats = npt.NDArray[np.float32]
 
 
 def check_kind(kind: str) -> str:
-    """``kind`` if it is one.
+    """Return ``kind`` if it is one of :data:`KINDS`.
 
     Raises
     ------
     ModelError
-        where it is none.
+        If it is none of them.
     """
     if kind not in KINDS:
         raise ModelError(f"no type of vectors is called {kind!r}; there are: {', '.join(KINDS)}")
@@ -38,7 +38,7 @@ def check_vectors(vectors: Floats, what: str) -> None:
     Raises
     ------
     DocumentError
-        naming the first.
+        If there is one; the message names the first.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
@@ -47,13 +47,13 @@ def check_vectors(vectors: Floats, what: str) -> None:
         raise DocumentError(f"{what} {wrong[0] + 1}: its vector has a length of {norms[wrong[0]]}")
 
 
-def narrowed(vectors: Floats, kind: str) -> npt.NDArray[Any]:
-    """float32 vectors as they are stored, rounded to the nearest (ties to even); not for ``int8``.
+def narrow(vectors: Floats, kind: str) -> npt.NDArray[Any]:
+    """Convert float32 vectors (N, D) to ``kind``, rounding to nearest (ties to even); not for ``int8``.
 
     Raises
     ------
     DocumentError
-        where a number is too large for float16.
+        If a number is too large for float16.
     """
     if kind == "float32":
         return np.ascontiguousarray(vectors, np.float32)
@@ -69,8 +69,8 @@ def narrowed(vectors: Floats, kind: str) -> npt.NDArray[Any]:
     )
 
 
-def widened(stored: npt.NDArray[Any], kind: str) -> Floats:
-    """What :func:`narrowed` stored, as float32."""
+def widen(stored: npt.NDArray[Any], kind: str) -> Floats:
+    """Convert vectors (N, D) back to float32."""
     if kind == "bfloat16":
         return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return stored.astype(np.float32)

@@ -24,7 +24,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class VectorShardEntry:
-    """Consecutive rows; ``texts`` is the checksum of the documents that they were made from."""
+    """Consecutive rows; ``texts`` is the checksum of the encoded documents."""
 
     rows: int
     texts: int
@@ -33,11 +33,11 @@ class VectorShardEntry:
 
 @dataclass(frozen=True)
 class VectorManifest:
-    """A folder of vectors at one moment; ``finished`` says whether all documents are there.
+    """A folder of vectors at one moment; ``finished`` if it has all documents.
 
-    ``fingerprint`` is the identity of everything that decides the model's vectors, ``settings`` what a reader
-    may want to know of it. ``source`` is the state of the index whose documents these are, if of an index.
-    ``cut`` counts the documents that were longer than the model reads.
+    ``fingerprint`` identifies everything that decides the model's vectors; ``settings`` describe the model.
+    ``source`` is the state of the index whose documents these are, if they belong to an index. ``cut`` counts
+    the documents that were longer than the model reads.
     """
 
     dimension: int

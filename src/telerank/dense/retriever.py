@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from telerank.dense.encoder import Encoder, TorchEncoder
-from telerank.dense.search import Found, explained, search
+from telerank.dense.search import Hits, score_row, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.expressions import quote
@@ -23,16 +23,16 @@ from telerank.types import Explanation, Query, Ranking
 class DenseRetriever(Stage):
     """Ranks all documents by inner product; ``depth`` None keeps all of them.
 
-    The stage looks ahead: ``batch`` queries are encoded and searched together. The search finds the same for
-    a query in any batch; a model's arithmetic may differ in the last digits. ``threads`` share the rows.
-    ``device`` is where rows are looked through: ``cuda`` for a GPU, by torch. Rankings are the same.
+    ``batch`` queries are read, encoded and searched together. A query's ranking does not depend on the batch,
+    but the model's arithmetic may differ in the last digits. ``threads`` divide the rows among
+    themselves; with ``device`` ``cuda`` torch searches on a GPU. Rankings are the same.
 
     Raises
     ------
     ValueError
-        where depth, batch or threads is not a whole number of at least 1.
+        If depth, batch or threads is not a whole number of at least 1.
     ModelError
-        where the encoder is not the one that made the vectors.
+        If the encoder is not the one that made the vectors.
     """
 
     vectors: Vectors
@@ -49,8 +49,10 @@ class DenseRetriever(Stage):
                 check_depth(number)
         mine, other = self.vectors.manifest, self.encoder
         if mine.fingerprint != other.fingerprint:
-            made = f"its vectors were made by {mine.model} ({mine.fingerprint[:12]})"
-            raise ModelError(f"{self.vectors.folder}: {made}, not by {other.name} ({other.fingerprint[:12]})")
+            origin = f"its vectors were made by {mine.model} ({mine.fingerprint[:12]})"
+            raise ModelError(
+                f"{self.vectors.folder}: {origin}, not by {other.name} ({other.fingerprint[:12]})"
+            )
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         queries = (ranking.query for ranking in stream)
@@ -77,12 +79,11 @@ class DenseRetriever(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         row = self.vectors.docnos.row(docno)
-        asked = self.encoder.queries([query.text])
-        self.vectors.require(asked)
-        lengths = [
-            float(np.linalg.norm(one)) for one in (asked.vectors[0], self.vectors.take(np.array([row]))[0])
-        ]
-        score = explained(self.vectors, asked.vectors[0], row)
+        encoded = self.encoder.encode_queries([query.text])
+        self.vectors.require(encoded)
+        pair = (encoded.vectors[0], self.vectors.take(np.array([row]))[0])
+        lengths = [float(np.linalg.norm(vector)) for vector in pair]
+        score = score_row(self.vectors, encoded.vectors[0], row)
         product = lengths[0] * lengths[1]
         parts = (
             Explanation(lengths[0], "length of the query's vector"),
@@ -93,43 +94,43 @@ class DenseRetriever(Stage):
         return Explanation(score, what, parts)
 
     def _rank(self, queries: list[Query]) -> Iterator[Ranking]:
-        asked = self.encoder.queries([query.text for query in queries])
+        encoded = self.encoder.encode_queries([query.text for query in queries])
         depth = len(self.vectors) if self.depth is None else min(self.depth, len(self.vectors))
-        for query, found in zip(queries, self._found(asked, depth), strict=True):
-            yield Ranking.presorted(query, tuple(self.vectors.docnos.take(found.rows)), found.scores)
+        for query, hits in zip(queries, self._search(encoded, depth), strict=True):
+            yield Ranking.presorted(query, tuple(self.vectors.docnos.take(hits.rows)), hits.scores)
 
-    def _found(self, asked: Encoded, depth: int) -> list[Found]:
+    def _search(self, queries: Encoded, depth: int) -> list[Hits]:
         if self.device == "cpu":
-            return search(self.vectors, asked, depth, threads=self.threads)
-        from telerank.dense.torch_search import on_device
+            return search(self.vectors, queries, depth, threads=self.threads)
+        from telerank.dense.torch_search import load_on_device
 
-        return on_device(self.vectors, self.device).search(asked, depth)
+        return load_on_device(self.vectors, self.device).search(queries, depth)
 
 
 def folder_name(model: str) -> str:
-    """What the folder of a model's vectors is called inside an index."""
+    """The name of the folder of a model's vectors inside an index."""
     return re.sub(r"[^\w.-]+", "-", Path(model).resolve().name if Path(model).is_dir() else model)
 
 
 def open_retriever(
     vectors: Vectors | str | Path, model: str | Encoder | None = None, *, name: str = ""
 ) -> DenseRetriever:
-    """The retriever over a folder of vectors; without a ``model``, with the one that the folder names.
+    """Open the retriever over a folder of vectors; without ``model``, the one that the folder names is used.
 
-    ``name`` stands for the model in the text of the stage.
+    ``name`` is the model's name in the text of the stage.
 
     Raises
     ------
     IndexFault, IndexDamaged
-        where the vectors cannot be opened.
+        If the vectors cannot be opened.
     ModelError
-        where the model is not the one that made them.
+        If the model is not the one that made them.
     MissingExtra
-        where torch, or the model's package, is not installed.
+        If torch or the model's package is not installed.
     """
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
     named = opened.manifest.model if model is None else model
     if isinstance(named, str):
         encoder = TorchEncoder(named, precision=opened.manifest.settings.get("precision", "float32"))
-        return DenseRetriever(opened, encoder, device=encoder.place, name=name)
+        return DenseRetriever(opened, encoder, device=encoder.device_type, name=name)
     return DenseRetriever(opened, named, name=name)

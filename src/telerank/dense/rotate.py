@@ -1,8 +1,8 @@
-"""A fixed rotation that spreads what few dimensions hold over many, so that bytes round it less.
+"""A fixed rotation that spreads the content of few dimensions over many, so that bytes hold more of it.
 
-Inner products stay as they are: dimensions change places and signs, then each run of 2^n of them (256 at
-most) is multiplied by Hadamard's matrix. On vectors of decaying spectrum it took the length of what bytes
-miss from 2.6 % of a vector's to 0.8 %, and what a search had to look at again to a third.
+Inner products are unchanged: dimensions are permuted and change signs, then each run of 2^n of them (at most
+256) is multiplied by Hadamard's matrix. For vectors with a decaying spectrum this reduced the rounding error
+from 2.6 % of a vector's length to 0.8 %, and the rows that a search scored exactly to a third.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from telerank.dense.kinds import Floats
 
 _LARGEST = 256
 ERROR = 2e-5
-"""Of a vector's length: more than float32 loses on the way (256 products, each rounded by 2^-24 at most)."""
+"""Bound of float32's error as a share of a vector's length (256 products, each rounded by at most 2^-24)."""
 
 
-def padded(width: int) -> int:
-    """Dimensions of codes: a multiple of 4."""
+def pad_width(width: int) -> int:
+    """The dimensions of codes: ``width`` rounded up to a multiple of 4."""
     return width + -width % 4
 
 
-def rotated(vectors: Floats) -> Floats:
-    """(N, D) -> (N, D rounded up to a multiple of 4)."""
+def rotate(vectors: Floats) -> Floats:
+    """Rotate vectors: (N, D) -> (N, D rounded up to a multiple of 4)."""
     count, dimension = vectors.shape
-    width = padded(dimension)
-    places, signs, matrix = _rotation(width)
+    width = pad_width(dimension)
+    sources, signs, matrix = _rotation(width)
     wide = np.zeros((count, width), np.float32)
     wide[:, :dimension] = vectors
-    moved = (wide * signs)[:, places].reshape(-1, len(matrix))
+    moved = (wide * signs)[:, sources].reshape(-1, len(matrix))
     return np.ascontiguousarray((moved @ matrix).reshape(count, width))
 
 
 @cache
 def _rotation(width: int) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-    """Where each dimension comes from, its sign, the matrix of a run: the same wherever and whenever."""
+    """Each dimension's source, its sign, and the matrix of a run; they depend on ``width`` alone."""
     run = min(width & -width, _LARGEST)
     step = next(n for n in range(width * 5 // 8, 2 * width) if gcd(n, width) == 1)
     numbers = np.arange(width, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Exact search: the best rows by inner product, found in their codes, scored from the vectors themselves.
+"""Exact search: the best rows by inner product, selected by their codes, scored from the vectors.
 
-What is found is, to the bit, what scoring every vector finds (:func:`best_of_all`): the codes only say which
-rows cannot be among the best (see :mod:`.kernel`).
+The result equals that of scoring every vector (:func:`rank_exhaustively`) to the bit: codes only exclude rows
+that cannot be among the best (see :mod:`.kernel`).
 """
 
 from __future__ import annotations
@@ -17,70 +17,70 @@ import numpy.typing as npt
 
 from telerank.dense import kernel, tile
 from telerank.dense.kinds import Floats, check_vectors
-from telerank.dense.rotate import ERROR, padded, rotated
+from telerank.dense.rotate import ERROR, pad_width, rotate
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
 
 Rows = npt.NDArray[np.int64]
-_SLACK = 2 * ERROR + 2e-6  # of |q| |x|: more than float32 loses in both rotations and in a bound
+_SLACK = 2 * ERROR + 2e-6  # bound of float32's error in both rotations and a bound, as a share of |q| |x|
 _LEAST_ROOM = 1 << 14  # candidates of a query
-_ROOM = 1 << 21  # candidates of all queries that are searched together: 12 bytes each
-_MANY = 4  # queries from which on tiles are faster than one query after the other
-_WHOLE = 8  # where a list takes this share of all rows, every row is scored
+_ROOM = 1 << 21  # candidates of all queries that are searched together, 12 bytes each
+_MANY = 4  # from this number of queries on tiles are faster than one query after the other
+_WHOLE = 8  # every row is scored if k is more than this fraction of all rows
 
 
-class Found(NamedTuple):
+class Hits(NamedTuple):
     """Rows and scores, best first."""
 
     rows: Rows
     scores: Floats
 
 
-def search(vectors: Vectors, queries: Encoded, k: int, *, threads: int = 1) -> list[Found]:
-    """The ``k`` best rows for each query, in Ranking's order; ``threads`` share the rows among them.
+def search(vectors: Vectors, queries: Encoded, k: int, *, threads: int = 1) -> list[Hits]:
+    """The ``k`` best rows for each query, in Ranking's order; ``threads`` divide the rows among themselves.
 
     Raises
     ------
     ModelError
-        where another model made the queries' vectors.
+        If another model made the queries' vectors.
     DocumentError
-        where a query's vector is not finite.
+        If a query's vector is not finite.
     """
     vectors.require(queries)
-    asked = np.ascontiguousarray(queries.vectors, np.float32)
-    check_vectors(asked, "query")
+    targets = np.ascontiguousarray(queries.vectors, np.float32)
+    check_vectors(targets, "query")
     if k * _WHOLE >= len(vectors):
-        return [best_of_all(vectors, query, k) for query in asked]
+        return [rank_exhaustively(vectors, query, k) for query in targets]
     room = max(_LEAST_ROOM, 8 * k)
     together = max(1, min(4 * tile.LANES, _ROOM // room))
-    answers: list[Found] = []
-    for begin in range(0, len(asked), together):
-        answers += _search_together(vectors, asked[begin : begin + together], k, room, threads)
+    answers: list[Hits] = []
+    for begin in range(0, len(targets), together):
+        answers += _search_together(vectors, targets[begin : begin + together], k, room, threads)
     return answers
 
 
-def best_of_all(vectors: Vectors, query: Floats, k: int) -> Found:
-    """The same by scoring every row: the slow path, which the fast one equals to the bit."""
-    return best_among(vectors, np.arange(len(vectors), dtype=np.int64), query, k)
+def rank_exhaustively(vectors: Vectors, query: Floats, k: int) -> Hits:
+    """The same from the scores of all rows: the slow path, which the fast one equals to the bit."""
+    return rank_rows(vectors, np.arange(len(vectors), dtype=np.int64), query, k)
 
 
-def best_among(vectors: Vectors, rows: Rows, query: Floats, k: int) -> Found:
-    """The ``k`` best of these rows, which ascend: by score, then docno, both descending."""
-    scores = vectors.scores(rows, query) + np.float32(0.0)  # no -0.0
+def rank_rows(vectors: Vectors, rows: Rows, query: Floats, k: int) -> Hits:
+    """The ``k`` best of ascending ``rows``: by score, then docno, both descending."""
+    scores = vectors.score_rows(rows, query) + np.float32(0.0)  # no -0.0
     if len(rows) > 2 * k:
         last = np.partition(scores, len(scores) - k)[len(scores) - k]
         rows, scores = rows[scores >= last], scores[scores >= last]
     order = np.lexsort((vectors.docnos.rank[rows], scores))[::-1][:k]
-    return Found(rows[order], scores[order])
+    return Hits(rows[order], scores[order])
 
 
-def explained(vectors: Vectors, query: Floats, row: int) -> float:
-    """The score of one row."""
-    return float(vectors.scores(np.array([row], np.int64), query)[0])
+def score_row(vectors: Vectors, query: Floats, row: int) -> float:
+    """The score of a row."""
+    return float(vectors.score_rows(np.array([row], np.int64), query)[0])
 
 
 @dataclass(frozen=True)
 class _Coded:
-    """Queries as the kernels read them."""
+    """Queries in the form that the kernels read."""
 
     vectors: Floats
     wide: tuple[npt.NDArray[Any], ...]
@@ -88,21 +88,21 @@ class _Coded:
 
     @classmethod
     def of(cls, queries: Floats, vectors: Vectors) -> _Coded:
-        width = padded(queries.shape[1])
-        asked, queries = queries, queries if vectors.dtype == "int8" else rotated(queries)
+        width = pad_width(queries.shape[1])
+        given, queries = queries, queries if vectors.dtype == "int8" else rotate(queries)
         norms = np.sqrt(np.einsum("qd,qd->q", queries, queries, dtype=np.float64))
         largest = min(32767, (2**31 - 1) // (127 * width))
-        codes, scales, rests = _rounded(queries, width, norms, largest)
+        codes, scales, rests = _round(queries, width, norms, largest)
         lengths = (norms * (1 + _SLACK)).astype(np.float32)
         wide = (codes.astype(np.int16), np.stack([scales, lengths, rests], axis=1))
-        many = len(queries) >= _MANY and width <= 1 << 16 and tile.available()
-        return cls(asked, wide, _grouped(queries, width, norms, lengths) if many else None)
+        many = len(queries) >= _MANY and width <= 1 << 16 and tile.is_available()
+        return cls(given, wide, _group(queries, width, norms, lengths) if many else None)
 
 
-def _rounded(
+def _round(
     queries: Floats, width: int, norms: npt.NDArray[np.float64], largest: int
 ) -> tuple[npt.NDArray[np.float64], Floats, Floats]:
-    """Codes of at most ``largest`` (Q, width), their scales, and the length of what they miss of a query."""
+    """Codes (Q, width) of at most ``largest``, their scales (Q,), and the lengths of what they miss (Q,)."""
     scales = (np.abs(queries).max(axis=1) / np.float64(largest)).astype(np.float32)
     codes = np.zeros((len(queries), width))
     some = scales > 0
@@ -113,11 +113,11 @@ def _rounded(
     return codes, scales, rests.astype(np.float32)
 
 
-def _grouped(
+def _group(
     queries: Floats, width: int, norms: npt.NDArray[np.float64], lengths: Floats
 ) -> tuple[npt.NDArray[Any], ...]:
-    """Queries in groups of 64: packed bytes, and for each lane scale, length and rest."""
-    codes, scales, rests = _rounded(queries, width, norms, 127)
+    """Queries in groups of 64: packed bytes, and scale, length and rounding error of each lane."""
+    codes, scales, rests = _round(queries, width, norms, 127)
     starts = range(0, len(queries), tile.LANES)
     packed = np.stack([tile.pack(codes[s : s + tile.LANES].astype(np.int8)) for s in starts])
     lanes = np.zeros((3, len(starts) * tile.LANES), np.float32)
@@ -144,20 +144,20 @@ class _State:
         return self.rows[number, : self.counts[number, 0]].astype(np.int64)
 
     def resolve(self, vectors: Vectors, queries: Floats) -> None:
-        """Where too many candidates remain, score them, and go on with the best alone."""
+        """Score the candidates of queries that have too many, and keep the best."""
         for number in map(int, np.flatnonzero(self.counts[:, 0] > self.rows.shape[1] // 2)):
-            found = best_among(vectors, np.sort(self.candidates(number)), queries[number], self.k)
-            count = len(found.rows)
-            self.rows[number, :count] = found.rows
-            self.spans[number, :count] = found.scores[:, None]
+            hits = rank_rows(vectors, np.sort(self.candidates(number)), queries[number], self.k)
+            count = len(hits.rows)
+            self.rows[number, :count] = hits.rows
+            self.spans[number, :count] = hits.scores[:, None]
             self.counts[number] = count, count + max(self.k, 256)
-            self.thresholds[number] = max(self.thresholds[number], found.scores[-1])
+            self.thresholds[number] = max(self.thresholds[number], hits.scores[-1])
 
 
-def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threads: int) -> list[Found]:
+def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threads: int) -> list[Hits]:
     coded = _Coded.of(queries, vectors)
 
-    def scanned(shards: tuple[VectorShard, ...]) -> _State:
+    def scan_shards(shards: tuple[VectorShard, ...]) -> _State:
         state = _State(len(queries), room, k)
         for shard in shards:
             _scan(vectors, shard, coded, state)
@@ -165,16 +165,16 @@ def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threa
             kernel.compact(state.arrays, number, k)
         return state
 
-    parts = _parted(vectors.shards, threads)
+    parts = _divide(vectors.shards, threads)
     if len(parts) == 1:
-        states = [scanned(parts[0])]
+        states = [scan_shards(parts[0])]
     else:
         with ThreadPoolExecutor(len(parts)) as pool:
-            states = list(pool.map(scanned, parts))
+            states = list(pool.map(scan_shards, parts))
     answers = []
     for number, query in enumerate(queries):
         rows = np.sort(np.concatenate([state.candidates(number) for state in states]))
-        answers.append(best_among(vectors, rows, query, k))
+        answers.append(rank_rows(vectors, rows, query, k))
     return answers
 
 
@@ -189,8 +189,8 @@ def _scan(vectors: Vectors, shard: VectorShard, coded: _Coded, state: _State) ->
         state.resolve(vectors, coded.vectors)
 
 
-def _parted(shards: tuple[VectorShard, ...], threads: int) -> list[tuple[VectorShard, ...]]:
-    """The rows in so many parts of about the same size; a shard may be cut."""
+def _divide(shards: tuple[VectorShard, ...], threads: int) -> list[tuple[VectorShard, ...]]:
+    """Divide the rows into ``threads`` parts of about the same size; a shard may be cut."""
     total = sum(map(len, shards))
     bounds = [total * number // threads for number in range(threads + 1)]
     return [tuple(_between(shards, low, high)) for low, high in pairwise(bounds)]

@@ -1,13 +1,13 @@
-"""Inner products of rows of bytes with 64 queries at a time, by the processor's own instruction.
+"""Inner products of rows of bytes with 64 queries at a time, by a single processor instruction.
 
 ``vpdpbusd`` (AVX-512 VNNI) multiplies 64 unsigned bytes with 64 signed ones and adds each four products to a
-32-bit sum. A lane of a register belongs to a query, so that nothing is ever summed across lanes: four bytes
-of a row go to all lanes, and against them stand the same four dimensions of 16 queries.
+32-bit sum. Each lane of a register belongs to a query, so that nothing is summed across lanes: four bytes of
+a row are copied to all lanes and multiplied with the same four dimensions of 16 queries.
 
-``packed`` is (D/4, 64, 4) unsigned bytes: query bytes plus 128, by groups of four dimensions. What is added
-to a query adds 128 times the sum of a row to each of its products; who calls takes that away.
+``packed`` is (D/4, 64, 4) unsigned bytes: query bytes plus 128, by groups of four dimensions. The 128 adds
+128 times the sum of a row to each of its products, which the caller subtracts.
 
-:func:`fetch` asks for memory ahead of its use, on any processor.
+:func:`fetch` prefetches memory, on any processor.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _WIDE = 16  # sums of a register
 _VECTORS = LANES // _WIDE
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether the processor that numba compiles for has the instruction."""
     native = config.CPU_NAME in (None, "", "host") and not config.CPU_FEATURES
     return native and bool(dict(binding.get_host_cpu_features()).get("avx512vnni"))
 
 
 def pack(queries: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
-    """The bytes of at most 64 queries, (Q, D) with D a multiple of 4, as the tile reads them; flat."""
+    """Pack the bytes of at most 64 queries (Q, D), D a multiple of 4, as the tile reads them; flat."""
     count, width = queries.shape
     shifted = np.full((LANES, width), 128, np.uint8)
     shifted[:count] = (queries.astype(np.int16) + 128).astype(np.uint8)
@@ -44,9 +44,9 @@ def pack(queries: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
 
 
 def _tile(rows: int) -> Any:
-    """The intrinsic ``(codes, start, width, packed, products)`` for so many rows from byte ``start`` on.
+    """The intrinsic ``(codes, start, width, packed, products)`` for ``rows`` rows from byte ``start`` on.
 
-    ``products`` gets (rows, 64) int32 in its first places.
+    ``products`` gets (rows, 64) int32 at its beginning.
     """
 
     @intrinsic
@@ -68,7 +68,7 @@ def _generate(builder: Any, rows: int, data: list[Any], start: Any, width: Any) 
     long = ir.IntType(64)
     sum_type = ir.VectorType(ir.IntType(32), _WIDE)
     codes, packed, products = data
-    # LLVM's older types of this intrinsic: newer releases translate them, older ones know no other
+    # the older types of this intrinsic, which newer releases of LLVM translate
     name = f"llvm.x86.avx512.vpdpbusd.{32 * _WIDE}"
     add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(sum_type, [sum_type] * 3), name)
     zero = ir.Constant(sum_type, [0] * _WIDE)
@@ -77,29 +77,29 @@ def _generate(builder: Any, rows: int, data: list[Any], start: Any, width: Any) 
         builder.gep(codes, [builder.add(start, builder.mul(width, ir.Constant(long, r)))])
         for r in range(rows)
     ]
-    with cgutils.for_range_slice(builder, ir.Constant(long, 0), width, ir.Constant(long, 4)) as (place, _):
-        beside = builder.mul(place, ir.Constant(long, LANES))
+    with cgutils.for_range_slice(builder, ir.Constant(long, 0), width, ir.Constant(long, 4)) as (offset, _):
+        first = builder.mul(offset, ir.Constant(long, LANES))
         queries = [
-            _load(builder, packed, builder.add(beside, ir.Constant(long, 4 * _WIDE * v)), sum_type)
+            _load(builder, packed, builder.add(first, ir.Constant(long, 4 * _WIDE * v)), sum_type)
             for v in range(_VECTORS)
         ]
         for r in range(rows):
-            four = _everywhere(builder, _load(builder, begins[r], place, ir.IntType(32)), sum_type)
+            four = _broadcast(builder, _load(builder, begins[r], offset, ir.IntType(32)), sum_type)
             for v in range(_VECTORS):
                 builder.store(builder.call(add, [builder.load(sums[r][v]), queries[v], four]), sums[r][v])
     for r in range(rows):
         for v in range(_VECTORS):
-            there = builder.gep(products, [ir.Constant(long, r * LANES + v * _WIDE)])
-            builder.store(builder.load(sums[r][v]), builder.bitcast(there, sum_type.as_pointer())).align = 4
+            target = builder.gep(products, [ir.Constant(long, r * LANES + v * _WIDE)])
+            builder.store(builder.load(sums[r][v]), builder.bitcast(target, sum_type.as_pointer())).align = 4
 
 
-def _load(builder: Any, begin: Any, place: Any, kind: Any) -> Any:
-    found = builder.load(builder.bitcast(builder.gep(begin, [place]), kind.as_pointer()))
-    found.align = 1
-    return found
+def _load(builder: Any, begin: Any, offset: Any, kind: Any) -> Any:
+    value = builder.load(builder.bitcast(builder.gep(begin, [offset]), kind.as_pointer()))
+    value.align = 1
+    return value
 
 
-def _everywhere(builder: Any, value: Any, kind: Any) -> Any:
+def _broadcast(builder: Any, value: Any, kind: Any) -> Any:
     nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(
@@ -108,19 +108,19 @@ def _everywhere(builder: Any, value: Any, kind: Any) -> Any:
 
 
 @intrinsic
-def fetch(_: Any, codes: Any, place: Any) -> Any:
-    """Ask for the line of the cache that holds byte ``place``, wherever that is, and do not wait for it."""
+def fetch(_: Any, codes: Any, offset: Any) -> Any:
+    """Prefetch the cache line of byte ``offset``, which may lie outside the array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [data.type, number, number, number])
         read, keep, is_data = (ir.Constant(number, value) for value in (0, 3, 1))
-        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch")
-        builder.call(ask, [builder.gep(data, [arguments[1]]), read, keep, is_data])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch")
+        builder.call(prefetch, [builder.gep(data, [arguments[1]]), read, keep, is_data])
         return context.get_dummy_value()
 
-    return types.void(codes, place), generate
+    return types.void(codes, offset), generate
 
 
 tile_of_rows = _tile(ROWS)

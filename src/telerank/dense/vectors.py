@@ -1,14 +1,14 @@
-"""Vectors on disk as their readers see them: memory-mapped, with codes that a search scans instead.
+"""Vectors on disk for reading: memory-mapped, with codes for scanning.
 
 ====================  ===================================================================================
 ``vectors.NNNN.npy``  (rows, D) of float32 or float16, bfloat16's bits as uint16, or int8 codes
 ``codes.NNNN.npy``    (rows, D rounded up to a multiple of 4) int8: each row rotated, divided by its scale
-``bounds.NNNN.npy``   (rows, 4) float32: scale, length of what codes miss, of the codes, sum of the codes
-``docnos.*``          as :mod:`telerank.corpus.docnos` has them
+``bounds.NNNN.npy``   (rows, 4) float32: scale, length of the rounding error, of the codes, sum of codes
+``docnos.*``          see :mod:`telerank.corpus.docnos`
 ====================  ===================================================================================
 
-int8 vectors are codes, not rotated, times their scale: they have no file of codes besides. Codes are made
-with the shard and named with their checksums in its manifest, so that they are never another vector's.
+int8 vectors are codes, not rotated, times their scale, and have no other file of codes. Codes are written
+with the shard and recorded in the manifest with their checksums, so that they always belong to their vectors.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ import numpy.typing as npt
 
 from telerank.corpus.docnos import Docnos
 from telerank.dense import kernel
-from telerank.dense.kinds import KINDS, Floats, widened
+from telerank.dense.kinds import KINDS, Floats, widen
 from telerank.dense.manifest import VectorManifest
-from telerank.dense.rotate import padded
+from telerank.dense.rotate import pad_width
 from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.npy import load_npy
 from telerank.stored import check_files, verify_files
 from telerank.types import Progress, silent
 
-_WIDENED = 4096  # rows held as float32 in one go
+_WIDENED = 4096  # rows converted to float32 at a time
 
 
 class VectorShard(NamedTuple):
-    """Consecutive rows, from row ``first`` on."""
+    """Consecutive rows from row ``first`` on."""
 
     first: int
     vectors: npt.NDArray[Any]
@@ -47,32 +47,32 @@ class VectorShard(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """float32 vectors (Q, D), and the identity of the model that made them."""
+    """float32 vectors (Q, D), and the fingerprint of the model that made them."""
 
     vectors: Floats
     fingerprint: str
 
 
 class Vectors:
-    """The vectors of a folder, as they were when it was opened; equal where folder and manifest are.
+    """The vectors of a folder as they were when it was opened; equal if folders and manifests are.
 
-    It pickles as its folder, and opens again as that is then.
+    It pickles as its folder, which is opened again.
 
     Raises
     ------
     IndexFault
-        where there are none, or they are not finished.
+        If there are none, or they are not finished.
     IndexDamaged
-        naming the file that is missing or is not what was written.
+        If a file is missing or damaged; the message names it.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
         self.manifest = VectorManifest.read(self.folder)
         if not self.manifest.finished:
-            raise IndexFault(f"{self.folder}: is not finished: encode again, which goes on where it stopped")
+            raise IndexFault(f"{self.folder}: is not finished: encode again to resume")
         check_files(self.folder, self.manifest.files)
-        self.shards = tuple(_shards(self.folder, self.manifest))
+        self.shards = tuple(_open_shards(self.folder, self.manifest))
         self.docnos = Docnos.open(self.folder)
         if len(self.docnos) != self.manifest.rows:
             raise IndexDamaged(f"{self.folder}: {self.manifest.rows} vectors but {len(self.docnos)} docnos")
@@ -93,25 +93,25 @@ class Vectors:
         return {"folder": str(self.folder), "fingerprint": self.manifest.fingerprint, "crc32": crc32}
 
     def require(self, encoded: Encoded) -> None:
-        """Refuse vectors of queries that another model made.
+        """Refuse queries' vectors of another model.
 
         Raises
         ------
         ModelError
-            where the identities of the models differ, or the dimensions.
+            If fingerprints or dimensions differ.
         """
         mine, other = self.manifest.fingerprint, encoded.fingerprint
         if mine != other:
-            made = f"these vectors were made by {self.manifest.model} ({mine[:12]})"
-            raise ModelError(f"{self.folder}: {made}, the query's by another model ({other[:12]})")
+            origin = f"these vectors were made by {self.manifest.model} ({mine[:12]})"
+            raise ModelError(f"{self.folder}: {origin}, the query's by another model ({other[:12]})")
         if encoded.vectors.ndim != 2 or encoded.vectors.shape[1] != self.dimension:
             shape = encoded.vectors.shape
             raise ModelError(
                 f"{self.folder}: vectors of {self.dimension} dimensions, queries of shape {shape}"
             )
 
-    def scores(self, rows: npt.NDArray[np.int64], query: Floats) -> Floats:
-        """The scores of ascending rows: inner products summed in float64, rounded once to float32."""
+    def score_rows(self, rows: npt.NDArray[np.int64], query: Floats) -> Floats:
+        """The scores (n,) of ascending rows (n,): inner products in float64, rounded once to float32."""
         scores = np.empty(len(rows), np.float32)
         wide = query.astype(np.float64)
         cuts = np.searchsorted(rows, self._firsts)
@@ -121,23 +121,29 @@ class Vectors:
         return scores
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
-        """The vectors of rows, in their order, as float32."""
-        found = np.empty((len(rows), self.dimension), np.float32)
-        places = np.searchsorted(self._firsts, rows, side="right") - 1
-        for number in np.unique(places):
-            here = places == number
-            found[here] = self.widened(self.shards[number], rows[here] - self.shards[number].first)
-        return found
+        """The vectors (n, D) of rows (n,) in any order, as float32."""
+        vectors = np.empty((len(rows), self.dimension), np.float32)
+        numbers = np.searchsorted(self._firsts, rows, side="right") - 1
+        for number in np.unique(numbers):
+            inside = numbers == number
+            vectors[inside] = self.widen(self.shards[number], rows[inside] - self.shards[number].first)
+        return vectors
 
-    def blocks(self, size: int = _WIDENED) -> Iterator[tuple[int, Floats]]:
-        """All vectors as float32, block by block, each with the number of its first row."""
+    def read_blocks(self, size: int = _WIDENED) -> Iterator[tuple[int, Floats]]:
+        """Yield all vectors as float32 in blocks, each with its first row."""
         for shard in self.shards:
             for begin in range(0, len(shard), size):
                 end = min(begin + size, len(shard))
-                yield shard.first + begin, self.widened(shard, slice(begin, end))
+                yield shard.first + begin, self.widen(shard, slice(begin, end))
 
     def verify(self, progress: Progress = silent) -> None:
-        """Read every file and compare its checksum; raises IndexDamaged, naming the file."""
+        """Read every file and compare its checksum.
+
+        Raises
+        ------
+        IndexDamaged
+            If a file is missing or damaged; the message names it.
+        """
         verify_files(self.folder, self.manifest.files, "verifying vectors", progress)
 
     def __len__(self) -> int:
@@ -172,12 +178,12 @@ class Vectors:
             bits = shard.vectors.view(np.uint16)
             kernel.exact_half(bits, rows, query, scores, self.dtype == "float16")
 
-    def widened(self, shard: VectorShard, rows: npt.NDArray[np.int64] | slice) -> Floats:
+    def widen(self, shard: VectorShard, rows: npt.NDArray[np.int64] | slice) -> Floats:
         """Rows of a shard as float32."""
         if self.dtype == "int8":
             scales = shard.bounds[rows, :1]
             return shard.codes[rows, : self.dimension].astype(np.float32) * scales
-        return widened(shard.vectors[rows], self.dtype)
+        return widen(shard.vectors[rows], self.dtype)
 
 
 def shard_files(number: int, dtype: str) -> tuple[str, ...]:
@@ -186,23 +192,23 @@ def shard_files(number: int, dtype: str) -> tuple[str, ...]:
     return tuple(f"{kind}.{number:04d}.npy" for kind in kinds)
 
 
-def _shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard]:
+def _open_shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard]:
     first = 0
-    width = padded(manifest.dimension)
+    width = pad_width(manifest.dimension)
     for number, entry in enumerate(manifest.shards):
         names = shard_files(number, manifest.dtype)
         columns = width if manifest.dtype == "int8" else manifest.dimension
-        vectors = _mapped(folder / names[0], KINDS[manifest.dtype], (entry.rows, columns))
-        codes = vectors if len(names) == 2 else _mapped(folder / names[1], np.int8, (entry.rows, width))
-        yield VectorShard(first, vectors, codes, _mapped(folder / names[-1], np.float32, (entry.rows, 4)))
+        vectors = _map_array(folder / names[0], KINDS[manifest.dtype], (entry.rows, columns))
+        codes = vectors if len(names) == 2 else _map_array(folder / names[1], np.int8, (entry.rows, width))
+        yield VectorShard(first, vectors, codes, _map_array(folder / names[-1], np.float32, (entry.rows, 4)))
         first += entry.rows
 
 
-def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _map_array(path: Path, kind: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     try:
-        found = load_npy(path, mmap_mode="r")
+        array = load_npy(path, mmap_mode="r")
     except (ValueError, OSError) as error:
         raise IndexDamaged(f"{path}: damaged ({error})") from error
-    if found.dtype != kind or found.shape != shape:
-        raise IndexDamaged(f"{path}: damaged ({found.dtype} {found.shape}, not {np.dtype(kind)} {shape})")
-    return np.asarray(found)
+    if array.dtype != kind or array.shape != shape:
+        raise IndexDamaged(f"{path}: damaged ({array.dtype} {array.shape}, not {np.dtype(kind)} {shape})")
+    return np.asarray(array)

@@ -1,6 +1,6 @@
-"""Writing vectors: shard after shard beside their final name, which the folder gets when all are there.
+"""Writing vectors: shard after shard into ``OUT.part``, which is renamed to ``OUT`` at the end.
 
-``OUT.part`` grows by whole shards; whatever kills a writer, the next one goes on after the last of them.
+``OUT.part`` grows by whole shards; after a crash the next writer resumes after the last of them.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ import numpy as np
 
 from telerank.corpus.docnos import FILES, DocnosWriter
 from telerank.dense import kernel
-from telerank.dense.kinds import Floats, check_kind, check_vectors, narrowed, widened
+from telerank.dense.kinds import Floats, check_kind, check_vectors, narrow, widen
 from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
-from telerank.dense.rotate import padded, rotated
+from telerank.dense.rotate import pad_width, rotate
 from telerank.dense.vectors import Vectors, shard_files
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.stored import MANIFEST, StoredFile, remove, replace_folder, sweep, sync_folder, verify_files
 
 
 class VectorWriter:
-    """The one writer of a folder of vectors; a context manager that names the folder where all went well.
+    """The only writer of a folder of vectors; a context manager that renames the folder at the end.
 
-    ``manifest`` says what makes the vectors. Where an unfinished folder that says the same is there, its
-    shards are :attr:`kept`: their documents are to be given again, to :meth:`skip`.
+    ``manifest`` describes the vectors. If there is an unfinished folder with the same description, its shards
+    are :attr:`kept`: pass their documents to :meth:`skip`.
 
     Raises
     ------
     IndexFault
-        where the folder is there (and not to be overwritten), or what is unfinished was made otherwise.
+        If the folder exists and ``overwrite`` is not set, or an unfinished folder has another description.
     IndexLocked
-        where another writer is at work.
+        If another process writes to it.
     """
 
     def __init__(self, folder: str | Path, manifest: VectorManifest, *, overwrite: bool = False) -> None:
         check_kind(manifest.dtype)
         self.folder = Path(folder).resolve()
         self._part = self.folder.with_name(f"{self.folder.name}.part")
-        _refuse(self.folder, overwrite=overwrite)
+        _check_target(self.folder, overwrite=overwrite)
         self._lock = filelock.FileLock(f"{self._part}.lock", timeout=0, thread_local=False)
         try:
             self._part.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-            self.manifest = self._begun(manifest, overwrite=overwrite)
+            self.manifest = self._resume(manifest, overwrite=overwrite)
             self._sweep()
             self._docnos = DocnosWriter(self._part)
         except BaseException as error:
@@ -63,19 +63,19 @@ class VectorWriter:
 
     @property
     def kept(self) -> tuple[VectorShardEntry, ...]:
-        """The shards that are still to be skipped: they are there already."""
+        """The finished shards that are still to be skipped."""
         return self._kept[self._number :]
 
     def skip(self, docnos: Sequence[str], texts: Iterable[str]) -> None:
-        """Go past a shard that is there.
+        """Skip a finished shard.
 
         Raises
         ------
         IndexFault
-            where it was made from other documents.
+            If it was made from other documents.
         """
         entry = self._kept[self._number]
-        if len(docnos) != entry.rows or checksum(docnos, texts) != entry.texts:
+        if len(docnos) != entry.rows or compute_texts_checksum(docnos, texts) != entry.texts:
             raise IndexFault(
                 f"{self._part}: its shard {self._number} was made from other documents; "
                 "begin anew (--overwrite)"
@@ -83,12 +83,12 @@ class VectorWriter:
         self._add(docnos)
 
     def add(self, docnos: Sequence[str], texts: Iterable[str], vectors: Floats, *, cut: int = 0) -> None:
-        """Write a shard: float32 vectors (rows, D), and how many of their documents were cut.
+        """Write a shard of float32 vectors (rows, D); ``cut`` of their documents were cut.
 
         Raises
         ------
         DocumentError
-            where a vector's score would not be finite, or a docno is none.
+            If a vector's score would not be finite, or a docno is not valid.
         """
         if vectors.shape != (len(docnos), self.manifest.dimension):
             expected = f"{len(docnos)} vectors of {self.manifest.dimension} dimensions"
@@ -101,7 +101,7 @@ class VectorWriter:
             with (self._part / name).open("wb") as file:
                 np.save(file, array)
             files[name] = StoredFile.record(self._part / name)
-        entry = VectorShardEntry(len(docnos), checksum(docnos, texts), files)
+        entry = VectorShardEntry(len(docnos), compute_texts_checksum(docnos, texts), files)
         sync_folder(self._part)
         self._add(docnos)
         kept = (*self.manifest.shards, entry)
@@ -109,14 +109,14 @@ class VectorWriter:
         self.manifest.write(self._part)
 
     def finish(self) -> None:
-        """Write the docnos; give the folder its name.
+        """Write the docnos and rename the folder.
 
         Raises
         ------
         IndexFault
-            where an unfinished encode had more documents.
+            If the unfinished folder was made from more documents.
         DocumentError
-            where a docno comes twice.
+            If a docno occurs twice.
         """
         if self.kept:
             raise IndexFault(f"{self._part}: was made from more documents; begin anew (--overwrite)")
@@ -145,22 +145,21 @@ class VectorWriter:
             self._docnos.add(docno)
         self._number += 1
 
-    def _begun(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
-        """What is there already of the same vectors, or a manifest of none."""
+    def _resume(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
+        """The manifest of the unfinished folder, or one without shards."""
         if overwrite or not (self._part / MANIFEST).is_file():
             return replace(manifest, shards=(), docnos={}, cut=0, finished=False)
-        there = VectorManifest.read(self._part)
-        same = replace(there, shards=(), docnos={}, cut=0, finished=False)
-        if same != replace(manifest, shards=(), docnos={}, cut=0, finished=False):
-            raise IndexFault(
-                f"{self._part}: was begun {_difference(same, manifest)}; begin anew (--overwrite)"
-            )
-        for entry in there.shards:
+        unfinished = VectorManifest.read(self._part)
+        empty = replace(unfinished, shards=(), docnos={}, cut=0, finished=False)
+        if empty != replace(manifest, shards=(), docnos={}, cut=0, finished=False):
+            difference = _describe_difference(empty, manifest)
+            raise IndexFault(f"{self._part}: was begun {difference}; begin anew (--overwrite)")
+        for entry in unfinished.shards:
             verify_files(self._part, entry.files, "verifying vectors")
-        return replace(there, docnos={}, finished=False)
+        return replace(unfinished, docnos={}, finished=False)
 
     def _sweep(self) -> None:
-        """Remove what the manifest does not name: what a killed writer had begun."""
+        """Remove files of a killed writer, which the manifest does not name."""
         shards = self.manifest.shards
         named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
         sweep(self._part.iterdir(), named)
@@ -173,12 +172,12 @@ def write_vectors(
     *,
     overwrite: bool = False,
 ) -> Vectors:
-    """Vectors made elsewhere: blocks of docnos and float32 vectors, each of which becomes a shard.
+    """Write vectors that were made elsewhere: blocks of docnos and float32 vectors, each as a shard.
 
     Raises
     ------
     IndexFault, IndexLocked, DocumentError
-        as :class:`VectorWriter`.
+        As :class:`VectorWriter`.
     """
     with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
         for docnos, vectors in blocks:
@@ -189,7 +188,8 @@ def write_vectors(
     return Vectors(folder)
 
 
-def checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
+def compute_texts_checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
+    """The crc32 of docnos and texts."""
     value = 0
     for text in (*docnos, *texts):
         value = zlib.crc32(text.encode("utf-8", "surrogatepass") + b"\0", value)
@@ -197,19 +197,19 @@ def checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
 
 
 def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
-    """What a shard's files hold (see :mod:`.vectors`)."""
-    stored = None if dtype == "int8" else narrowed(vectors, dtype)
-    seen = np.ascontiguousarray(vectors, np.float32) if stored is None else rotated(widened(stored, dtype))
-    codes = np.empty((len(seen), padded(seen.shape[1])), np.int8)
-    bounds = np.empty((len(seen), 4), np.float32)
-    kernel.quantise(seen, codes, bounds)
+    """The arrays of a shard's files (see :mod:`.vectors`)."""
+    stored = None if dtype == "int8" else narrow(vectors, dtype)
+    exact = np.ascontiguousarray(vectors, np.float32) if stored is None else rotate(widen(stored, dtype))
+    codes = np.empty((len(exact), pad_width(exact.shape[1])), np.int8)
+    bounds = np.empty((len(exact), 4), np.float32)
+    kernel.quantise(exact, codes, bounds)
     if stored is None:
-        bounds[:, 1] = 0  # the codes are the vectors: they miss nothing
+        bounds[:, 1] = 0  # the codes are the vectors: there is no rounding error
         return codes, bounds
     return stored, codes, bounds
 
 
-def _refuse(folder: Path, *, overwrite: bool) -> None:
+def _check_target(folder: Path, *, overwrite: bool) -> None:
     if not folder.exists():
         return
     if not is_vectors(folder):
@@ -218,8 +218,9 @@ def _refuse(folder: Path, *, overwrite: bool) -> None:
         raise IndexFault(f"{folder}: holds vectors already: overwrite them (--overwrite)")
 
 
-def _difference(one: VectorManifest, other: VectorManifest) -> str:
+def _describe_difference(unfinished: VectorManifest, new: VectorManifest) -> str:
     for name in ("model", "fingerprint", "dtype", "dimension", "collection", "source", "settings"):
-        if getattr(one, name) != getattr(other, name):
-            return f"with {name} {getattr(one, name)!r}, not {getattr(other, name)!r}"
+        before, now = getattr(unfinished, name), getattr(new, name)
+        if before != now:
+            return f"with {name} {before!r}, not {now!r}"
     return "otherwise"

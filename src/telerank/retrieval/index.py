@@ -22,6 +22,7 @@ from telerank.sparse.similarities import (
     Similarity,
     parse_similarity,
 )
+from telerank.stored import replace_file
 from telerank.text import Analyzer
 from telerank.types import Progress, silent
 
@@ -261,7 +262,5 @@ def _model_folder(manifest: Any) -> str:
 
 def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:
     """Replace the pipelines that are saved with the index."""
-    file = index.folder / PIPELINES
-    beside = file.with_name(f"{file.name}.new")
-    beside.write_text(json.dumps(dict(pipelines), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    beside.replace(file)
+    text = json.dumps(dict(pipelines), ensure_ascii=False, indent=1) + "\n"
+    replace_file(index.folder / PIPELINES, text.encode())

@@ -1,4 +1,4 @@
-"""Arrays in files, memory-mapped."""
+"""Memory-mapped arrays in files."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from telerank.errors import IndexDamaged
 from telerank.npy import load_npy
 
 
-def mapped(path: Path, kind: str) -> npt.NDArray[Any]:
-    """The array in a file, which must be of this kind (numpy's code of a type).
+def map_array(path: Path, kind: str) -> npt.NDArray[Any]:
+    """Map the array in a file, whose type must be ``kind`` (numpy's code of a type).
 
     Raises
     ------
     IndexDamaged
-        where it is of another.
+        If the array has another type.
     """
-    found = load_npy(path, mmap_mode="r")
-    if found.dtype != kind:
-        raise IndexDamaged(f"{path}: damaged (numbers of type {found.dtype}, not {np.dtype(kind)})")
-    return np.asarray(found)
+    array = load_npy(path, mmap_mode="r")
+    if array.dtype != kind:
+        raise IndexDamaged(f"{path}: damaged (numbers of type {array.dtype}, not {np.dtype(kind)})")
+    return np.asarray(array)
 
 
-def created(path: Path, kind: type[np.generic], size: int) -> np.memmap[Any, Any]:
-    """A new array in a file, to be written to as if in memory; ``flush`` is the caller's."""
-    # zeros are really written: where a mapped page later finds the disk full, the process is killed
+def create_array(path: Path, kind: type[np.generic], size: int) -> np.memmap[Any, Any]:
+    """Create an array in a file, to be written to as if in memory; the caller calls ``flush``."""
+    # zeros are written now: a process that later finds the disk full while writing a mapped page is killed
     np.save(path, np.zeros(size, kind))
-    found: np.memmap[Any, Any] = load_npy(path, mmap_mode="r+")
-    return found
+    array: np.memmap[Any, Any] = load_npy(path, mmap_mode="r+")
+    return array

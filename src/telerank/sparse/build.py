@@ -1,10 +1,9 @@
 """Building one segment from a stream of documents, in bounded memory and on all cores.
 
-The stream is cut into stretches of 8 M characters. A stretch is analysed and inverted into a run
-(:mod:`telerank.sparse.runs`) by one of the working processes, while this one reads on and writes the
-texts; at the end the runs are folded (:mod:`telerank.sparse.fold`). Memory, whatever the size of the
-corpus: some 200 MB for each process besides its vocabulary (about 150 bytes a distinct term), and the
-sorting of the docnos.
+The stream is cut into stretches of 8 M characters. A worker process analyses a stretch and inverts it into a
+run (:mod:`telerank.sparse.runs`), while this process reads on and writes the texts; at the end the runs are
+folded (:mod:`telerank.sparse.fold`). Memory does not depend on the size of the corpus: about 200 MB for each
+process besides its vocabulary (about 150 bytes a distinct term), and the sorting of the docnos.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
 _STRETCH = 8 << 20  # characters
-_REPORTED = 1000  # documents between two words of progress
+_REPORTED = 1000  # documents between two calls of progress
 
 
 @dataclass(frozen=True)
 class SegmentCounts:
-    """What a segment adds to the statistics of its index."""
+    """The counts that a segment adds to the statistics of its index."""
 
     documents: int
     nonempty: int
@@ -50,18 +49,18 @@ def build_segment(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> SegmentCounts:
-    """Write all files of a segment into an empty folder; ``workers`` None takes every core.
+    """Write all files of a segment into an empty folder; with ``workers`` None every core is used.
 
     Raises
     ------
     DocumentError
-        where there is no document, or one cannot be stored.
+        If there is no document, or one cannot be stored.
     """
-    count = workers or _cores()
+    count = workers or _count_cores()
     scratch = folder / "runs"
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
-        stretches = _stretches(_stored(docs, store, progress))
+        stretches = _cut_stretches(_store(docs, store, progress))
         first = next(stretches, None)
         if first is None:
             raise DocumentError("there is no document to index")
@@ -71,16 +70,16 @@ def build_segment(
         if count == 1 or second is None:  # a second process would cost more than it saves
             maker = RunMaker(analyzer)
             paths = _make_all(maker, chain, scratch)
-            vocabularies, made_by = [maker.vocabulary], [0] * len(paths)
+            vocabularies, owners = [maker.vocabulary], [0] * len(paths)
         else:
             with Workers(analyzer, count) as pool:
                 paths = _make_all(pool, chain, scratch)
-                vocabularies, made_by = pool.finish()
+                vocabularies, owners = pool.finish()
     lengths = np.concatenate([Run.load(path)[1] for path in paths])
     np.save(folder / "lengths.npy", lengths)
 
     def runs() -> Iterator[tuple[int, Run]]:
-        return ((owner, Run.load(path)[0]) for owner, path in zip(made_by, paths, strict=True))
+        return ((owner, Run.load(path)[0]) for owner, path in zip(owners, paths, strict=True))
 
     fold(folder, vocabularies, runs, progress)
     for path in paths:
@@ -98,8 +97,8 @@ def _make_all(maker: _Maker, stretches: Iterable[list[str]], scratch: Path) -> l
     return paths
 
 
-def _stored(docs: Iterable[Doc], store: DocstoreWriter, progress: Progress) -> Iterator[str]:
-    """The texts to index, each stored on the way."""
+def _store(docs: Iterable[Doc], store: DocstoreWriter, progress: Progress) -> Iterator[str]:
+    """Store documents and yield their texts."""
     for number, doc in enumerate(docs, 1):
         store.add(doc)
         yield doc.full_text
@@ -107,7 +106,7 @@ def _stored(docs: Iterable[Doc], store: DocstoreWriter, progress: Progress) -> I
             progress("indexing", number, None)
 
 
-def _stretches(texts: Iterable[str]) -> Iterator[list[str]]:
+def _cut_stretches(texts: Iterable[str]) -> Iterator[list[str]]:
     stretch: list[str] = []
     room = _STRETCH
     for text in texts:
@@ -120,5 +119,5 @@ def _stretches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield stretch
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

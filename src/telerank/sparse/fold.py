@@ -1,4 +1,4 @@
-"""Folding runs into a segment's inverted file: terms in order, the postings of each from run after run."""
+"""Folding runs into a segment's inverted file: terms in order, each with its postings from all runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.compiled import compiled
-from telerank.sparse.arrays import created
+from telerank.sparse.arrays import create_array
 from telerank.sparse.runs import Run
 from telerank.sparse.segment import ESCAPE
 from telerank.sparse.terms import write_terms
 from telerank.types import Progress, silent
 
 Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]
-"""Runs in the order of their rows, each with the number of its vocabulary; read twice."""
+"""Runs in the order of their rows, each with the number of its vocabulary; called twice."""
 
 
 def fold(
@@ -27,25 +27,25 @@ def fold(
 
     Memory: the vocabularies, 30 bytes for each term, and one run at a time.
     """
-    ordered, numbers = _united(vocabularies)
+    ordered, numbers = _unite(vocabularies)
     df, occurrences = np.zeros(len(ordered), np.int64), np.zeros(len(ordered), np.int64)
     for vocabulary, run in runs():
         _count(numbers[vocabulary][run.ids], run.counts, run.tfs, df, occurrences)
-    there = df > 0  # a term whose documents are all deleted goes
-    write_terms(folder, (term for term, kept in zip(ordered, there, strict=True) if kept))
-    new = np.cumsum(there) - 1
-    df = df[there]
+    held = df > 0  # terms whose documents are all deleted are dropped
+    write_terms(folder, (term for term, kept in zip(ordered, held, strict=True) if kept))
+    new = np.cumsum(held) - 1
+    df = df[held]
     offsets = np.concatenate(([0], np.cumsum(df)))
     np.save(folder / "offsets.npy", offsets)
-    np.save(folder / "occurrences.npy", occurrences[there])
+    np.save(folder / "occurrences.npy", occurrences[held])
     _write_postings(folder, offsets, ((new[numbers[v][run.ids]], run) for v, run in runs()), progress)
 
 
-def _united(vocabularies: Sequence[Sequence[str]]) -> tuple[list[str], list[npt.NDArray[np.int64]]]:
-    """All terms in order, and for each vocabulary the places of its terms among them."""
+def _unite(vocabularies: Sequence[Sequence[str]]) -> tuple[list[str], list[npt.NDArray[np.int64]]]:
+    """All terms in order, and for each vocabulary the positions of its terms among them."""
     ordered = sorted(set().union(*vocabularies))
-    place = {term: i for i, term in enumerate(ordered)}
-    return ordered, [np.array([place[term] for term in terms], np.int64) for terms in vocabularies]
+    number = {term: i for i, term in enumerate(ordered)}
+    return ordered, [np.array([number[term] for term in terms], np.int64) for terms in vocabularies]
 
 
 def _write_postings(
@@ -55,15 +55,15 @@ def _write_postings(
     progress: Progress,
 ) -> None:
     postings, done = int(offsets[-1]), 0
-    rows = created(folder / "rows.npy", np.int32, postings)
-    tfs = created(folder / "tfs.npy", np.uint8, postings)
-    places, large = offsets[:-1].copy(), []
+    rows = create_array(folder / "rows.npy", np.int32, postings)
+    tfs = create_array(folder / "tfs.npy", np.uint8, postings)
+    ends, large = offsets[:-1].copy(), []
     for ids, run in runs:
-        large.append(_append(ids, run.counts, run.rows, run.tfs, (places, rows, tfs)))
+        large.append(_append(ids, run.counts, run.rows, run.tfs, (ends, rows, tfs)))
         done += len(run.rows)
         progress("folding", done, postings)
-    found = np.concatenate([np.empty((0, 2), np.int64), *large])
-    np.save(folder / "tfs.large.npy", found[np.argsort(found[:, 0])])
+    pairs = np.concatenate([np.empty((0, 2), np.int64), *large])
+    np.save(folder / "tfs.large.npy", pairs[np.argsort(pairs[:, 0])])
     rows.flush()
     tfs.flush()
 
@@ -80,18 +80,18 @@ def _count(ids: Any, counts: Any, tfs: Any, df: Any, occurrences: Any) -> None:
 
 @compiled
 def _append(ids: Any, counts: Any, rows: Any, tfs: Any, into: Any) -> Any:
-    """Put a run's postings behind those of earlier runs; the places and values of large frequencies."""
-    places, all_rows, all_tfs = into
+    """Append a run's postings to those of earlier runs; return postings and values of large frequencies."""
+    ends, all_rows, all_tfs = into
     large = np.empty((np.sum(tfs >= ESCAPE), 2), np.int64)
-    start, found = 0, 0
+    start, count = 0, 0
     for i in range(len(ids)):
-        place = places[ids[i]]
+        end = ends[ids[i]]
         for j in range(counts[i]):
-            all_rows[place + j] = rows[start + j]
-            all_tfs[place + j] = min(tfs[start + j], ESCAPE)
+            all_rows[end + j] = rows[start + j]
+            all_tfs[end + j] = min(tfs[start + j], ESCAPE)
             if tfs[start + j] >= ESCAPE:
-                large[found, 0], large[found, 1] = place + j, tfs[start + j]
-                found += 1
-        places[ids[i]] = place + counts[i]
+                large[count, 0], large[count, 1] = end + j, tfs[start + j]
+                count += 1
+        ends[ids[i]] = end + counts[i]
         start += counts[i]
     return large

@@ -1,4 +1,4 @@
-"""The folder of an index: what belongs there, what a killed writer left, what holds the lock."""
+"""The folder of an index: its contents, its lock, and removal of what a killed writer left."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ MODELS, PIPELINES = "models", "pipelines.json"
 NO_INDEX = IndexManifest("", "")
 
 
-def committed(folder: Path) -> IndexManifest:
-    """The manifest on the disk; :data:`NO_INDEX` where there is none yet."""
+def read_committed(folder: Path) -> IndexManifest:
+    """The manifest on the disk; :data:`NO_INDEX` if there is none yet."""
     return IndexManifest.read(folder) if (folder / MANIFEST).is_file() else NO_INDEX
 
 
-def refuse_others(folder: Path) -> None:
-    """See that a folder, if it is there, holds no more than an index, or what a killed writer left of one.
+def check_contents(folder: Path) -> None:
+    """Refuse a folder that holds more than an index, or than a killed writer left of one.
 
     Raises
     ------
     IndexFault
-        where it holds anything else, or is a file.
+        If the folder holds anything else, or is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise IndexFault(f"{folder}: is a file, not a folder")
-    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if MANIFEST in there and LOCK not in there:
-        IndexManifest.read(folder)  # a manifest of another kind is no sign of an index
-    # without either, a folder that is called segments may be anybody's
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if MANIFEST in names and LOCK not in names:
+        IndexManifest.read(folder)  # refuses a manifest of another kind
+    # without either, a folder named segments may belong to another program
     ours = (
         {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, MODELS, PIPELINES}
-        if {MANIFEST, LOCK} & there
+        if {MANIFEST, LOCK} & names
         else set()
     )
-    if others := sorted(there - ours):
+    if others := sorted(names - ours):
         raise IndexFault(f"{folder}: holds other things ({others[0]}); an index needs a folder of its own")
 
 
-def sweep(folder: Path) -> None:
-    """Remove what the manifest does not name: what was replaced, what a killed writer left.
+def sweep_index(folder: Path) -> None:
+    """Remove segments and files that the manifest does not name: replaced ones, those of a killed writer.
 
-    What cannot be removed (its process may still be writing there) is left to the next writer.
+    The next writer removes what cannot be removed now, because a process still writes to it.
     """
     try:
-        named = {entry.name: entry.files for entry in committed(folder).segments}
-    except IndexFault:  # nothing goes before what takes its place is there
+        named = {entry.name: entry.files for entry in read_committed(folder).segments}
+    except IndexFault:  # nothing is removed before its replacement exists
         return
     stored.remove(folder / MANIFEST_DRAFT)
     segments = folder / SEGMENTS

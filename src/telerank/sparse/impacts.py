@@ -1,4 +1,4 @@
-"""What one similarity makes of a segment's postings: fixed-point contributions, made when asked for."""
+"""The contributions of a segment's postings under one similarity, in fixed point, computed when needed."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from telerank.sparse import kernel
 from telerank.sparse.segment import Segment
 from telerank.sparse.similarities import Similarity, Statistics
 
-Found: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
+RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 """Rows and scores, best first."""
 Weights: TypeAlias = Mapping[int, int]
-"""How often a query holds each of its terms, by their numbers."""
-_TOGETHER = 1 << 20  # postings whose contributions are made in one go
-_POWERS = 12  # of ten, whose documents' scores are known for each term
+"""How often a query holds each of its terms, by the terms' numbers."""
+_POSTINGS = 1 << 20  # whose contributions are computed at a time
+_POWERS = 12  # of ten: the numbers of documents for which a term's scores are known
 _ROW = np.uint64(2**32 - 1)
 
 
 class Impacts:
     """A segment's postings under one similarity and the statistics of the whole index.
 
-    A term's contributions are computed when a query first holds it: 4 bytes for each of its postings, and the
-    work of some 20 ns each, once. Threads may share it: two that make the same term write the same numbers.
+    A term's contributions are computed when a query first holds it, in about 20 ns a posting; each takes
+    4 bytes. Threads may share it: two that compute the same term write the same numbers.
     """
 
     def __init__(self, segment: Segment, similarity: Similarity, collection: Statistics) -> None:
         self.segment, self.similarity, self.collection = segment, similarity, collection
-        self.values = np.zeros(len(segment.rows), np.int32)  # zero pages: memory comes with the first write
+        self.values = np.zeros(len(segment.rows), np.int32)  # takes memory when it is written to
         self._tables = segment.tables
         self._largest = np.zeros((len(self._tables.pointers), segment.blocks), np.int32)
-        self._made: dict[int, tuple[int, int]] = {}  # term -> its largest and smallest contribution
-        self._large: dict[int, npt.NDArray[np.int64]] = {}  # of terms whose contributions int32 cannot hold
-        self._known: dict[int, list[int]] = {}  # term -> what 1, 10, 100, … of its documents reach
+        self._extremes: dict[int, tuple[int, int]] = {}  # term -> largest and smallest contribution
+        self._large: dict[int, npt.NDArray[np.int64]] = {}  # contributions that int32 cannot hold, by term
+        self._known: dict[int, list[int]] = {}  # term -> what 1, 10, 100, … documents reach
         self._memory = threading.local()
         self._ranks = (segment.docnos.rank, segment.deleted)
         self._postings = (segment.offsets, segment.rows, self.values)
@@ -45,20 +45,20 @@ class Impacts:
             self._tables.slots,
             self._tables.pointers,
             self._largest,
-            self._tables.places,
+            self._tables.positions,
         )
 
     def prepare(self, terms: Iterable[tuple[int, int, int]]) -> None:
-        """Compute the contributions of terms: their numbers, and df and cf in the whole index."""
-        new = sorted({term for term in terms if term[0] not in self._made})
+        """Compute the contributions of terms, given as number, df and cf in the whole index."""
+        new = sorted({term for term in terms if term[0] not in self._extremes})
         while new:
             sizes = np.array([self.segment.df(number) for number, _, _ in new], np.int64)
-            end = max(int(np.searchsorted(np.cumsum(sizes), _TOGETHER, "right")), 1)
-            self._make(np.array(new[:end], np.int64), sizes[:end])
+            end = max(int(np.searchsorted(np.cumsum(sizes), _POSTINGS, "right")), 1)
+            self._compute(np.array(new[:end], np.int64), sizes[:end])
             new = new[end:]
 
-    def _make(self, terms: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> None:
-        """Compute the contributions of terms (T, 3) with so many postings each, in one call of the model."""
+    def _compute(self, terms: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> None:
+        """Compute the contributions of terms (T, 3) that have ``sizes`` (T,) postings, in one call."""
         segment, numbers = self.segment, terms[:, 0]
         parts = [
             slice(*pair) for pair in zip(segment.offsets[numbers], segment.offsets[numbers + 1], strict=True)
@@ -71,47 +71,47 @@ class Impacts:
         ends = np.cumsum(sizes)
         largest, smallest = (extreme.reduceat(steps, ends - sizes) for extreme in (np.maximum, np.minimum))
         fits = largest <= kernel.LARGEST_SUM
-        for number, made, part, fit in zip(
+        for number, contributions, part, fit in zip(
             numbers.tolist(), np.split(steps, ends[:-1]), parts, fits, strict=True
         ):
             if fit:
-                self.values[part] = made
+                self.values[part] = contributions
             else:
-                self._large[number] = made
+                self._large[number] = contributions
         extremes = zip(largest.tolist(), smallest.tolist(), strict=True)
-        self._made.update(zip(numbers.tolist(), extremes, strict=True))
+        self._extremes.update(zip(numbers.tolist(), extremes, strict=True))
 
-    def best(self, queries: Sequence[Weights], k: int) -> list[Found]:
-        """The ``k`` best documents of each query, best first; every term must be prepared.
+    def rank(self, queries: Sequence[Weights], k: int) -> list[RowScores]:
+        """The ``k`` best documents of each query; every term must be prepared.
 
-        All of them go through the kernel in one call, during which other threads of Python may run. While
-        queries have too few postings to load numba, :meth:`best_by_numpy` answers them.
+        One call of the kernel handles all queries, and other threads may run meanwhile. As long as queries
+        have too few postings to load numba, :meth:`rank_by_numpy` is used.
         """
         postings = sum(self.segment.df(term) for weights in queries for term in weights)
         if cold_start.covers(postings + len(queries) * (len(self.segment) // 16)):
-            return [self.best_by_numpy(weights, k) for weights in queries]
-        answers: dict[int, Found] = {}
-        prunable = [number for number, weights in enumerate(queries) if self._may_prune(weights, k)]
-        for number, keys in zip(prunable, self._pruned([queries[i] for i in prunable], k), strict=True):
+            return [self.rank_by_numpy(weights, k) for weights in queries]
+        answers: dict[int, RowScores] = {}
+        prunable = [number for number, weights in enumerate(queries) if self._can_prune(weights, k)]
+        for number, keys in zip(prunable, self._prune([queries[i] for i in prunable], k), strict=True):
             # documents that hold a term, yet score 0, come last: pruning cannot see them
-            if len(keys) == k or all(self._made[term][1] > 0 for term in queries[number]):
-                answers[number] = self._found(keys)
+            if len(keys) == k or all(self._extremes[term][1] > 0 for term in queries[number]):
+                answers[number] = self._decode(keys)
         return [
-            answers[number] if number in answers else self.best_of_all(weights, k)
+            answers[number] if number in answers else self.rank_exhaustively(weights, k)
             for number, weights in enumerate(queries)
         ]
 
-    def best_of_all(self, weights: Weights, k: int) -> Found:
-        """The same by adding every posting: the slow path, which the fast one equals to the bit."""
-        if self._most(weights) > kernel.LARGEST_SUM:
-            return self.best_by_numpy(weights, k)
+    def rank_exhaustively(self, weights: Weights, k: int) -> RowScores:
+        """The same from every posting: the slow path, which the fast one equals to the bit."""
+        if self._largest_sum(weights) > kernel.LARGEST_SUM:
+            return self.rank_by_numpy(weights, k)
         query = (np.array(list(weights), np.int64), np.array(list(weights.values()), np.int64))
-        return self._found(kernel.exhaustive(query, self._postings, self._ranks, k))
+        return self._decode(kernel.add_all(query, self._postings, self._ranks, k))
 
-    def best_by_numpy(self, weights: Weights, k: int) -> Found:
-        """The same without numba: every posting, term after term, in float64, which also holds large sums.
+    def rank_by_numpy(self, weights: Weights, k: int) -> RowScores:
+        """The same without numba, in float64: every posting, term after term.
 
-        Large sums are those beyond 2^31 steps, a score of 2,048; smaller ones are exact.
+        Also used for sums beyond 2^31 steps, a score of 2,048; smaller sums are exact.
         """
         sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
         for term, weight in weights.items():
@@ -127,13 +127,13 @@ class Impacts:
         return rows[order], scores[order]
 
     def contribution(self, term: int, posting: int) -> float:
-        """What a posting of a prepared term adds to the score of its document, exactly."""
+        """The exact amount that a posting of a prepared term adds to the score of its document."""
         large = self._large.get(term)
         steps = self.values[posting] if large is None else large[posting - int(self.segment.offsets[term])]
         return int(steps) * kernel.STEP
 
     def _settle(self, terms: Iterable[int]) -> None:
-        """Fill the block tables of prepared terms, whose sums int32 can hold."""
+        """Fill the block tables of prepared terms."""
         new = sorted(term for term in terms if term not in self._known)
         known = np.zeros((len(new), _POWERS), np.int64)
         kernel.settle(
@@ -141,20 +141,20 @@ class Impacts:
         )
         self._known.update(zip(new, known.tolist(), strict=True))
 
-    def _found(self, keys: npt.NDArray[np.uint64]) -> Found:
+    def _decode(self, keys: npt.NDArray[np.uint64]) -> RowScores:
         rows, half = (keys & _ROW).astype(np.uint32), np.uint64(32)
         order = np.argsort((keys & ~_ROW) | self.segment.docnos.rank[rows])[::-1]
         return rows[order], (keys[order] >> half).astype(np.float32) * np.float32(kernel.STEP)
 
-    def _may_prune(self, weights: Weights, k: int) -> bool:
+    def _can_prune(self, weights: Weights, k: int) -> bool:
         few = len(weights) <= kernel.MOST_TERMS and k <= len(self.segment) // 8
-        return few and self._most(weights) <= kernel.LARGEST_SUM
+        return few and self._largest_sum(weights) <= kernel.LARGEST_SUM
 
-    def _most(self, weights: Weights) -> int:
-        """What no document's sum can exceed, in steps."""
-        return sum(self._made[term][0] * weight for term, weight in weights.items())
+    def _largest_sum(self, weights: Weights) -> int:
+        """An upper bound of any document's sum, in steps."""
+        return sum(self._extremes[term][0] * weight for term, weight in weights.items())
 
-    def _pruned(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
+    def _prune(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
         self._settle({term for weights in queries for term in weights})
         power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
@@ -167,13 +167,13 @@ class Impacts:
         ends = np.cumsum([len(weights) for weights in queries], dtype=np.int64)
         batch = (terms, times, ends, np.array(known, np.int64))
         keys = np.empty((len(queries), k), np.uint64)
-        counts = kernel.pruned_all(
-            batch, self._postings, self._block_tables, self._ranks, keys, self._work(k)
+        counts = kernel.prune_all(
+            batch, self._postings, self._block_tables, self._ranks, keys, self._buffers(k)
         )
         return [row[:count] for row, count in zip(keys, counts, strict=True)]
 
-    def _work(self, k: int) -> tuple[npt.NDArray[Any], ...]:
-        """Sums, flags, bounds, first places and keys of this thread (see :func:`kernel.pruned`)."""
+    def _buffers(self, k: int) -> tuple[npt.NDArray[Any], ...]:
+        """Sums, flags, bounds, first postings and keys of this thread (see :func:`.kernel.prune`)."""
         kept = getattr(self._memory, "work", None)
         if kept is None:
             blocks = self.segment.blocks

@@ -1,4 +1,4 @@
-"""An index as its readers see it: open once, then searched under any model; it never changes under them."""
+"""An inverted index for reading: opened once, searched with any similarity, unaffected by later changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from telerank.sparse.similarities import Similarity, Statistics
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
-_MODELS_KEPT = 4  # whose contributions stay in memory
+_SIMILARITIES_KEPT = 4  # whose contributions stay in memory
 _TERMS_KEPT = 1 << 17
 
 
 class Term(NamedTuple):
-    """A term's numbers in the segments (-1: absent), and its frequencies in all of them together."""
+    """A term's number in each segment (-1: absent), and its frequencies in all of them together."""
 
     numbers: tuple[int, ...]
     df: int
@@ -30,23 +30,23 @@ class Term(NamedTuple):
 
 
 class SparseIndex:
-    """The segments that a manifest names, as they were when it was opened.
+    """The segments of an index as they were when it was opened.
 
-    Two are equal where folder and generation are; it pickles as its folder, and opens again as that is then.
+    Two are equal if their folders and manifests are. It pickles as its folder, which is opened again.
 
     Raises
     ------
     IndexFault
-        where there is no index.
+        If there is no index.
     IndexDamaged
-        naming the file that is missing or is not what was written.
+        If a file is missing or damaged; the message names it.
     AnalyzerError
-        where the index's analyzer makes other terms here than where the index was built.
+        If the analyzer makes other terms here than where the index was built.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest, self.segments = _opened(self.folder)
+        self.manifest, self.segments = _open(self.folder)
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
         self._require_same_terms()
         self.docs = IndexDocs(self.folder, self.state, self.segments)
@@ -56,13 +56,13 @@ class SparseIndex:
 
     @property
     def statistics(self) -> Statistics:
-        """Of all segments; a deleted document counts until segments are merged."""
+        """Statistics of all segments; a deleted document counts until segments are merged."""
         entries = self.manifest.segments
         return Statistics(sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries))
 
     @property
     def state(self) -> str:
-        """What names its documents as they are: segments, and what is deleted of them."""
+        """The names of the segments and of their marks of deletion: they decide which documents there are."""
         return " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in self.manifest.segments)
 
     @property
@@ -72,59 +72,59 @@ class SparseIndex:
         return {"folder": str(self.folder), "analyzer": str(self.analyzer), "crc32": crc32}
 
     def require(self, analyzer: Analyzer) -> None:
-        """Refuse an analyzer that is not the index's own.
+        """Refuse an analyzer that differs from the index's own.
 
         Raises
         ------
         AnalyzerError
-            where queries would be analysed otherwise than the documents were.
+            If the analyzers differ: queries would not be analysed as the documents were.
         """
         if analyzer != self.analyzer:
             raise AnalyzerError(f"{self.folder}: was built with the analyzer {self.analyzer}, not {analyzer}")
 
     def _require_same_terms(self) -> None:
-        """Refuse an index whose analyzer, by the same name, now makes other terms."""
+        """Refuse an index whose analyzer makes other terms than under the versions it was built with."""
         if self.manifest.fingerprint != self.analyzer.fingerprint():
-            there = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
-            raise AnalyzerError(
-                f"{self.folder}: was built where {self.analyzer} made other terms ({there}); build it again"
-            )
+            versions = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
+            built = f"was built where {self.analyzer} made other terms ({versions})"
+            raise AnalyzerError(f"{self.folder}: {built}; build it again")
 
     def verify(self, progress: Progress = silent) -> None:
-        """Read every file and compare its checksum; where a writer replaces them meanwhile, the new ones'.
+        """Read every file and compare its checksum; files that a writer replaces meanwhile are read instead.
 
         Raises
         ------
         IndexDamaged
-            naming the file.
+            If a file is missing or damaged; the message names it.
         """
         manifest = self.manifest
         while damage := _damage(self.folder, manifest, progress):
-            there = IndexManifest.read(self.folder)
-            if there == manifest:
+            current = IndexManifest.read(self.folder)
+            if current == manifest:
                 raise damage
-            manifest = there
+            manifest = current
 
     def term(self, term: str) -> Term:
-        found = self._terms.get(term)
-        if found is None:
+        """The numbers and frequencies of a term, which no document needs to hold."""
+        known = self._terms.get(term)
+        if known is None:
             if len(self._terms) >= _TERMS_KEPT:
                 self._terms = {}
-            numbers = tuple(segment.terms.number(term) for segment in self.segments)
-            there = [(s, n) for s, n in zip(self.segments, numbers, strict=True) if n >= 0]
-            df, cf = sum(s.df(n) for s, n in there), sum(int(s.occurrences[n]) for s, n in there)
-            found = self._terms[term] = Term(numbers, df, cf)
-        return found
+            numbers = tuple(segment.terms.find(term) for segment in self.segments)
+            holding = [(s, n) for s, n in zip(self.segments, numbers, strict=True) if n >= 0]
+            df, cf = sum(s.df(n) for s, n in holding), sum(int(s.occurrences[n]) for s, n in holding)
+            known = self._terms[term] = Term(numbers, df, cf)
+        return known
 
     def impacts(self, similarity: Similarity) -> tuple[Impacts, ...]:
-        """The contributions under a model, a segment each; the last few models' are kept."""
+        """The contributions under a similarity, per segment; those of the last few similarities are kept."""
         with self._lock:
             kept = self._impacts.get(similarity)
             if kept is None:
                 kept = tuple(Impacts(segment, similarity, self.statistics) for segment in self.segments)
                 self._impacts[similarity] = kept
             self._impacts.move_to_end(similarity)
-            while len(self._impacts) > _MODELS_KEPT:
+            while len(self._impacts) > _SIMILARITIES_KEPT:
                 self._impacts.popitem(last=False)
             return kept
 
@@ -147,19 +147,19 @@ class SparseIndex:
 
 
 class IndexDocs:
-    """The documents of an index by docno, deleted ones not among them; pickled as the index is."""
+    """The documents of an index by docno, without deleted ones; pickled as the index is."""
 
     def __init__(self, folder: Path, state: str, segments: tuple[Segment, ...]) -> None:
         self.folder, self.state = folder, state
         self._segments = segments
 
-    def place(self, docno: str) -> tuple[int, int]:
-        """The segment's number and the row of a docno.
+    def locate(self, docno: str) -> tuple[int, int]:
+        """The number of a document's segment, and its row there.
 
         Raises
         ------
         KeyError
-            where there is no such document.
+            If there is no such document.
         """
         for number, segment in enumerate(self._segments):
             try:
@@ -171,12 +171,12 @@ class IndexDocs:
         raise KeyError(docno)
 
     def __getitem__(self, docno: str) -> Doc:
-        number, row = self.place(docno)
+        number, row = self.locate(docno)
         return self._segments[number].docs.get_row(row)
 
     def __contains__(self, docno: str) -> bool:
         try:
-            self.place(docno)
+            self.locate(docno)
         except KeyError:
             return False
         return True
@@ -209,17 +209,17 @@ def _docs_of(folder: Path) -> IndexDocs:
     return SparseIndex(folder).docs
 
 
-def _opened(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
-    """The manifest and its segments; once more where a writer has replaced them meanwhile."""
+def _open(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
+    """The manifest and its segments, read again if a writer has replaced them meanwhile."""
     while True:
         manifest = IndexManifest.read(folder)
         try:
             for entry in manifest.segments:
-                manifests.check(folder, entry)
+                manifests.check_segment(folder, entry)
             return manifest, tuple(
                 Segment(folder / "segments" / entry.name, entry.deleted) for entry in manifest.segments
             )
-        except Exception as error:  # damaged bytes lead anywhere
+        except Exception as error:  # damaged bytes may raise anything
             damage = _damage(folder, manifest)
             if IndexManifest.read(folder) != manifest:
                 continue
@@ -229,12 +229,12 @@ def _opened(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
 
 
 def _damage(folder: Path, manifest: IndexManifest, progress: Progress = silent) -> IndexDamaged | None:
-    """What names the first file that is not as it was written."""
+    """The error that names the first file that is missing or damaged."""
     try:
         for entry in manifest.segments:
-            manifests.verify(folder, entry, progress)
+            manifests.verify_segment(folder, entry, progress)
     except IndexDamaged as damage:
         return damage
-    except FileNotFoundError as error:  # gone while it was looked at
+    except FileNotFoundError as error:  # removed meanwhile
         return IndexDamaged(f"{error.filename}: missing")
     return None

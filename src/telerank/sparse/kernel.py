@@ -1,16 +1,16 @@
-"""The loops of sparse search: which documents of a segment have the highest sums of contributions.
+"""The loops of sparse search: find the documents of a segment with the highest sums of contributions.
 
-A contribution is a whole number of steps of 2^-20 (:data:`STEP`), so that sums are exact in any order: what
-:func:`pruned` finds is, to the bit, what :func:`exhaustive` finds. A candidate is one unsigned 64-bit *key*:
-its score in steps, rounded as float32 rounds it, above its row.
+A contribution is a whole number of steps of 2^-20 (:data:`STEP`), so that sums are exact in any order and
+:func:`prune` equals :func:`add_all` to the bit. A candidate is one unsigned 64-bit *key*: its score in steps,
+rounded as float32 rounds it, above its row.
 
-:func:`pruned` is block-max pruning (Mallia, Suel, Tonellotto 2024) on an inverted file: documents in
-blocks of 256, for each term and block the largest contribution. The blocks of the highest bounds give a
-threshold, then the other blocks whose bound reaches it are walked in their order; a block's sums stay in
-the nearest cache.
+:func:`prune` is block-max pruning (Mallia, Suel, Tonellotto 2024) on an inverted file: documents are in
+blocks of 256, and the largest contribution is known for each term and block. The blocks with the highest
+bounds give a threshold; then the other blocks whose bound reaches it are walked in order. A block's sums
+stay in the first-level cache.
 
 Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables; rank (N,)
-is the place of each docno among all, which orders documents whose scores float32 cannot tell apart.
+is the rank of each docno among all, which orders documents whose float32 scores are equal.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 from telerank.compiled import compiled
 
 STEP = 2.0**-20
-BLOCK_BITS = 8  # a place in a block is a byte; blocks of half or a quarter pruned more, yet took longer
+BLOCK_BITS = 8  # a position in a block is a byte; smaller blocks prune more, but are slower
 BLOCK = 1 << BLOCK_BITS
 LARGEST_SUM = 2**31 - 2**8  # sums are int32; float32 rounds up by at most 2^7 there
 MOST_TERMS = 64  # of a query that is pruned
 _BUCKETS = 256
-_PLACES = np.uint64(sum(p << (61 - 8 * p) for p in range(8)))  # times 2^(8 p): p in the three highest bits
+_POSITIONS = np.uint64(sum(p << (61 - 8 * p) for p in range(8)))  # times 2^(8 p): p in the three highest bits
 _HALF = np.uint64(32)
 _ROW = np.uint64(2**32 - 1)
 
@@ -36,11 +36,11 @@ Array = Any  # numba takes arrays of any of its types
 
 
 @compiled
-def pruned_all(batch: Array, postings: Array, tables: Array, ranks: Array, best: Array, work: Array) -> Array:
-    """Put the keys of the best documents of each query into its row of ``best`` (Q, k); how many there are.
+def prune_all(batch: Array, postings: Array, tables: Array, ranks: Array, best: Array, work: Array) -> Array:
+    """Put the keys of the best documents of each query into its row of ``best`` (Q, k); return their numbers.
 
     batch: all queries' terms, their weights, and for each query (Q,) the end of its terms and a score in
-    steps that ``k`` documents are known to reach; the rest is as :func:`pruned` has it.
+    steps that ``k`` documents are known to reach; the other arguments are those of :func:`prune`.
     """
     terms, weights, ends, known = batch
     counts = np.empty(len(ends), np.int64)
@@ -48,33 +48,33 @@ def pruned_all(batch: Array, postings: Array, tables: Array, ranks: Array, best:
     for number in range(len(ends)):
         end = ends[number]
         query = (terms[start:end], weights[start:end], known[number])
-        counts[number] = pruned(query, postings, tables, ranks, best.shape[1], work)
+        counts[number] = prune(query, postings, tables, ranks, best.shape[1], work)
         best[number, : counts[number]] = work[4][: counts[number]]
         start = end
     return counts
 
 
 @compiled
-def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more time
+def prune(  # noqa: C901 — one loop; as functions its parts cost a third more time
     query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array
 ) -> Any:
-    """Put the keys of the best documents into ``work``'s keys, unordered; how many there are.
+    """Put the keys of the best documents into ``work``'s keys, unordered; return their number.
 
     query: terms (T,), weights (T,), a score in steps that ``k`` documents are known to reach;
     postings: offsets, rows (P,), values (P,);
-    tables: slot of each term or -1, pointers (F, B + 1), largest (F, B), places in blocks (P,);
+    tables: slot of each term or -1, pointers (F, B + 1), largest (F, B), positions in blocks (P,);
     ranks: rank (N,), deleted (N,) or (0,);
     work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B) of -1, keys (at least 2 k).
     """
     # unpacked once: numba counts references whenever an array is taken out of a tuple
     terms, weights, known = query
     offsets, rows, values = postings
-    slots, pointers, _, places = tables
+    slots, pointers, _, positions = tables
     sums, flags, bound, first, keys = work
-    _bounds(terms, weights, postings, tables, bound, first)
+    _bound(terms, weights, postings, tables, bound, first)
     words = flags.view(np.uint64)
     slot_of, weight_of = slots[terms], weights.astype(np.int32)
-    threshold, count = _at_least(known), 0
+    threshold, count = _least_sum(known), 0
     floor = np.int64(_floor_of_best(bound, threshold, k + 64))
     for best in (True, False):
         for block in range(len(bound)):
@@ -92,13 +92,13 @@ def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more
                 else:
                     continue
                 for i in range(np.uint64(start), np.uint64(end)):  # unsigned: no test for indices below 0
-                    sums[places[i]] += values[i] * weight
+                    sums[positions[i]] += values[i] * weight
             count, threshold = _collect(block, ranks, k, count, threshold, sums, flags, words, keys)
             if best:
                 bound[block] = 0
         if best and count > k:
             count, threshold = k, max(threshold, _keep_best(keys, count, k, ranks[0]))
-    _forget(terms, postings, tables, first)
+    _reset(terms, postings, tables, first)
     if count > k:
         _keep_best(keys, count, k, ranks[0])
         count = k
@@ -106,7 +106,7 @@ def pruned(  # noqa: C901 — one loop; as functions its parts cost a third more
 
 
 @compiled
-def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
+def add_all(query: Array, postings: Array, ranks: Array, k: int) -> Array:
     """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
     terms, weights = query
     offsets, rows, values = postings
@@ -129,19 +129,19 @@ def exhaustive(query: Array, postings: Array, ranks: Array, k: int) -> Array:
 
 @compiled
 def settle(terms: Array, postings: Array, tables: Array, deleted: Array, known: Array) -> None:
-    """Make of terms whose values are there what the walk needs: places, block tables, and ``known``.
+    """Compute positions in blocks, block tables and ``known`` of terms whose values are computed.
 
-    ``known`` (terms, powers) becomes the value that 1, 10, 100, … of a term's documents reach, 0 where there
-    are fewer; deleted documents do not count.
+    ``known`` (terms, powers) becomes the value that 1, 10, 100, … of a term's documents reach, or 0 if it has
+    fewer; deleted documents do not count.
     """
     offsets, rows, values = postings
-    slots, pointers, largest, places = tables
+    slots, pointers, largest, positions = tables
     for number in range(len(terms)):
         start, end, slot = offsets[terms[number]], offsets[terms[number] + 1], slots[terms[number]]
         reached = np.empty(end - start, values.dtype)
         count = 0
         for i in range(start, end):
-            places[i] = rows[i] & (BLOCK - 1)
+            positions[i] = rows[i] & (BLOCK - 1)
             if not (len(deleted) and deleted[rows[i]]):
                 reached[count] = values[i]
                 count += 1
@@ -155,7 +155,7 @@ def settle(terms: Array, postings: Array, tables: Array, deleted: Array, known: 
 
 @compiled
 def _block_table(offset: int, rows: Array, values: Array, pointers: Array, largest: Array) -> None:
-    """Fill one term's row of the tables: where each block's postings begin, and the largest value there."""
+    """Fill one term's row of the tables: each block's first posting, and its largest value."""
     block = -1
     for i in range(len(rows)):
         while block < rows[i] >> BLOCK_BITS:
@@ -168,8 +168,8 @@ def _block_table(offset: int, rows: Array, values: Array, pointers: Array, large
 
 
 @compiled
-def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
-    """What a document of each block can reach at most; for terms without tables also where they stand."""
+def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
+    """Upper bounds of each block's documents, and first postings of terms without tables."""
     offsets, rows, values = postings
     slots, _, largest, _ = tables
     bound[:] = 0
@@ -193,8 +193,8 @@ def _bounds(terms: Array, weights: Array, postings: Array, tables: Array, bound:
 
 
 @compiled
-def _floor_of_best(bound: Array, threshold: int, wanted: int) -> Any:
-    """A bound that about ``wanted`` blocks reach, at least the threshold."""
+def _floor_of_best(bound: Array, threshold: int, blocks: int) -> Any:
+    """A bound that about ``blocks`` blocks reach, at least the threshold."""
     highest = threshold
     for block in range(len(bound)):
         highest = max(highest, bound[block])
@@ -206,7 +206,7 @@ def _floor_of_best(bound: Array, threshold: int, wanted: int) -> Any:
         if bound[block] >= threshold:
             counts[(bound[block] - threshold) >> shift] += 1
     bucket, total = _BUCKETS - 1, counts[_BUCKETS - 1]
-    while bucket > 0 and total + counts[bucket - 1] <= wanted:
+    while bucket > 0 and total + counts[bucket - 1] <= blocks:
         bucket -= 1
         total += counts[bucket]
     return threshold + (bucket << shift)
@@ -224,20 +224,20 @@ def _collect(
     words: Array,
     keys: Array,
 ) -> tuple[int, int]:
-    """Turn the sums that reach the threshold into keys, raising it when the keys are full; clear the sums."""
+    """Turn sums that reach the threshold into keys; raise it when the keys are full; clear the sums."""
     least = np.int32(threshold)
-    for place in range(BLOCK):
-        flags[place] = sums[place] >= least
+    for position in range(BLOCK):
+        flags[position] = sums[position] >= least
     for word in range(BLOCK >> 3):
-        left = words[word]  # eight documents at a time: most blocks have a handful above the threshold
+        left = words[word]  # eight documents at a time: few of a block are above the threshold
         while left != 0:
             lowest = left & (~left + np.uint64(1))
             left ^= lowest
-            place = np.uint64(word << 3) + ((lowest * _PLACES) >> np.uint64(61))
-            row = (block << BLOCK_BITS) + np.int64(place)
+            position = np.uint64(word << 3) + ((lowest * _POSITIONS) >> np.uint64(61))
+            row = (block << BLOCK_BITS) + np.int64(position)
             if len(ranks[1]) and ranks[1][row]:
                 continue
-            keys[count] = _key(np.int64(sums[place]), row)
+            keys[count] = _key(np.int64(sums[position]), row)
             count += 1
             if count == len(keys):
                 count, threshold = k, max(threshold, _keep_best(keys, count, k, ranks[0]))
@@ -246,8 +246,8 @@ def _collect(
 
 
 @compiled
-def _forget(terms: Array, postings: Array, tables: Array, first: Array) -> None:
-    """Undo what :func:`_bounds` wrote into ``first``."""
+def _reset(terms: Array, postings: Array, tables: Array, first: Array) -> None:
+    """Reset what :func:`_bound` wrote into ``first``."""
     offsets, rows, _ = postings
     for t in range(len(terms)):
         if tables[0][terms[t]] < 0:
@@ -257,22 +257,22 @@ def _forget(terms: Array, postings: Array, tables: Array, first: Array) -> None:
 
 @compiled
 def _key(steps: int, row: int) -> Any:
-    """The key of a sum: what float32 cannot tell apart has the same upper half."""
+    """The key of a sum: equal float32 scores have equal upper halves."""
     return (np.uint64(np.int64(np.float32(steps))) << _HALF) | np.uint64(row)
 
 
 @compiled
-def _at_least(steps: int) -> Any:
-    """The smallest sum from 1 that float32 may round up to the score of ``steps``: half a unit below it."""
+def _least_sum(steps: int) -> Any:
+    """The smallest sum, at least 1, that float32 may round up to the score of ``steps``."""
     score = np.int64(np.float32(steps))
     return max(score - (score >> 24) - 1, np.int64(1))
 
 
 @compiled
 def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
-    """Move the ``k`` best keys to the front; the smallest sum that can still be among the best.
+    """Move the ``k`` best keys to the front; return the smallest sum that can still be among the best.
 
-    Only documents that tie with the last of them are compared by docno: their ranks lie far apart in memory.
+    Only documents that tie with the last of them are compared by docno, whose ranks are far apart in memory.
     """
     last = _select(keys, count, k) >> _HALF
     better, end = 0, k
@@ -292,13 +292,13 @@ def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
         _select(ties, len(ties), k - better)
         for i in range(k - better):
             ties[i] = (last << _HALF) | (ties[i] & _ROW)
-    return _at_least(last)
+    return _least_sum(last)
 
 
 @compiled
 def _select(keys: Array, count: int, k: int) -> Any:
-    """Move the ``k`` largest of the first ``count`` keys to the front (Hoare); the smallest of them."""
-    low, high, wanted = 0, count - 1, k - 1
+    """Move the ``k`` largest of the first ``count`` keys to the front (Hoare); return their smallest."""
+    low, high, last_kept = 0, count - 1, k - 1
     while low < high:
         first, middle, last = keys[low], keys[(low + high) >> 1], keys[high]
         pivot = max(min(first, middle), min(max(first, middle), last))
@@ -312,10 +312,10 @@ def _select(keys: Array, count: int, k: int) -> Any:
                 keys[i], keys[j] = keys[j], keys[i]
                 i += 1
                 j -= 1
-        if wanted <= j:
+        if last_kept <= j:
             high = j
-        elif wanted >= i:
+        elif last_kept >= i:
             low = i
         else:
             break
-    return keys[wanted]
+    return keys[last_kept]

@@ -1,7 +1,7 @@
 """The manifest of an index: replacing this one file is what commits a change.
 
-Checksums of small files (4 MiB and less) are compared whenever an index is opened, sizes of all; ``verify``
-compares every checksum.
+Opening an index compares the sizes of all files and the checksums of small ones (4 MiB and less);
+:func:`verify_segment` compares every checksum.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """A segment: the counts that statistics need, and its files by name."""
+    """A segment: its counts, from which statistics are computed, and its files by name."""
 
     name: str
     documents: int
@@ -44,7 +44,7 @@ class SegmentEntry:
 class IndexManifest:
     """An index at one moment; ``generation`` grows with every commit.
 
-    ``fingerprint`` is the analyzer's: by the same name another release of a stemmer may make other terms.
+    ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
     """
 
     analyzer: str
@@ -70,32 +70,33 @@ class IndexManifest:
         return read_manifest(folder, cls._build, version=FORMAT)
 
     def write(self, folder: Path) -> None:
-        """Commit: after this the index is what the manifest says, before it what it was."""
+        """Commit the change that this manifest describes."""
         write_manifest(folder, asdict(self))
 
     @classmethod
     def _build(cls, record: dict[str, Any]) -> IndexManifest:
         return cls(**{**record, "segments": parse_entries(SegmentEntry, record["segments"])})
 
-    def next(self, segments: tuple[SegmentEntry, ...]) -> IndexManifest:
+    def with_segments(self, segments: tuple[SegmentEntry, ...]) -> IndexManifest:
+        """The manifest of the next generation."""
         return replace(self, segments=segments, generation=self.generation + 1)
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Of what an index is made with."""
+def read_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that decide what an index holds."""
     from importlib.metadata import version
     from platform import python_version
 
-    made_with = ("telerank", "numpy", "numba", "PyStemmer")
-    return {"python": python_version(), **{name: version(name) for name in made_with}}
+    packages = ("telerank", "numpy", "numba", "PyStemmer")
+    return {"python": python_version(), **{name: version(name) for name in packages}}
 
 
-def check(folder: Path, entry: SegmentEntry) -> None:
+def check_segment(folder: Path, entry: SegmentEntry) -> None:
     """Compare sizes, and checksums of small files, of a segment."""
     check_files(folder / "segments" / entry.name, entry.files)
 
 
-def verify(folder: Path, entry: SegmentEntry, progress: Progress = silent) -> None:
+def verify_segment(folder: Path, entry: SegmentEntry, progress: Progress = silent) -> None:
     """Compare sizes and all checksums of a segment."""
     verify_files(folder / "segments" / entry.name, entry.files, f"verifying {entry.name}", progress)

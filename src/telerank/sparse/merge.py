@@ -1,4 +1,4 @@
-"""Merging segments: their postings folded anew, their texts copied, deleted documents left behind."""
+"""Merging segments: postings are folded again, texts are copied, deleted documents are left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress
     Raises
     ------
     DocumentError
-        where none is left.
+        If no document is left.
     """
     new_rows, total = [], 0
     for segment in segments:
@@ -40,7 +40,7 @@ def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress
     np.save(folder / "lengths.npy", lengths)
 
     def runs() -> Iterator[tuple[int, Run]]:
-        return ((i, run) for i, (segment, rows) in enumerate(pairs) for run in _runs(segment, rows))
+        return ((i, run) for i, (segment, rows) in enumerate(pairs) for run in _read_runs(segment, rows))
 
     fold(
         folder,
@@ -61,8 +61,8 @@ def _copy_texts(folder: Path, segments: Sequence[Segment], total: int, progress:
                         progress("copying texts", len(store), total)
 
 
-def _runs(segment: Segment, new_rows: npt.NDArray[np.int64]) -> Iterator[Run]:
-    """The postings of a segment by stretches of terms, with the rows that documents are to have."""
+def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64]) -> Iterator[Run]:
+    """The postings of a segment by stretches of terms, with the new rows of their documents."""
     offsets = segment.offsets
     first = 0
     while first < len(segment.terms):

@@ -17,7 +17,7 @@ from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
 from telerank.types import Explanation, Query, Ranking
 
 if TYPE_CHECKING:
-    from telerank.sparse.impacts import Found
+    from telerank.sparse.impacts import RowScores
 
 _BATCH = 16  # queries given to a thread at a time
 
@@ -26,15 +26,15 @@ _BATCH = 16  # queries given to a thread at a time
 class SparseRetriever(Stage):
     """Ranks the documents that hold at least one term of the query; ``depth`` None keeps all of them.
 
-    A term that the query repeats counts as often as it stands there. ``batch`` queries are answered at a
-    time: more than one looks ahead, which pays where models are tried out, since contributions are then made
-    for many terms in one go. With ``threads`` more than one each answers a batch, of 16 queries at least.
-    Rankings and their order are the same.
+    A repeated term counts once for each occurrence. ``batch`` queries are read and answered at a time; a
+    larger batch pays off when many similarities are tried, because contributions of many terms are then
+    computed together. With several ``threads``, each answers a batch of at least 16 queries. Rankings are the
+    same.
 
     Raises
     ------
     ValueError
-        where depth, threads or batch is not a whole number of at least 1.
+        If depth, threads or batch is not a whole number of at least 1.
     """
 
     index: SparseIndex
@@ -54,7 +54,7 @@ class SparseRetriever(Stage):
         batches = iter(lambda: list(islice(queries, size)), [])
         if self.threads == 1:
             return chain.from_iterable(map(self._rank, batches))
-        return self._threaded(batches)
+        return self._rank_in_threads(batches)
 
     def limit(self, k: int) -> SparseRetriever:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
@@ -73,14 +73,14 @@ class SparseRetriever(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """Each term's contribution, then what float32 rounds away; they sum to the score exactly."""
-        segment_number, row = self.index.docs.place(docno)
+        segment_number, row = self.index.docs.locate(docno)
         segment = self.index.segments[segment_number]
         impacts = self.index.impacts(self.similarity)[segment_number]
         parts, total = [], 0.0
-        for text, weight in _counted(self.index.analyzer(query.text)).items():
+        for text, weight in _count_terms(self.index.analyzer(query.text)).items():
             term = self.index.term(text)
             number = term.numbers[segment_number]
-            posting = segment.posting(number, row) if number >= 0 else None
+            posting = segment.find_posting(number, row) if number >= 0 else None
             if posting is None:
                 parts.append(Explanation(0.0, f"{text!r}: not in the document (df {term.df})"))
                 continue
@@ -96,30 +96,30 @@ class SparseRetriever(Stage):
         what = f"{self.similarity!r} of a document of {segment.lengths[row]} terms"
         return Explanation(score, what, tuple(parts))
 
-    def found(self, queries: Sequence[Query]) -> list[list[Found]]:
-        """For each segment, rows and scores of each query: the answers before rows become docnos."""
-        counted = [_counted(self.index.analyzer(query.text)) for query in queries]
-        asked = [{self.index.term(text): weight for text, weight in one.items()} for one in counted]
+    def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
+        """For each segment and query, rows and scores of the best documents."""
+        counts = [_count_terms(self.index.analyzer(query.text)) for query in queries]
+        terms = [{self.index.term(text): weight for text, weight in texts.items()} for texts in counts]
         answers = []
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
-            there = [{t: weight for t, weight in one.items() if t.numbers[number] >= 0} for one in asked]
-            impacts.prepare((term.numbers[number], term.df, term.cf) for one in there for term in one)
-            weights = [{term.numbers[number]: weight for term, weight in one.items()} for one in there]
+            known = [{t: weight for t, weight in query.items() if t.numbers[number] >= 0} for query in terms]
+            impacts.prepare((term.numbers[number], term.df, term.cf) for query in known for term in query)
+            weights = [{term.numbers[number]: weight for term, weight in query.items()} for query in known]
             depth = len(impacts.segment) if self.depth is None else min(self.depth, len(impacts.segment))
-            answers.append(impacts.best(weights, depth))
+            answers.append(impacts.rank(weights, depth))
         return answers
 
     def _rank(self, queries: Sequence[Query]) -> list[Ranking]:
         lists: list[list[Ranking]] = [[] for _ in queries]
-        for segment, answers in zip(self.index.segments, self.found(queries), strict=True):
+        for segment, answers in zip(self.index.segments, self.rank_rows(queries), strict=True):
             docnos = segment.docnos.take(np.concatenate([rows for rows, _ in answers]))
             end = 0
             for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
                 start, end = end, end + len(rows)
                 ranked.append(Ranking.presorted(query, tuple(docnos[start:end]), scores))
-        return [_merged(query, ranked, self.depth) for query, ranked in zip(queries, lists, strict=True)]
+        return [_merge(query, ranked, self.depth) for query, ranked in zip(queries, lists, strict=True)]
 
-    def _threaded(self, batches: Iterator[list[Query]]) -> Iterator[Ranking]:
+    def _rank_in_threads(self, batches: Iterator[list[Query]]) -> Iterator[Ranking]:
         running: deque[Future[list[Ranking]]] = deque()
         with ThreadPoolExecutor(self.threads) as pool:
             for batch in batches:
@@ -130,15 +130,15 @@ class SparseRetriever(Stage):
                 yield from running.popleft().result()
 
 
-def _counted(terms: list[str]) -> dict[str, int]:
+def _count_terms(terms: list[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for term in terms:
         counts[term] = counts.get(term, 0) + 1
     return counts
 
 
-def _merged(query: Query, lists: list[Ranking], depth: int | None) -> Ranking:
-    """One ranking of the segments' rankings."""
+def _merge(query: Query, lists: list[Ranking], depth: int | None) -> Ranking:
+    """Merge the segments' rankings of a query."""
     if len(lists) == 1:
         return lists[0]
     docnos = [docno for ranking in lists for docno in ranking.docnos]

@@ -1,4 +1,4 @@
-"""Runs: the postings of a stretch of documents, inverted in memory and kept on disk until they are folded."""
+"""Runs: the postings of a stretch of documents, inverted in memory and kept on disk until folding."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from telerank.compiled import compiled
 from telerank.npy import load_npy
-from telerank.sparse.surfaces import surfaces
+from telerank.sparse.surfaces import find_surfaces
 from telerank.text import Analyzer
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Postings by term: ``counts[i]`` of them belong to the term ``ids[i]`` of one vocabulary."""
+    """Postings by term: ``counts[i]`` of them belong to the term ``ids[i]`` of a vocabulary."""
 
     ids: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
@@ -40,9 +40,9 @@ class Run:
 
 
 class RunMaker:
-    """Analyses and inverts stretches of documents, numbering terms as they come; keep one for a build.
+    """Analyses and inverts stretches of documents; numbers terms in the order of their first occurrence.
 
-    Memory: the vocabulary, the terms of 1 M surfaces, some 40 bytes for each piece of the stretch at hand.
+    Memory: the vocabulary, the terms of 1 M surfaces, about 40 bytes for each piece of the current stretch.
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -55,13 +55,13 @@ class RunMaker:
         return list(self._numbers.of_term)
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
-        """Write the run of texts that are the documents ``first_row`` and on."""
-        distinct, which, text_ends = surfaces(texts, self._classes)
+        """Write the run of the texts of documents ``first_row``, ``first_row`` + 1, …"""
+        distinct, which, text_ends = find_surfaces(texts, self._classes)
         numbers, ends = array("i"), array("q")
         for terms in map(self._numbers.__getitem__, distinct):
             numbers.extend(terms)
             ends.append(len(numbers))
-        analysed = (_array(numbers, np.int32), _array(ends, np.int64))
+        analysed = (_as_array(numbers, np.int32), _as_array(ends, np.int64))
         size = len(self._numbers.of_term)
         lengths, counts, rows, tfs = _invert(which, text_ends, analysed, first_row, size)
         ids = np.flatnonzero(counts)
@@ -69,9 +69,9 @@ class RunMaker:
 
 
 class _Numbers(dict[bytes, tuple[int, ...]]):
-    """Surface -> numbers of its terms; a surface is analysed when it is first seen."""
+    """Surface -> numbers of its terms; a surface is analysed when it is first looked up."""
 
-    _most = 1 << 20  # surfaces remembered: some 150 MB
+    _most = 1 << 20  # surfaces that are kept, about 150 MB
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
@@ -82,12 +82,12 @@ class _Numbers(dict[bytes, tuple[int, ...]]):
             self.clear()
         number, known = self.of_term.setdefault, self.of_term
         terms = self._analyzer(surface.decode("utf-8", "surrogatepass"))
-        found = self[surface] = tuple([number(term, len(known)) for term in terms])
-        return found
+        numbers = self[surface] = tuple([number(term, len(known)) for term in terms])
+        return numbers
 
 
-def _array(values: array[int], kind: type[np.generic]) -> npt.NDArray[Any]:
-    """The values without a copy; numpy refuses an empty buffer."""
+def _as_array(values: array[int], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """View values as an array; numpy refuses an empty buffer."""
     return np.frombuffer(values, kind) if values else np.empty(0, kind)
 
 
@@ -97,7 +97,7 @@ def _invert(
 ) -> tuple[Any, Any, Any, Any]:
     """Lengths (N,), postings of each term (size,), and the postings' rows and frequencies, by term.
 
-    ``which`` are the surfaces of the documents' pieces, ``analysed`` the terms of surfaces and their ends.
+    ``which`` (P,) are the surfaces of the pieces; ``analysed`` are the terms of all surfaces and their ends.
     """
     terms, ends = analysed
     lengths, counts = np.zeros(len(text_ends), np.int32), np.zeros(size, np.int64)
@@ -112,7 +112,7 @@ def _invert(
                     last[terms[i]] = doc
                     counts[terms[i]] += 1
         start = text_ends[doc]
-    places = np.cumsum(counts) - counts
+    positions = np.cumsum(counts) - counts
     rows, tfs = np.empty(counts.sum(), np.int32), np.zeros(counts.sum(), np.int32)
     last[:] = -1
     start = 0
@@ -123,8 +123,8 @@ def _invert(
                 term = terms[i]
                 if last[term] != doc:
                     last[term] = doc
-                    rows[places[term]] = first_row + doc
-                    places[term] += 1
-                tfs[places[term] - 1] += 1
+                    rows[positions[term]] = first_row + doc
+                    positions[term] += 1
+                tfs[positions[term] - 1] += 1
         start = text_ends[doc]
     return lengths, counts, rows, tfs

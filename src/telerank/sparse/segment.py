@@ -1,15 +1,15 @@
-"""One segment of an index: an inverted file that is never changed, and the marks of its deleted documents.
+"""One segment of an index: an inverted file that never changes, and the marks of deleted documents.
 
 =======================  ============================================================================
 ``terms.*``              the terms in order (:mod:`telerank.sparse.terms`)
-``offsets.npy``          int64 (terms + 1,): where each term's postings begin
+``offsets.npy``          int64 (terms + 1,): the first posting of each term
 ``rows.npy``             int32 (postings,): the documents of each term, ascending
-``tfs.npy``              uint8 (postings,): how often each holds it; 255 stands for 255 or more
-``tfs.large.npy``        int64 (n, 2): posting and true frequency where it is 255 or more
+``tfs.npy``              uint8 (postings,): the term's frequency there; 255 means 255 or more
+``tfs.large.npy``        int64 (n, 2): posting and frequency of those of 255 or more
 ``occurrences.npy``      int64 (terms,): each term's frequency in the whole segment
 ``lengths.npy``          int32 (documents,): terms in each document
 ``docnos.*, docs.*``     the docstore (:mod:`telerank.corpus.docstore`); row i of it is row i here
-``deleted.GEN.npy``      bool (documents,): marks, where some are deleted
+``deleted.GEN.npy``      bool (documents,): marks, if some are deleted
 =======================  ============================================================================
 """
 
@@ -25,35 +25,35 @@ import numpy.typing as npt
 
 from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
-from telerank.sparse.arrays import mapped
+from telerank.sparse.arrays import map_array
 from telerank.sparse.kernel import BLOCK
 from telerank.sparse.terms import Terms
 
 ESCAPE = 255
-"""A stored frequency that stands for itself or more."""
+"""A stored frequency that means itself or more."""
 
 
 class Segment:
-    """What search reads of a segment; everything is memory-mapped, threads may share it.
+    """A segment for reading, memory-mapped; threads may share it.
 
-    All files are opened at once: what a writer sweeps away later stays with those who read it.
+    All files are opened at once, so that files which a writer removes later stay readable.
 
     Raises
     ------
     IndexDamaged
-        where files cannot be read as what they should be, or do not belong together.
+        If a file has another type, or the files do not belong together.
     """
 
     def __init__(self, folder: Path, deleted: str | None = None) -> None:
         self.folder = folder
         self.terms = Terms(folder)
         self.offsets, self.rows, self.occurrences, self.lengths = (
-            mapped(folder / f"{name}.npy", kind)
+            map_array(folder / f"{name}.npy", kind)
             for name, kind in (("offsets", "q"), ("rows", "i"), ("occurrences", "q"), ("lengths", "i"))
         )
-        self._tfs, self._large = mapped(folder / "tfs.npy", "B"), mapped(folder / "tfs.large.npy", "q")
+        self._tfs, self._large = map_array(folder / "tfs.npy", "B"), map_array(folder / "tfs.large.npy", "q")
         self.deleted: npt.NDArray[np.bool_] = (
-            np.empty(0, np.bool_) if deleted is None else np.array(mapped(folder / deleted, "?"))
+            np.empty(0, np.bool_) if deleted is None else np.array(map_array(folder / deleted, "?"))
         )
         self.docs = Docstore.open(folder)
         self.docnos = self.docs.docnos
@@ -72,7 +72,7 @@ class Segment:
         return -(-len(self) // BLOCK)
 
     def df(self, term: int) -> int:
-        """In how many documents a term stands, deleted ones included until segments are merged."""
+        """The number of documents that hold a term; deleted ones count until segments are merged."""
         return int(self.offsets[term + 1] - self.offsets[term])
 
     def frequencies(self, term: int) -> npt.NDArray[np.int64]:
@@ -80,23 +80,23 @@ class Segment:
         return self.frequencies_between(int(self.offsets[term]), int(self.offsets[term + 1]))
 
     def frequencies_between(self, start: int, end: int) -> npt.NDArray[np.int64]:
-        """The frequencies of a stretch of postings."""
-        found = self._tfs[start:end].astype(np.int64)
+        """The frequencies of consecutive postings (end - start,)."""
+        tfs = self._tfs[start:end].astype(np.int64)
         low, high = np.searchsorted(self._large[:, 0], (start, end))
-        found[self._large[low:high, 0] - start] = self._large[low:high, 1]
-        return found
+        tfs[self._large[low:high, 0] - start] = self._large[low:high, 1]
+        return tfs
 
-    def posting(self, term: int, row: int) -> int | None:
-        """Where the posting of a term in a document stands, if it is there."""
+    def find_posting(self, term: int, row: int) -> int | None:
+        """The number of a term's posting for a document; None if the document does not hold the term."""
         start, end = int(self.offsets[term]), int(self.offsets[term + 1])
-        place = start + int(np.searchsorted(self.rows[start:end], row))
-        return place if place < end and self.rows[place] == row else None
+        posting = start + int(np.searchsorted(self.rows[start:end], row))
+        return posting if posting < end and self.rows[posting] == row else None
 
     def is_deleted(self, row: int) -> bool:
         return bool(len(self.deleted) and self.deleted[row])
 
     def _check(self) -> None:
-        """See that the sizes agree: the loops of search look at no bounds."""
+        """Refuse sizes that do not agree: compiled loops do not check bounds."""
         documents, postings = len(self), len(self.rows)
         agree = (
             len(self.docs) == documents
@@ -110,14 +110,14 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class BlockTables:
-    """Where the postings of each block begin, for the terms frequent enough that a table pays.
+    """The first posting of each block, for terms that are frequent enough for a table to pay off.
 
-    ``places`` are rows within their block. Pages that no query has asked for take no memory.
+    ``positions`` are rows within their block. Tables of terms that no query holds take no memory.
     """
 
     slots: npt.NDArray[np.int32]  # (terms,), -1 for a term without a table
     pointers: npt.NDArray[Any]  # (F, blocks + 1)
-    places: npt.NDArray[np.uint8]  # (postings,)
+    positions: npt.NDArray[np.uint8]  # (postings,)
 
     @classmethod
     def of(cls, segment: Segment) -> BlockTables:

@@ -1,8 +1,8 @@
-"""The surfaces of a stretch of texts: its distinct pieces, cut where every tokenizer cuts, found in bytes.
+"""The surfaces of a stretch of texts: its distinct pieces, cut in UTF-8 where every tokenizer cuts.
 
-Between two ASCII characters that no token holds (blanks, brackets, a full stop that is not inside a number)
-a text can be analysed by itself. So texts are cut there, in their UTF-8, equal pieces are found by hashing,
-and the analyzer is asked once for each distinct piece: "word", "l’État", "(“" and "naïve…" alike.
+What stands between two ASCII characters that no token holds (blanks, brackets, a full stop outside a number)
+can be analysed by itself. So texts are cut there, equal pieces are found by hashing, and each distinct piece,
+such as "word", "l’État", "(“" or "naïve…", is analysed once.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy.typing as npt
 from telerank.compiled import compiled
 from telerank.text.tokenizers import BELONGS, JOINS
 
-_GAP = b"\n"  # between texts; a separator to every tokenizer
+_GAP = b"\n"  # between texts; separates tokens for every tokenizer
 
 
-def surfaces(
+def find_surfaces(
     texts: Sequence[str], classes: bytes
 ) -> tuple[list[bytes], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The distinct pieces; of each piece in turn (P,) which it is; and where each text's pieces end (N,).
+    """The distinct pieces, the number of each piece among them (P,), and the end of each text's pieces (N,).
 
-    ``classes`` says of each byte whether it separates, belongs to a piece, or does so between two that do.
+    ``classes`` says for each byte whether it separates, belongs to a piece, or joins two bytes that do.
     """
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     joined = _GAP.join(encoded) + _GAP
     text_ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
     data = np.frombuffer(joined, np.uint8)
     starts, ends, hashes, piece_ends = _cut(data, text_ends, np.frombuffer(classes, np.uint8))
-    which, firsts = _distinct(data, starts, ends, hashes)
-    places = zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True)
-    return [joined[start:end] for start, end in places], which, piece_ends
+    which, firsts = _number_pieces(data, starts, ends, hashes)
+    spans = zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True)
+    return [joined[start:end] for start, end in spans], which, piece_ends
 
 
 @compiled
 def _cut(data: Any, text_ends: Any, classes: Any) -> tuple[Any, Any, Any, Any]:
-    """Where pieces start and end, their hashes (FNV-1a), and how many there are up to each text's end."""
+    """Start, end and hash (FNV-1a) of each piece, and the number of pieces up to each text's end."""
     most = (len(data) + 1) >> 1
     starts, ends = np.empty(most, np.int32), np.empty(most, np.int32)
     hashes = np.empty(most, np.uint64)
@@ -51,7 +51,7 @@ def _cut(data: Any, text_ends: Any, classes: Any) -> tuple[Any, Any, Any, Any]:
                 continue
             starts[count] = i
             value = np.uint64(14695981039346656037)
-            while True:  # the gap behind the last text ends the last piece
+            while True:  # the gap after the last text ends the last piece
                 kind = classes[data[i]]
                 if kind != BELONGS and not (kind == JOINS and classes[data[i + 1]] == BELONGS):
                     break
@@ -64,11 +64,11 @@ def _cut(data: Any, text_ends: Any, classes: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @compiled
-def _distinct(data: Any, starts: Any, ends: Any, hashes: Any) -> tuple[Any, Any]:
-    """Number equal pieces alike, in the order of their first coming (open addressing); the first of each."""
-    slots = np.full(1 << 14, -1, np.int32)  # grows with the distinct: a small table stays in the cache
+def _number_pieces(data: Any, starts: Any, ends: Any, hashes: Any) -> tuple[Any, Any]:
+    """The number of each piece among the distinct ones, and the first piece of each number."""
+    slots = np.full(1 << 14, -1, np.int32)  # grows with the distinct pieces: a small table stays in the cache
     which, firsts = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
-    known = np.empty(len(starts), np.uint64)  # hashes of the distinct
+    known = np.empty(len(starts), np.uint64)  # hashes of distinct pieces
     count = 0
     for piece in range(len(starts)):
         mask = np.uint64(len(slots) - 1)
@@ -82,12 +82,12 @@ def _distinct(data: Any, starts: Any, ends: Any, hashes: Any) -> tuple[Any, Any]
             count += 1
         which[piece] = slots[slot]
         if 2 * count > len(slots):
-            slots = _larger(known[:count], 4 * len(slots))
+            slots = _grow(known[:count], 4 * len(slots))
     return which, firsts[:count]
 
 
 @compiled
-def _larger(known: Any, size: int) -> Any:
+def _grow(known: Any, size: int) -> Any:
     slots, mask = np.full(size, -1, np.int32), np.uint64(size - 1)
     for number in range(len(known)):
         slot = known[number] & mask
@@ -98,11 +98,11 @@ def _larger(known: Any, size: int) -> Any:
 
 
 @compiled
-def _equal(data: Any, starts: Any, ends: Any, one: int, other: int) -> Any:
-    length = ends[one] - starts[one]
-    if ends[other] - starts[other] != length:
+def _equal(data: Any, starts: Any, ends: Any, first: int, second: int) -> Any:
+    length = ends[first] - starts[first]
+    if ends[second] - starts[second] != length:
         return False
-    for i in range(length):  # noqa: SIM110 — compiled: a generator is not
-        if data[starts[one] + i] != data[starts[other] + i]:
+    for i in range(length):  # noqa: SIM110 — numba does not compile generators
+        if data[starts[first] + i] != data[starts[second] + i]:
             return False
     return True

@@ -1,7 +1,7 @@
-"""Processes that make runs: ``python -m telerank.sparse.worker``, spoken to through its pipes.
+"""Worker processes that make runs: ``python -m telerank.sparse.worker``, reached through pipes.
 
-They are plain children, not ``multiprocessing``'s: a program that builds an index needs no
-``if __name__ == "__main__"``, and a child whose parent is gone reads the end of its input and stops.
+They are plain subprocesses instead of those of ``multiprocessing``: a program that builds an index needs no
+``if __name__ == "__main__"``, and a worker whose parent has ended reads the end of its input and stops.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from telerank.text import Analyzer
 
 
 class Workers:
-    """``count`` processes; each stretch of documents goes to one that is idle."""
+    """``count`` processes; an idle one takes the next stretch of documents."""
 
     def __init__(self, analyzer: Analyzer, count: int) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-        # -P: what lies in the working folder is no module of ours
+        # -P: modules in the working folder are not imported
         command = [sys.executable, "-P", "-m", "telerank.sparse.worker", str(analyzer)]
         pipe = subprocess.PIPE
-        self._processes = [  # in groups of their own: Ctrl-C is the parent's to answer
+        self._processes = [  # in groups of their own: only the parent handles Ctrl-C
             subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, process_group=0)
             for _ in range(count)
         ]
         self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._threads = ThreadPoolExecutor(count)  # one waits for each process
+        self._threads = ThreadPoolExecutor(count)  # one for each process
         self._running: deque[Future[int]] = deque()
-        self._made_by: list[int] = []
+        self._owners: list[int] = []
         for number in range(count):
             self._idle.put(number)
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
-        """Have a run made; waits while as many stretches are waiting as there are processes."""
+        """Request a run; blocks while as many stretches are waiting as there are processes."""
         self._running.append(self._threads.submit(self._make, texts, first_row, path))
         if len(self._running) >= 2 * len(self._processes):
-            self._made_by.append(self._running.popleft().result())
+            self._owners.append(self._running.popleft().result())
 
     def finish(self) -> tuple[list[list[str]], list[int]]:
-        """The vocabularies, and for each run in order whose it is."""
+        """The vocabularies, and for each run in order the number of its vocabulary."""
         while self._running:
-            self._made_by.append(self._running.popleft().result())
-        return [self._ask(number, None) for number in range(len(self._processes))], self._made_by
+            self._owners.append(self._running.popleft().result())
+        return [self._ask(number, None) for number in range(len(self._processes))], self._owners
 
     def __enter__(self) -> Self:
         return self
@@ -67,14 +67,14 @@ class Workers:
             for pipe in (process.stdin, process.stdout):
                 try:
                     _pipe(pipe).close()
-                except BrokenPipeError:  # what was not sent went to a process that is gone
+                except BrokenPipeError:  # the process ended before it read its request
                     continue
 
     def _make(self, texts: Sequence[str], first_row: int, path: Path) -> int:
         number = self._idle.get()
         try:
             self._ask(number, (texts, first_row, path))
-        finally:  # after a failure too: a stretch that waits for it is to fail, not to wait for ever
+        finally:  # after a failure, too: a waiting stretch then fails instead of waiting for ever
             self._idle.put(number)
         return number
 
@@ -82,7 +82,7 @@ class Workers:
         process = self._processes[number]
         try:
             _send(_pipe(process.stdin), request)
-            answer = pickle.load(_pipe(process.stdout))  # noqa: S301 — our own child's
+            answer = pickle.load(_pipe(process.stdout))  # noqa: S301 — from our own child
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             raise IndexFault(
                 f"an analysing process ended before its work (status {process.wait()})"
@@ -93,34 +93,34 @@ class Workers:
 
 
 def main() -> None:
-    """Answer the requests on standard input until it ends, be it in the middle of a request."""
+    """Answer requests on standard input until it ends, even within a request."""
     try:
         _answer_all()
     except (EOFError, pickle.UnpicklingError, BrokenPipeError):
-        os._exit(0)  # the parent has done, or is gone: nobody reads what may still be in a buffer
+        os._exit(0)  # the parent has finished or ended: nobody reads what is still in a buffer
 
 
 def _answer_all() -> None:
     from telerank.sparse.runs import RunMaker
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not print between the answers
+    os.dup2(2, 1)  # prints must not go between the answers
     maker = RunMaker(Analyzer.parse(sys.argv[1]))
     while True:
-        request = pickle.load(requests)  # noqa: S301 — our own parent's
-        _send(answers, maker.vocabulary if request is None else _made(maker, request))
+        request = pickle.load(requests)  # noqa: S301 — from our own parent
+        _send(answers, maker.vocabulary if request is None else _make_run(maker, request))
 
 
-def _made(maker: Any, request: tuple[Sequence[str], int, Path]) -> BaseException | None:
+def _make_run(maker: Any, request: tuple[Sequence[str], int, Path]) -> BaseException | None:
     try:
         maker.make(*request)
-    except Exception as error:  # noqa: BLE001 — whatever it is, the parent raises it
+    except Exception as error:  # noqa: BLE001 — the parent raises it
         return error
     return None
 
 
-def _send(pipe: IO[bytes], what: object) -> None:
-    pickle.dump(what, pipe, pickle.HIGHEST_PROTOCOL)
+def _send(pipe: IO[bytes], message: object) -> None:
+    pickle.dump(message, pipe, pickle.HIGHEST_PROTOCOL)
     pipe.flush()
 
 

@@ -1,7 +1,7 @@
-"""Writing an index: new segments, marks of deletion, merging; each change is committed whole or not at all.
+"""Writing an index: adding, marking deletions, merging; each change is committed whole or not at all.
 
-A change is written beside what is there and becomes the index when ``manifest.json`` is replaced.
-Whatever kills a writer leaves the index as it was; the next writer sweeps away what it had begun.
+A change is written to new files and becomes part of the index when ``manifest.json`` is replaced. A writer
+that is killed leaves the index as it was; the next writer removes the unfinished files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 from telerank.corpus.docnos import Docnos
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.sparse.build import SegmentCounts, build_segment
-from telerank.sparse.folder import LOCK, NO_INDEX, SEGMENTS, committed, refuse_others, sweep
+from telerank.sparse.folder import LOCK, NO_INDEX, SEGMENTS, check_contents, read_committed, sweep_index
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import IndexManifest, SegmentEntry, versions
+from telerank.sparse.manifest import IndexManifest, SegmentEntry, read_versions
 from telerank.sparse.merge import merge_segments
 from telerank.stored import MANIFEST, StoredFile, record_files, sync_folder
 from telerank.text import Analyzer
@@ -43,18 +43,18 @@ def build_index(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> SparseIndex:
-    """Index documents into a folder that has no index yet, or (``overwrite``) instead of the one it has.
+    """Index documents into a folder that has no index yet; with ``overwrite``, replace the index there.
 
-    ``analyzer`` may be a text form; ``workers`` None uses every core.
+    ``analyzer`` may be a text form; with ``workers`` None every core is used.
 
     Raises
     ------
     IndexFault
-        where the folder holds an index already, or something else.
+        If the folder already holds an index, or holds something else.
     IndexLocked
-        where another process writes to it.
+        If another process writes to it.
     DocumentError
-        where there is no document, or one cannot be stored.
+        If there is no document, or one cannot be stored.
     """
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     if not overwrite and Path(folder, MANIFEST).is_file():
@@ -67,19 +67,19 @@ def build_index(
 
 
 class IndexWriter:
-    """The one writer of an index; every method commits what it did before it returns.
+    """The only writer of an index; every method commits its change before it returns.
 
-    Without an ``analyzer`` the index must be there, and its own is used. With ``overwrite`` the first
-    :meth:`add` takes the place of everything that was there.
+    Without an ``analyzer`` the index must exist, and its own is used. With ``overwrite`` the first
+    :meth:`add` replaces everything in the index.
 
     Raises
     ------
     AnalyzerError
-        where the index was built with another analyzer.
+        If the index was built with another analyzer.
     IndexFault
-        where there is no index to write to, or the folder holds something else or cannot be written to.
+        If there is no index to write to, or the folder holds something else or cannot be written to.
     IndexLocked
-        where another writer is at work.
+        If another process writes to the index.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class IndexWriter:
         self._workers = workers
         self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
         try:
-            refuse_others(self.folder)
+            check_contents(self.folder)
             if analyzer is None:
-                IndexManifest.read(self.folder)  # which must be there
+                IndexManifest.read(self.folder)  # raises if there is none
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-            self.manifest = self._opened(analyzer, overwrite)
+            self.manifest = self._read(analyzer, overwrite)
             (self.folder / SEGMENTS).mkdir(exist_ok=True)
-            sweep(self.folder)
+            sweep_index(self.folder)
         except BaseException as error:
             self._lock.release()
             if isinstance(error, filelock.Timeout):
@@ -111,56 +111,56 @@ class IndexWriter:
             raise
 
     def add(self, docs: Iterable[Doc], *, update: bool = False, progress: Progress = silent) -> int:
-        """Index documents as a new segment; how many. With ``update`` they replace those of the same docno.
+        """Index documents as a new segment and return their number; ``update`` replaces documents.
 
         Beyond 32 segments the smaller ones are merged.
 
         Raises
         ------
         DocumentError
-            where there is no document, one cannot be stored, or (not updating) a docno is there already.
+            If there is no document, one cannot be stored, or (without ``update``) a docno is in the index.
         """
         analyzer = Analyzer.parse(self.manifest.analyzer)
         with self._change():
             new = self._new_segment()
             counts = build_segment(new, docs, analyzer, workers=self._workers, progress=progress)
-            there = self._doubles(new)
-            if there and not update:
+            known = self._known_docnos(new)
+            if known and not update:
                 raise DocumentError(
-                    f"document {there[0]!r} is in the index already ({len(there)} of the new ones are)"
+                    f"document {known[0]!r} is in the index already ({len(known)} of the new ones are)"
                 )
-            self._commit((*self._marked(there), _entry(new, counts)))
+            self._commit((*self._mark_deleted(known), _entry(new, counts)))
         if len(self.manifest.segments) > _MOST_SEGMENTS:
             self._fold(_first_small(self.manifest.segments), progress)
         return counts.documents
 
     def delete(self, docnos: Iterable[str]) -> int:
-        """Mark documents as deleted; how many.
+        """Mark documents as deleted and return their number.
 
         Raises
         ------
         DocumentError
-            where a docno is not in the index; then none is marked.
+            If a docno is not in the index; then none is marked.
         """
-        wanted = list(dict.fromkeys(docnos))
+        distinct = list(dict.fromkeys(docnos))
         self._require_documents()
         with self._change():
             docs = SparseIndex(self.folder).docs
-            missing = [docno for docno in wanted if docno not in docs]
+            missing = [docno for docno in distinct if docno not in docs]
             if missing:
                 raise DocumentError(
-                    f"no document {missing[0]!r} in the index ({len(missing)} of {len(wanted)} are not)"
+                    f"no document {missing[0]!r} in the index ({len(missing)} of {len(distinct)} are not)"
                 )
-            self._commit(self._marked(wanted))
-        return len(wanted)
+            self._commit(self._mark_deleted(distinct))
+        return len(distinct)
 
     def merge(self, progress: Progress = silent) -> None:
-        """Fold all segments into one, without what is deleted; scores then no longer count it.
+        """Merge all segments into one without deleted documents, which statistics then no longer count.
 
         Raises
         ------
         DocumentError
-            where every document is deleted.
+            If every document is deleted.
         """
         self._require_documents()
         self._fold(0, progress)
@@ -176,30 +176,30 @@ class IndexWriter:
     ) -> None:
         self.close()
 
-    def _opened(self, analyzer: Analyzer | None, overwrite: bool) -> IndexManifest:
-        """What changes begin from: the index, or one without documents."""
+    def _read(self, analyzer: Analyzer | None, overwrite: bool) -> IndexManifest:
+        """The manifest that changes start from: the index's, or one without documents."""
         if not overwrite and (self.folder / MANIFEST).is_file():
             index = SparseIndex(self.folder)
             index.require(analyzer or index.analyzer)
             return index.manifest
         try:
-            there = committed(self.folder)
+            before = read_committed(self.folder)
         except IndexFault:  # what cannot be read can be overwritten
             if analyzer is None:
                 raise
-            there = NO_INDEX
-        chain = analyzer or Analyzer.parse(there.analyzer)
-        return IndexManifest(str(chain), chain.fingerprint(), (), there.generation, versions())
+            before = NO_INDEX
+        chain = analyzer or Analyzer.parse(before.analyzer)
+        return IndexManifest(str(chain), chain.fingerprint(), (), before.generation, read_versions())
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """A change to the index: where it fails before it is committed, what it wrote goes."""
+        """A change to the index: if it fails before it is committed, the files that it wrote are removed."""
         if not self._lock.is_locked:
             raise IndexFault(f"{self.folder}: this writer is closed")
         try:
             yield
         except OSError as error:
-            # numpy names no reason where it could not write
+            # numpy gives no reason when it cannot write
             full = error.errno == ENOSPC or shutil.disk_usage(self.folder).free < _NO_SPACE
             why = "no space is left on the disk" if full else str(error)
             self._recover()
@@ -220,18 +220,18 @@ class IndexWriter:
 
     def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
         sync_folder(self.folder / SEGMENTS)
-        manifest = self.manifest.next(segments)
+        manifest = self.manifest.with_segments(segments)
         manifest.write(self.folder)
         self.manifest = manifest
-        sweep(self.folder)
+        sweep_index(self.folder)
 
     def _recover(self) -> None:
-        """After a failure: the index is what is on the disk, be it before the change or after it."""
+        """After a failure, read the manifest on the disk, which is the one before or after the change."""
         with suppress(IndexFault, OSError):
-            there = committed(self.folder)
-            if there.generation > self.manifest.generation:
-                self.manifest = there
-            sweep(self.folder)
+            committed = read_committed(self.folder)
+            if committed.generation > self.manifest.generation:
+                self.manifest = committed
+            sweep_index(self.folder)
 
     def _fold(self, first: int, progress: Progress) -> None:
         """Merge the segments from the ``first`` on."""
@@ -243,31 +243,31 @@ class IndexWriter:
             counts = merge_segments(new, SparseIndex(self.folder).segments[first:], progress)
             self._commit((*kept, _entry(new, counts)))
 
-    def _doubles(self, new: Path) -> list[str]:
-        """Docnos of the new segment that the index holds already."""
+    def _known_docnos(self, new: Path) -> list[str]:
+        """The docnos of the new segment that the index already holds."""
         if not self.manifest.segments:
             return []
         docs = SparseIndex(self.folder).docs
         return [docno for docno in Docnos.open(new) if docno in docs]
 
-    def _marked(self, docnos: Iterable[str]) -> tuple[SegmentEntry, ...]:
-        """The segments' entries with these documents marked as deleted, the marks written."""
+    def _mark_deleted(self, docnos: Iterable[str]) -> tuple[SegmentEntry, ...]:
+        """Write marks of deletion; the entries of all segments with them."""
         entries = list(self.manifest.segments)
         if not entries:
             return ()
         index = SparseIndex(self.folder)
         rows: dict[int, list[int]] = {}
         for docno in docnos:
-            number, row = index.docs.place(docno)
+            number, row = index.docs.locate(docno)
             rows.setdefault(number, []).append(row)
-        for number, gone in rows.items():
-            entries[number] = self._mark(entries[number], index.segments[number].deleted, gone)
+        for number, deleted in rows.items():
+            entries[number] = self._write_marks(entries[number], index.segments[number].deleted, deleted)
         return tuple(entries)
 
-    def _mark(self, entry: SegmentEntry, before: np.ndarray, gone: list[int]) -> SegmentEntry:
+    def _write_marks(self, entry: SegmentEntry, before: np.ndarray, rows: list[int]) -> SegmentEntry:
         marks = np.zeros(entry.documents, np.bool_)
         marks[: len(before)] = before
-        marks[gone] = True
+        marks[rows] = True
         folder = self.folder / SEGMENTS / entry.name
         name = f"deleted.{self.manifest.generation + 1}.npy"
         np.save(folder / name, marks)
@@ -278,7 +278,7 @@ class IndexWriter:
 
 
 def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
-    """The first segment that is no larger than all after it: what is larger is written again more rarely."""
+    """The first segment that is no larger than all after it: larger segments are rewritten less often."""
     after = sum(entry.documents for entry in entries)
     for number, entry in enumerate(entries):
         after -= entry.documents

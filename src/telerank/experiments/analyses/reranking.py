@@ -90,5 +90,5 @@ def _score_by_search(stage: Stage, ranking: Ranking) -> dict[str, float]:
 def _score_by_vectors(stage: DenseRetriever, ranking: Ranking) -> dict[str, float]:
     docnos = {stage.vectors.docnos.row(docno): docno for docno in ranking.docnos}
     rows = np.array(sorted(docnos), np.int64)
-    scores = stage.vectors.scores(rows, stage.encoder.queries([ranking.query.text]).vectors[0])
+    scores = stage.vectors.score_rows(rows, stage.encoder.encode_queries([ranking.query.text]).vectors[0])
     return {docnos[row]: score for row, score in zip(rows.tolist(), scores.tolist(), strict=True)}

@@ -19,7 +19,7 @@ from telerank.experiments.analyses.bench import AnalysisResult, Bench
 from telerank.experiments.analyses.significance import record_differences
 from telerank.experiments.analyses.specs import TuningSpec
 from telerank.retrieval.index import Index
-from telerank.sparse.similarities import Similarity, grid, parse_similarity
+from telerank.sparse.similarities import Similarity, make_grid, parse_similarity
 from telerank.text import Analyzer
 from telerank.types import Query, Ranking
 
@@ -138,7 +138,7 @@ def _tune(bench: Bench, spec: TuningSpec, index: Index, family: str) -> TuneResu
     choosing = bench.dev or bench
     folds = Folds(2) if bench.dev else Folds(spec.folds, bench.seed)  # of dev: they choose nothing
     objective = Objective(choosing.queries, choosing.qrels, spec.objective)
-    return tune(grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
+    return tune(make_grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
 
 
 def _retrieve_tuned(

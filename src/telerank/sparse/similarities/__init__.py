@@ -4,7 +4,7 @@ from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.sparse.similarities.bm25 import BM25
 from telerank.sparse.similarities.dfi import DFI
 from telerank.sparse.similarities.dfr import DFR, H1, H2, H3, NoNormalization, Normalization, Z
-from telerank.sparse.similarities.grids import grid
+from telerank.sparse.similarities.grids import make_grid
 from telerank.sparse.similarities.lm import LMDirichlet, LMJelinekMercer
 from telerank.sparse.similarities.text_form import parse_similarity
 
@@ -22,6 +22,6 @@ __all__ = [
     "Similarity",
     "Statistics",
     "Z",
-    "grid",
+    "make_grid",
     "parse_similarity",
 ]

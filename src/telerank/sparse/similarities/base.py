@@ -1,6 +1,6 @@
-"""The interface of a ranking model: what one query term adds to the scores of the documents that hold it.
+"""The interface of a similarity: what a query term adds to the scores of the documents that hold it.
 
-Notation of all models, with Lucene's name for each statistic (of the whole index, every field being one):
+Notation of all similarities, with Lucene's names of the statistics, which are those of the whole index:
 
 ==========  =====================================================================
 ``tf``      occurrences of the term in the document (``freq``), at least 1
@@ -29,9 +29,9 @@ Count: TypeAlias = int | npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of the whole index; Lucene's ``docCount`` and ``sumTotalTermFreq``.
+    """Statistics of the whole index: Lucene's ``docCount`` and ``sumTotalTermFreq``.
 
-    Documents without a single term are not counted.
+    Documents without terms are not counted.
     """
 
     documents: int
@@ -39,7 +39,7 @@ class Statistics:
 
     @property
     def average_length(self) -> float:
-        """Tokens per document; 0 where there is none."""
+        """Tokens per document; 0 if there is none."""
         return self.tokens / self.documents if self.documents else 0.0
 
 
@@ -50,42 +50,41 @@ class Similarity(ABC):
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
-        """What one term adds to the score of each document that holds it, in float64.
+        """What a term adds to the score of each document that holds it, in float64.
 
-        ``tf`` and ``length`` have one shape, and so has the result; ``df`` and ``cf`` are numbers of
-        the one term, or arrays of that shape where postings of several terms are scored at once. An
-        element's value does not depend on the elements beside it. A query's score is the sum over
-        its terms, a repeated term counting as often as it stands there.
+        ``tf``, ``length`` and the result have one shape; ``df`` and ``cf`` are numbers, or arrays of that
+        shape if the postings belong to several terms. Each element depends on its own arguments alone. A
+        query's score is the sum over its terms; a repeated term counts once for each occurrence.
 
-        Where 1 ≤ tf ≤ length, 1 ≤ df ≤ N and df ≤ cf ≤ T, each contribution is finite, at least 0
-        and below 2^41: formulas that can turn negative stop at 0, as Lucene's do.
+        If 1 ≤ tf ≤ length, 1 ≤ df ≤ N and df ≤ cf ≤ T, each contribution is finite, at least 0
+        and below 2^41: formulas that can become negative are cut at 0, as in Lucene.
         """
 
 
-def in_range(value: float, low: float, high: float, *, of: str) -> None:
-    """Hold a parameter, both ends included; ``of`` names model and parameter.
+def check_range(value: float, low: float, high: float, *, of: str) -> None:
+    """Refuse a parameter outside a range that includes its ends; ``of`` names similarity and parameter.
 
     Raises
     ------
     ModelError
-        naming parameter, range and value.
+        If the parameter is outside the range.
     """
     if not low <= value <= high:
         raise ModelError(f"{of} must be from {low:g} to {high:g}, got {value:g}")
 
 
-def one_of(word: str, known: Iterable[str], *, of: str) -> None:
-    """Hold a parameter that is a word.
+def check_word(word: str, known: Iterable[str], *, of: str) -> None:
+    """Refuse an unknown word as a parameter.
 
     Raises
     ------
     ModelError
-        listing what is known.
+        If the word is unknown; the message lists those known.
     """
     if word not in known:
         raise ModelError(f"{of} must be one of {', '.join(known)}, got {word!r}")
 
 
-def floats(values: npt.ArrayLike) -> Floats:
-    """Contiguous, since numpy takes other code paths, off by a last bit, through strided arrays."""
+def as_floats(values: npt.ArrayLike) -> Floats:
+    """Contiguous float64: for strided arrays numpy's results may differ in the last bit."""
     return np.asarray(values, dtype=np.float64, order="C")

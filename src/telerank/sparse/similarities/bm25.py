@@ -1,6 +1,6 @@
 """BM25."""
 
-# ruff: noqa: ARG002 — one signature for all: not every formula needs every statistic
+# ruff: noqa: ARG002 — all similarities have one signature; not every formula needs every statistic
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.expressions import call_text
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats, check_range
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,15 +27,15 @@ class BM25(Similarity):
     Raises
     ------
     ModelError
-        where a parameter is out of its range.
+        If a parameter is out of its range.
     """
 
     k1: float = 1.2
     b: float = 0.75
 
     def __post_init__(self) -> None:
-        in_range(self.k1, 0, 1000, of="bm25: k1")
-        in_range(self.b, 0, 1, of="bm25: b")
+        check_range(self.k1, 0, 1000, of="bm25: k1")
+        check_range(self.b, 0, 1, of="bm25: b")
 
     def __repr__(self) -> str:
         return call_text("bm25", k1=self.k1, b=self.b)
@@ -43,7 +43,7 @@ class BM25(Similarity):
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
-        tf = floats(tf)
-        norm = self.k1 * (1 - self.b + self.b * floats(length) / collection.average_length)
+        tf = as_floats(tf)
+        norm = self.k1 * (1 - self.b + self.b * as_floats(length) / collection.average_length)
         idf = np.log1p((collection.documents - df + 0.5) / (df + 0.5))
         return np.asarray(idf * (tf / (tf + norm)))

@@ -1,6 +1,6 @@
 """Divergence from independence."""
 
-# ruff: noqa: ARG002 — one signature for all: not every formula needs every statistic
+# ruff: noqa: ARG002 — all similarities have one signature; not every formula needs every statistic
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.expressions import call_text
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, one_of
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats, check_word
 
 INDEPENDENCE: dict[str, Callable[[Floats, Floats], Floats]] = {
     "standardized": lambda excess, expected: excess / np.sqrt(expected),
     "saturated": lambda excess, expected: excess / expected,
     "chisquared": lambda excess, expected: excess * excess / expected,
 }
-"""How far the occurrences in excess of the expected ones diverge."""
+"""The divergence, from the occurrences in excess of the expected ones and the expected ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,8 +26,7 @@ class DFI(Similarity):
     """log2(1 + divergence of tf from e), e = (cf + 1) · length / (T + 1); 0 where tf ≤ e.
 
     ``independence``, the divergence: (tf − e) / √e ``standardized``, (tf − e) / e ``saturated``,
-    (tf − e)² / e ``chisquared``. Meant for texts that keep their stop words: the model itself takes
-    the weight of common terms away.
+    (tf − e)² / e ``chisquared``. Meant for texts that keep their stop words: common terms get low weights.
 
     Kocabaş, Dinçer and Karaoğlan, A Nonparametric Term Weighting Method for Information Retrieval Based on
     Measuring the Divergence from Independence (2014), in the form of Lucene's ``DFISimilarity``.
@@ -35,13 +34,13 @@ class DFI(Similarity):
     Raises
     ------
     ModelError
-        where the measure of independence is none of the three.
+        If the measure of independence is none of these.
     """
 
     independence: str = "standardized"
 
     def __post_init__(self) -> None:
-        one_of(self.independence, INDEPENDENCE, of="dfi: independence")
+        check_word(self.independence, INDEPENDENCE, of="dfi: independence")
 
     def __repr__(self) -> str:
         return call_text("dfi", independence=self.independence)
@@ -49,7 +48,7 @@ class DFI(Similarity):
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
-        expected = (cf + 1) * floats(length) / (collection.tokens + 1)
-        excess = np.maximum(floats(tf) - expected, 0.0)
+        expected = (cf + 1) * as_floats(length) / (collection.tokens + 1)
+        excess = np.maximum(as_floats(tf) - expected, 0.0)
         divergence = INDEPENDENCE[self.independence](excess, expected)
         return np.asarray(np.log1p(divergence) / np.log(2.0))

@@ -1,6 +1,6 @@
 """Divergence from randomness: a basic model, an after-effect and a normalisation of tf, freely combined."""
 
-# ruff: noqa: ARG001, ARG002, ARG005 — one signature for all: not every formula needs every statistic
+# ruff: noqa: ARG001, ARG002, ARG005 — all have one signature; not every formula needs every statistic
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.expressions import call_text
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range, one_of
+from telerank.sparse.similarities.base import (
+    Count,
+    Floats,
+    Similarity,
+    Statistics,
+    as_floats,
+    check_range,
+    check_word,
+)
 
 Line: TypeAlias = tuple[float | Floats, float | Floats]
 
 
 class Normalization(ABC):
-    """``tfn``: the occurrences that the document would have, were it of the standard length."""
+    """``tfn``: the occurrences that a document of the standard length would have."""
 
     @abstractmethod
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats: ...
@@ -47,7 +55,7 @@ class H1(Normalization):
     c: float = 1.0
 
     def __post_init__(self) -> None:
-        in_range(self.c, 0, 1000, of="h1: c")
+        check_range(self.c, 0, 1000, of="h1: c")
 
     def __repr__(self) -> str:
         return call_text("h1", c=self.c)
@@ -66,7 +74,7 @@ class H2(Normalization):
     c: float = 1.0
 
     def __post_init__(self) -> None:
-        in_range(self.c, 0, 1000, of="h2: c")
+        check_range(self.c, 0, 1000, of="h2: c")
 
     def __repr__(self) -> str:
         return call_text("h2", c=self.c)
@@ -85,7 +93,7 @@ class H3(Normalization):
     mu: float = 800.0
 
     def __post_init__(self) -> None:
-        in_range(self.mu, 0, 1e6, of="h3: mu")
+        check_range(self.mu, 0, 1e6, of="h3: mu")
 
     def __repr__(self) -> str:
         return call_text("h3", mu=self.mu)
@@ -102,13 +110,13 @@ class Z(Normalization):
     z: float = 0.3
 
     def __post_init__(self) -> None:
-        in_range(self.z, 0.001, 0.499, of="z: z")
+        check_range(self.z, 0.001, 0.499, of="z: z")
 
     def __repr__(self) -> str:
         return call_text("z", z=self.z)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
-        # np.power: the operator ** takes another path, off by a last bit, where there is one number only
+        # np.power: for a single number the operator ** may differ in the last bit
         return np.asarray(tf * np.power(collection.average_length / length, self.z))
 
 
@@ -138,19 +146,19 @@ BASIC_MODELS: dict[str, Callable[[Count, Count, Statistics], Line]] = {
     "in": _in,
     "ine": _ine,
 }
-"""Information of ``tfn`` occurrences in bits: a straight line, as its value at ``tfn`` = 0 and its slope."""
+"""The information of ``tfn`` occurrences in bits, which is linear: its value at 0 and its slope."""
 
 AFTER_EFFECTS: dict[str, Callable[[Floats, Count, Count], Floats]] = {
     "b": lambda tfn, df, cf: (cf + 2) / (df + 1) / (1 + tfn),
     "l": lambda tfn, df, cf: 1 / (1 + tfn),
     "none": lambda tfn, df, cf: np.ones_like(tfn),
 }
-"""The share of the information that is gain, the more occurrences were expected the less."""
+"""The share of the information that is gain; it falls with the number of expected occurrences."""
 
 
 @dataclass(frozen=True, repr=False)
 class DFR(Similarity):
-    """information(tfn) · after-effect(tfn), tfn being tf normalised by the document's length.
+    """information(tfn) · after-effect(tfn), where tfn is tf normalised by the document's length.
 
     ``basic_model``, information in bits (logarithms of base 2):
 
@@ -171,7 +179,7 @@ class DFR(Similarity):
     Raises
     ------
     ModelError
-        where a part is unknown; parameters of a normalisation are held by itself.
+        If a part is unknown, or a parameter of the normalisation is out of its range.
     """
 
     basic_model: str = "in"
@@ -179,8 +187,8 @@ class DFR(Similarity):
     normalization: Normalization = H2()
 
     def __post_init__(self) -> None:
-        one_of(self.basic_model, BASIC_MODELS, of="dfr: basic_model")
-        one_of(self.after_effect, AFTER_EFFECTS, of="dfr: after_effect")
+        check_word(self.basic_model, BASIC_MODELS, of="dfr: basic_model")
+        check_word(self.after_effect, AFTER_EFFECTS, of="dfr: after_effect")
 
     def __repr__(self) -> str:
         parts = {"basic_model": self.basic_model, "after_effect": self.after_effect}
@@ -189,6 +197,6 @@ class DFR(Similarity):
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
-        tfn = self.normalization.tfn(floats(tf), floats(length), cf, collection)
+        tfn = self.normalization.tfn(as_floats(tf), as_floats(length), cf, collection)
         at_zero, slope = BASIC_MODELS[self.basic_model](df, cf, collection)
         return np.asarray((at_zero + slope * tfn) * AFTER_EFFECTS[self.after_effect](tfn, df, cf))

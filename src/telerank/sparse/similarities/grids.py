@@ -1,4 +1,4 @@
-"""Which settings of each family are tried when a model is tuned."""
+"""The settings of each similarity that tuning tries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
         LMJelinekMercer(share)
         for share in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
     ),
-    # without an after-effect only beside H2: Lucene 8 has given it up
+    # without an after-effect only with H2: Lucene 8 has dropped it
     DFR: (
         *(DFR(*parts) for parts in product(BASIC_MODELS, ("l", "b"), _NORMALIZATIONS)),
         *(DFR(basic, "none", H2(1)) for basic in BASIC_MODELS),
@@ -41,6 +41,6 @@ _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
 }
 
 
-def grid(model: Similarity) -> tuple[Similarity, ...]:
-    """The settings of the model's family worth trying: ranges as the literature has them, at most 80."""
+def make_grid(model: Similarity) -> tuple[Similarity, ...]:
+    """The settings of a similarity's family in the ranges of the literature, at most 80."""
     return _GRIDS[type(model)]

@@ -1,6 +1,6 @@
 """Language models: the log-likelihood of the query under the document's smoothed model."""
 
-# ruff: noqa: ARG002 — one signature for all: not every formula needs every statistic
+# ruff: noqa: ARG002 — all similarities have one signature; not every formula needs every statistic
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.expressions import call_text
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, floats, in_range
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats, check_range
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,20 +20,20 @@ class LMDirichlet(Similarity):
     ``mu``, from 0.001 to 10^9 tokens: how many tokens of the collection are mixed into each document.
 
     Zhai and Lafferty, A Study of Smoothing Methods for Language Models Applied to Ad Hoc Information
-    Retrieval (2001), in the form of Lucene's ``LMDirichletSimilarity``: each term's share of the length
-    penalty goes with its occurrence, so that documents without the term get 0, and what is negative
-    (a frequent term in a long document) counts 0.
+    Retrieval (2001), in the form of Lucene's ``LMDirichletSimilarity``: a document without the term gets 0
+    instead of the term's share of the length penalty, and negative values (of a frequent term in a long
+    document) become 0.
 
     Raises
     ------
     ModelError
-        where mu is out of its range.
+        If ``mu`` is out of its range.
     """
 
     mu: float = 2000.0
 
     def __post_init__(self) -> None:
-        in_range(self.mu, 1e-3, 1e9, of="lm_dirichlet: mu")
+        check_range(self.mu, 1e-3, 1e9, of="lm_dirichlet: mu")
 
     def __repr__(self) -> str:
         return call_text("lm_dirichlet", mu=self.mu)
@@ -41,8 +41,8 @@ class LMDirichlet(Similarity):
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
-        gain = np.log1p(floats(tf) / (self.mu * _probability(cf, collection)))
-        return np.asarray(np.maximum(gain - np.log1p(floats(length) / self.mu), 0.0))
+        gain = np.log1p(as_floats(tf) / (self.mu * _probability(cf, collection)))
+        return np.asarray(np.maximum(gain - np.log1p(as_floats(length) / self.mu), 0.0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,13 +57,13 @@ class LMJelinekMercer(Similarity):
     Raises
     ------
     ModelError
-        where lambda is out of its range.
+        If ``lambda_`` is out of its range.
     """
 
     lambda_: float = 0.1
 
     def __post_init__(self) -> None:
-        in_range(self.lambda_, 1e-6, 1, of="lm_jelinek_mercer: lambda")
+        check_range(self.lambda_, 1e-6, 1, of="lm_jelinek_mercer: lambda")
 
     def __repr__(self) -> str:
         return call_text("lm_jelinek_mercer", lambda_=self.lambda_)
@@ -71,7 +71,7 @@ class LMJelinekMercer(Similarity):
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
-        seen = (1 - self.lambda_) * (floats(tf) / floats(length))
+        seen = (1 - self.lambda_) * (as_floats(tf) / as_floats(length))
         return np.asarray(np.log1p(seen / (self.lambda_ * _probability(cf, collection))))
 
 
