@@ -13,7 +13,7 @@ from telerank.evaluate.tune import Folds
 from telerank.experiments.analyses.analyse import analyse
 from telerank.experiments.analyses.specs import TuningSpec
 from telerank.experiments.analyses.tuning import DEFAULT, GIVEN, TUNED, SparseSystem, run_study
-from telerank.sparse.similarities import grid, parse_similarity
+from telerank.sparse.similarities import make_grid, parse_similarity
 
 SPEC = TuningSpec(
     kind="tuning", families=SMALL_GRIDS, objective="AP@5", measures=["R@1", "AP@5"], depths=[1, 3, 5]
@@ -58,7 +58,7 @@ def test_defaults_have_the_values_of_their_index(dealt, analyzer):
 def test_the_dev_queries_choose_and_the_others_measure(dealt):
     bench, study = dealt
     system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
-    settings = grid(parse_similarity(system.model))
+    settings = make_grid(parse_similarity(system.model))
     dev = [mean_of(bench, setting, bench.dev.queries, bench.dev.qrels)["AP@5"] for setting in settings]
     best = settings[int(np.argmax(dev))]
     assert study.tunings[system].best == best
@@ -74,7 +74,7 @@ def test_with_folds_each_query_is_measured_under_what_the_others_chose(folded):
     system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
     values = [
         measure(bench.index("standard").retriever(setting).run(bench.queries), bench.qrels, "AP@5").of("AP@5")
-        for setting in grid(parse_similarity(system.model))
+        for setting in make_grid(parse_similarity(system.model))
     ]
     tuned = study.evaluations[system].of("AP@5")
     for fold in Folds(3).deal(bench.qrels):
