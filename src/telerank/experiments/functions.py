@@ -34,7 +34,7 @@ from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.retrieval.locate import locate_model
 from telerank.sparse.folder import VECTORS
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities import Similarity, grid
+from telerank.sparse.similarities import Similarity, make_grid
 from telerank.sparse.similarities.text_form import build_similarity
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
@@ -91,9 +91,9 @@ class ExperimentFunctions:
         progress = self.data.progress
         vectors = names.index.encode(encoder, name=name, overwrite=stale, progress=progress)
         if kind := options.get("approximate"):
-            from telerank.dense.approximate import build
+            from telerank.dense.approximate import build_approximate
 
-            build(vectors, kind, progress=progress)
+            build_approximate(vectors, kind, progress=progress)
         return names.index.dense(name, models={name: encoder.model}, **options)
 
     def pool(self, _: Names, name: str) -> Stage:
@@ -127,7 +127,7 @@ class ExperimentFunctions:
         if names.index is None:
             raise Unavailable("best needs an index")
         index, depth = names.index.sparse, _cutoff(by)
-        settings = [SparseRetriever(index, setting, batch=_BATCH) for setting in grid(family)]
+        settings = [SparseRetriever(index, setting, batch=_BATCH) for setting in make_grid(family)]
 
         def run(stage: SparseRetriever, queries: Iterable[Query]) -> Iterator[Ranking]:
             return (stage if depth is None else stage.limit(depth)).run(queries)
