@@ -77,7 +77,7 @@ def _run_on(
     spec = spec.on(data_name)
     data = open_data(data_name, spec, options.data, options.folder, progress)
     size = "-small" if options.small else ""
-    folder = options.folder / f"{plain_name(name)}{size}-{plain_name(data_name)}"
+    folder = options.folder / f"{plain_name(name.replace('/', '-'))}{size}-{plain_name(data_name)}"
     runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
     systems, lacking = runner.run()
     bench = _bench(spec, data, runner, systems)

@@ -87,7 +87,7 @@ class _FittedTable:
         broken = sum(_widths(table, broken=False)) > room
         excess = sum(_widths(table, broken=broken)) - room
         slack = [wide - least for wide, least in zip(_widths(table, broken=True), _least(table), strict=True)]
-        if excess <= 0:
+        if excess <= 0 or table.left >= len(table.columns):  # words alone are folded by rich
             yield _grid(table, broken=broken)
         elif excess <= max(slack):
             i = slack.index(max(slack))
