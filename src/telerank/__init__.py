@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from telerank.retrieval.index import Index
     from telerank.stage import Stage
     from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
+    from telerank.verbs.encode import encode
     from telerank.verbs.experiment import experiment
     from telerank.verbs.index import index
     from telerank.verbs.open import open  # noqa: A004 — telerank.open reads as it should
     from telerank.verbs.rerank import rerank
+    from telerank.verbs.search import search
 
 __version__ = "0.1.0"
 
@@ -36,6 +38,7 @@ __all__ = [
     "Ranking",
     "Stage",
     "collection",
+    "encode",
     "experiment",
     "index",
     "interleave",
@@ -46,6 +49,7 @@ __all__ = [
     "prob",
     "rerank",
     "rrf",
+    "search",
 ]
 
 _LAZY = {
@@ -56,6 +60,7 @@ _LAZY = {
     "Index": ("telerank.retrieval.index", "Index"),
     "Stage": ("telerank.stage", "Stage"),
     "collection": ("telerank.corpus.formats", "open_collection"),
+    "encode": ("telerank.verbs.encode", "encode"),
     "experiment": ("telerank.verbs.experiment", "experiment"),
     "index": ("telerank.verbs.index", "index"),
     "interleave": ("telerank.fuse", "interleave"),
@@ -66,6 +71,7 @@ _LAZY = {
     "prob": ("telerank.fuse.prob", "prob"),
     "rerank": ("telerank.verbs.rerank", "rerank"),
     "rrf": ("telerank.fuse", "rrf"),
+    "search": ("telerank.verbs.search", "search"),
 }
 """The names that are imported when they are first used, so that ``import telerank`` stays light."""
 

@@ -79,6 +79,10 @@ class Stage(ABC):
         """The rankings of queries, lazily, in their order."""
         return self(Ranking(query) for query in queries)
 
+    def in_batches(self, batch: int, threads: int = 1) -> Stage:  # noqa: ARG002
+        """The stage answering ``batch`` queries at a time with ``threads``, if it can: rankings are equal."""
+        return self
+
     @property
     def text(self) -> str:
         """The text of the stage in a pipeline; in angle brackets if it cannot be read back."""

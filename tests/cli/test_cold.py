@@ -105,7 +105,7 @@ def test_what_is_no_number_in_range_is_refused(search, number):
         [sys.executable, "-m", "telerank", *search[:-1], number], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 2
-    assert "Invalid value for '--depth'" in ran.stderr
+    assert "Invalid value for '--keep'" in ran.stderr
 
 
 def test_a_word_that_is_no_command_is_refused_with_the_nearest():

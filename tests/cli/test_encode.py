@@ -56,44 +56,45 @@ def refusal(monkeypatch, capsys, *arguments: str) -> str:
 
 
 def test_a_collection_is_encoded_and_searched(folder, model):
-    made = json.loads(ok("encode", "set", "v", "-m", model, "--dtype", "float32", "--json").stdout)
+    made = json.loads(ok("encode", "set", "v", "--model", model, "--dtype", "float32", "--json").stdout)
     assert (made["rows"], made["dimension"], made["dtype"], made["cut"]) == (12, 32, "float32", 0)
     ok("search", "v", "set", "--split", "test", "-k", "3", "-o", "dense.run")
     rankings = list(read_run("dense.run"))
     assert [len(ranking) for ranking in rankings] == [3] * 5
     record = json.loads(Path("dense.run.json").read_text())
-    assert record["stage"] == {"model": f"dense({model})", "depth": 3}
-    assert record["index"]["fingerprint"] == made["fingerprint"]
+    assert record["pipeline"] == "dense(small-bert) % 3"
+    (vectors,) = record["sources"].values()
+    assert vectors["fingerprint"] == made["fingerprint"]
     said = ok("search", "v", "-q", "q1 d1", "-k", "2", "--explain").stdout
     assert "cosine of the angle" in said
 
 
 def test_an_index_is_encoded_and_shows_texts(folder, model):
     ok("index", "set", "idx")
-    said = ok("encode", "idx", "-m", model).stderr
+    said = ok("encode", "idx", "--model", model).stderr
     assert "encoded 12 documents of idx into" in said
     assert (folder / "idx/vectors/small-bert/manifest.json").is_file()
     found = json.loads(
-        ok("search", "idx", "-q", "q1 d1", "-m", f"dense({model})", "-k", "2", "--json").stdout
+        ok("search", "idx", "-q", "q1 d1", "--model", f"dense({model})", "-k", "2", "--json").stdout
     )
     assert [one["text"] for one in found["ranking"]] == [DOCS[one["docno"]] for one in found["ranking"]]
     ok("index", "verify", "idx")
     ok("index", "add", "set", "idx", "--update")
     assert "the index has changed" in str(
-        CliRunner().invoke(app, ["search", "idx", "-q", "q1", "-m", f"dense({model})"]).exception
+        CliRunner().invoke(app, ["search", "idx", "-q", "q1", "--model", f"dense({model})"]).exception
     )
-    ok("encode", "idx", "-m", model, "--overwrite")
-    ok("search", "idx", "-q", "q1", "-m", f"dense({model})")
+    ok("encode", "idx", "--model", model, "--overwrite")
+    ok("search", "idx", "-q", "q1", "--model", f"dense({model})")
 
 
 def test_an_approximate_index_is_built_later_and_searched(folder, model):
     pytest.importorskip("faiss")
-    ok("encode", "set", "v", "-m", model)
-    said = ok("encode", "set", "v", "-m", model, "--approximate", "hnsw(links=8)").stderr
+    ok("encode", "set", "v", "--model", model)
+    said = ok("encode", "set", "v", "--model", model, "--approximate", "hnsw(links=8)").stderr
     assert "recall against exact search, 5 queries: R@10 " in said
     assert "encoded" not in said
-    ok("search", "v", "set", "--split", "test", "--approximate", "hnsw", "-o", "near.run")
-    assert json.loads(Path("near.run.json").read_text())["stage"]["approximate"] == "hnsw"
+    ok("search", "v", "set", "--split", "test", "--model", "dense(approximate=hnsw)", "-o", "near.run")
+    assert json.loads(Path("near.run.json").read_text())["pipeline"].endswith("approximate=hnsw) % 1000")
 
 
 @pytest.mark.parametrize(
@@ -101,19 +102,18 @@ def test_an_approximate_index_is_built_later_and_searched(folder, model):
     [
         (["encode", "set"], "give a folder for the vectors: telerank encode set VECTORS"),
         (["encode", "set", "v", "--dtype", "float8"], "no type of vectors is called 'float8'"),
-        (["encode", "set", "v"], "holds vectors already: overwrite them"),
+        (["encode", "set", "v", "--dtype", "float32"], "holds other vectors already"),
         (["encode", "set", "set"], "holds other things; vectors need a folder of their own"),
-        (["search", "v", "-q", "x", "--analyzer", "french"], "vectors have no analyzer"),
-        (["search", "idx", "-q", "x", "--approximate", "hnsw"], "--approximate is for vectors"),
+        (["search", "v", "-q", "x", "--analyzer", "french"], "holds vectors alone"),
         (["search", "idx", "-q", "x", "--model", "dense(other)"], "no vectors of other"),
-        (["search", "v", "-q", "x", "--approximate", "ivfpq"], "no approximate index 'ivfpq'"),
+        (["search", "v", "-q", "x", "--model", "dense(approximate=ivfpq)"], "no approximate index 'ivfpq'"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(case, folder, model, monkeypatch, capsys):
     arguments, said = case
     ok("index", "set", "idx")
-    ok("encode", "set", "v", "-m", model)
-    options = ["-m", model] if arguments[0] == "encode" else []
+    ok("encode", "set", "v", "--model", model)
+    options = ["--model", model] if arguments[0] == "encode" else []
     assert said in refusal(monkeypatch, capsys, *arguments, *options)
 
 
@@ -121,8 +121,8 @@ def test_another_model_is_refused(folder, model, monkeypatch, capsys):
     from small_models import small_encoder
 
     other = small_encoder(folder / "other", seed=1)
-    ok("encode", "set", "v", "-m", model)
-    said = refusal(monkeypatch, capsys, "search", "v", "-q", "x", "-m", str(other))
+    ok("encode", "set", "v", "--model", model)
+    said = refusal(monkeypatch, capsys, "search", "v", "-q", "x", "--model", f"dense({other})")
     assert "its vectors were made by" in said
 
 
@@ -131,9 +131,9 @@ def test_an_approximate_index_is_of_this_model_and_of_the_index_as_it_is(folder,
 
     other = str(small_encoder(folder / "other", seed=1))
     ok("index", "set", "idx")
-    ok("encode", "idx", "v", "-m", model)
-    said = refusal(monkeypatch, capsys, "encode", "idx", "v", "-m", other, "--approximate", "hnsw")
-    assert "its vectors were made by" in said
+    ok("encode", "idx", "v", "--model", model)
+    said = refusal(monkeypatch, capsys, "encode", "idx", "v", "--model", other, "--approximate", "hnsw")
+    assert "holds other vectors already" in said
     ok("index", "delete", "idx", "d3")
-    said = refusal(monkeypatch, capsys, "encode", "idx", "v", "-m", model, "--approximate", "hnsw")
+    said = refusal(monkeypatch, capsys, "encode", "idx", "v", "--model", model, "--approximate", "hnsw")
     assert "the index has changed since" in said

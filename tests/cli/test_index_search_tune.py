@@ -67,7 +67,7 @@ def test_a_run_is_written_with_its_settings_beside_it(folder):
         "test",
         "--model",
         "bm25(k1=0.9, b=0.4)",
-        "--depth",
+        "--keep",
         "3",
         "-o",
         "a.run",
@@ -75,9 +75,9 @@ def test_a_run_is_written_with_its_settings_beside_it(folder):
     rankings = {ranking.query.qid: ranking for ranking in read_run("a.run")}
     assert sorted(rankings["q1"].docnos) == ["d1", "d2", "d3"]
     settings = json.loads((folder / "a.run.json").read_text())
-    assert settings["stage"] == {"model": "bm25(k1=0.9, b=0.4)", "depth": 3}
+    assert settings["pipeline"] == "bm25(k1=0.9, b=0.4) % 3"
     assert settings["versions"]["telerank"] == telerank.__version__
-    assert "snowball(porter)" in settings["index"]["analyzer"]
+    assert "snowball(porter)" in settings["sources"]["index"]["analyzer"]
 
 
 def test_queries_without_results_are_named(folder):
@@ -146,7 +146,7 @@ def test_documents_can_be_added_replaced_deleted_and_merged(folder):
     assert "deleted 1 document from idx" in ok("index", "delete", "idx", "d2").stderr
     ok("index", "merge", "idx")
     facts = json.loads(ok("index", "info", "idx", "--json").stdout)
-    assert (facts["documents"], len(facts["segments"]), facts["deleted, not yet merged"]) == (4, 1, 0)
+    assert (facts["documents"], facts["segments"], facts["deleted, not yet merged"]) == (4, 1, 0)
     assert "as they were written" in ok("index", "verify", "idx").stderr
 
 

@@ -14,9 +14,10 @@ from typer.main import get_command
 HELP_OPTIONS = ["-h", "--help"]
 SHORT_HELPS = {
     "index": "Build an index, add to it, delete, merge, verify, describe.",
-    "encode": "Encode the documents of a collection into a folder of vectors, to be searched.",
-    "search": "Search an index or vectors: write a run over the queries of a collection, or answer one "
-    "query.",
+    "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
+    "search": "Search an index or vectors with a pipeline: write a run over a collection's queries, or "
+    "answer one.",
+    "pipeline": "Save pipelines with an index by name, list, show and remove them.",
     "rerank": "Score the documents of a run anew with a re-ranker; write the run that comes out.",
     "fuse": "Fuse runs into one: in turns, by weighted scores, or by ranks.",
     "evaluate": "Measure runs over all queries of the qrels; a query without results counts 0.",

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from telerank.cli import console
 from telerank.cli.console import counted
@@ -23,7 +20,7 @@ _BUILD = "build"
 app = typer.Typer(cls=group_with_default(_BUILD), no_args_is_help=True, rich_markup_mode="markdown")
 
 Workers = Annotated[
-    int | None, typer.Option("--workers", "-j", min=1, help="Processes that build; default: one a core.")
+    int | None, typer.Option("--workers", "-j", min=1, help="Processes that build; default: one per core.")
 ]
 
 
@@ -51,7 +48,7 @@ def build(
             help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
         ),
     ] = "standard",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing index.")] = False,
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     workers: Workers = None,
@@ -60,18 +57,14 @@ def build(
 
     Example: `telerank index build dila idx-fr --analyzer french`
     """
-    from telerank.corpus.formats import open_collection
-    from telerank.sparse.writer import build_index
+    import telerank as tr
 
-    opened = open_collection(collection, format=format, encoding=encoding)
+    opened = tr.collection(collection, format=format, encoding=encoding)
     began = time.perf_counter()
-    with console.progress(of=opened.size) as progress:
-        built = build_index(
-            opened.docs(), index, analyzer=analyzer, overwrite=overwrite, workers=workers, progress=progress
-        )
+    documents = len(tr.index(opened, index, analyzer=analyzer, overwrite=overwrite, workers=workers))
     seconds = time.perf_counter() - began
-    rate = f"{seconds:.1f} s, {len(built) / seconds:,.0f} a second"
-    console.say(f"indexed {counted(len(built), 'document')} of {opened.name} into {index} ({rate})")
+    rate = f"{seconds:.1f} s, {documents / seconds:,.0f} a second"
+    console.say(f"indexed {counted(documents, 'document')} of {opened.name} into {index} ({rate})")
 
 
 @app.command()
@@ -88,12 +81,11 @@ def add(
 
     Example: `telerank index add new.jsonl idx --update`
     """
-    from telerank.corpus.formats import open_collection
-    from telerank.sparse.writer import IndexWriter
+    import telerank as tr
+    from telerank.verbs.index import add_documents
 
-    opened = open_collection(collection, format=format, encoding=encoding)
-    with IndexWriter(index, workers=workers) as writer, console.progress(of=opened.size) as progress:
-        added = writer.add(opened.docs(), update=update, progress=progress)
+    opened = tr.collection(collection, format=format, encoding=encoding)
+    added = add_documents(index, opened, update=update, workers=workers)
     console.say(f"added {counted(added, 'document')} of {opened.name} to {index}")
 
 
@@ -104,78 +96,58 @@ def delete(
         list[str], typer.Argument(metavar="DOCNO", help="Docnos, or `-` for those on standard input.")
     ],
 ) -> None:
-    """Delete documents: they are found no more, and go for good with `merge`.
+    """Delete documents; `merge` removes them from the files.
 
     Example: `telerank index delete idx 4983 5836`
     """
-    from telerank.sparse.writer import IndexWriter
+    from telerank.verbs.index import delete_documents
 
-    wanted = [docno for given in docnos for docno in (sys.stdin.read().split() if given == "-" else [given])]
-    with IndexWriter(index) as writer:
-        deleted = writer.delete(wanted)
+    listed = [docno for name in docnos for docno in (sys.stdin.read().split() if name == "-" else [name])]
+    deleted = delete_documents(index, listed)
     console.say(f"deleted {counted(deleted, 'document')} from {index}")
 
 
 @app.command()
 def merge(index: IndexArgument) -> None:
-    """Fold all segments into one, without what is deleted.
+    """Merge all segments into one, without the deleted documents.
 
     Example: `telerank index merge idx`
     """
-    from telerank.sparse.writer import IndexWriter
+    from telerank.verbs.index import merge_segments
 
-    with IndexWriter(index) as writer, console.progress() as progress:
-        writer.merge(progress)
+    merge_segments(index)
     console.say(f"merged {index}")
 
 
 @app.command()
 def verify(index: IndexArgument) -> None:
-    """Read every file of an index and compare its checksum; exit status 2 where one is damaged.
+    """Compare every file of an index with its checksum; the exit status is 2 if one is damaged.
 
     Example: `telerank index verify idx`
     """
-    import telerank
+    from telerank.verbs.index import verify_index
 
-    opened = telerank.open(index).sparse
-    with console.progress() as progress:
-        opened.verify(progress)
-    files = sum(len(entry.files) for entry in opened.manifest.segments)
-    console.say(f"{index}: {files} files are as they were written")
+    console.say(f"{index}: {verify_index(index)} files are as they were written")
 
 
 @app.command()
 def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
-    """Describe an index: analyzer, counts, segments, sizes.
+    """Describe an index: analyzer, counts, sizes, vectors and saved pipelines.
 
     Example: `telerank index info idx --json`
     """
-    import telerank
+    from telerank.verbs.index import describe_index
 
-    opened = telerank.open(index).sparse
-    facts = {"folder": index, **_facts(opened)}
+    facts = {"folder": index, **describe_index(index)}
     if as_json:
-        print(json.dumps(facts | {"segments": [asdict(s) for s in opened.manifest.segments]}))  # noqa: T201
+        print(json.dumps(facts, ensure_ascii=False))  # noqa: T201
         return
-    table = Table(show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else escape(str(value)))
-    console.out.print(table)
+    rows = [(name, text) for name, value in facts.items() for text in _describe(value)]
+    console.write_columns(rows)
 
 
-def _facts(opened: Any) -> dict[str, object]:
-    entries = opened.manifest.segments
-    files = [(name, part.bytes) for entry in entries for name, part in entry.files.items()]
-    return {
-        "analyzer": opened.manifest.analyzer,
-        "documents": len(opened),
-        "deleted, not yet merged": sum(entry.deletions for entry in entries),
-        "documents with a term": opened.statistics.documents,
-        "terms in all": opened.statistics.tokens,
-        "average length": round(opened.statistics.average_length, 2),
-        "segments": len(entries),
-        "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
-        "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
-    }
+def _describe(value: object) -> list[str]:
+    """The lines that show a value: a number, a text, or a mapping of texts."""
+    if isinstance(value, dict):
+        return [f"{name}: {text}" for name, text in value.items()]
+    return [f"{value:,}" if isinstance(value, int) else str(value)]

@@ -68,6 +68,14 @@ TableOutput = Annotated[
     ),
 ]
 PlotFile = Annotated[str | None, typer.Option("--plot", help="File for a plot: .png, .svg or .pdf.")]
+PipelineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Pipeline: `bm25(k1=0.9, b=0.4)`, `dense(minilm)`, `bm25 % 100 >> rerank(my-reranker) % 10`, "
+        "or the name of a saved one. Default: `bm25`; for a folder of vectors `dense`.",
+    ),
+]
 
 
 def check_plot(plot: str | None) -> None:

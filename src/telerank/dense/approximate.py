@@ -131,6 +131,9 @@ class ApproximateRetriever(Stage):
         batches = iter(lambda: list(islice(queries, self.batch)), [])
         return (ranking for batch in batches for ranking in self._rank(batch))
 
+    def in_batches(self, batch: int, threads: int = 1) -> ApproximateRetriever:  # noqa: ARG002
+        return replace(self, batch=batch)
+
     def limit(self, k: int) -> ApproximateRetriever:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
 

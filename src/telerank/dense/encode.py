@@ -11,10 +11,10 @@ import numpy as np
 
 from telerank.batches import batch_by_length
 from telerank.dense.encoder import Encoder
-from telerank.dense.kinds import Floats
+from telerank.dense.kinds import Floats, check_kind
 from telerank.dense.manifest import VectorManifest, is_vectors
 from telerank.dense.vectors import Vectors
-from telerank.dense.writer import VectorWriter
+from telerank.dense.writer import VectorWriter, checksum
 from telerank.errors import DocumentError, IndexFault, ModelError
 from telerank.types import Doc, Progress, silent
 
@@ -40,6 +40,7 @@ class Encoding:
     source: str = ""
 
     def __post_init__(self) -> None:
+        check_kind(self.dtype)
         for name in ("shard", "batch_tokens"):
             if getattr(self, name) < 1:
                 raise ModelError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -94,23 +95,48 @@ def encode_documents(
     return Vectors(folder)
 
 
-def same_vectors(folder: str | Path, encoder: Encoder, encoding: Encoding) -> Vectors | None:
-    """The vectors in a folder, if they were made by this encoder with these settings; None if none are there.
+def encode_once(
+    docs: Iterable[Doc],
+    folder: str | Path,
+    encoder: Encoder,
+    *,
+    encoding: Encoding | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Vectors:
+    """Encode documents into a folder, unless their vectors, by this encoder and of this type, are there.
 
     Raises
     ------
     IndexFault
-        If other vectors are there.
+        If other vectors are there, and as :func:`encode_documents`.
     """
-    if not is_vectors(Path(folder)):
-        return None
+    settings = encoding or Encoding()
+    if overwrite or not is_vectors(Path(folder)):
+        return encode_documents(
+            docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=progress
+        )
     vectors = Vectors(folder)
     manifest = vectors.manifest
-    if manifest.source != encoding.source:
-        raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
-    if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
-        raise IndexFault(f"{folder}: holds other vectors already: overwrite them (--overwrite)")
+    if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, settings.dtype):
+        made_by = f"{manifest.dtype} by {manifest.model}"
+        raise IndexFault(f"{folder}: holds other vectors already ({made_by}): overwrite them (--overwrite)")
+    if manifest.source != settings.source or not (settings.source or _are_of(vectors, docs)):
+        changed = (
+            "index has changed since: encode it" if settings.source else "documents are others: encode them"
+        )
+        raise IndexFault(f"{folder}: the {changed} again (--overwrite)")
     return vectors
+
+
+def _are_of(vectors: Vectors, docs: Iterable[Doc]) -> bool:
+    """Whether these are the vectors of the documents, by the checksums of the texts of each shard."""
+    stream = iter(docs)
+    for shard in vectors.manifest.shards:
+        part = list(islice(stream, shard.rows))
+        if checksum([doc.docno for doc in part], [doc.full_text for doc in part]) != shard.texts:
+            return False
+    return next(stream, None) is None
 
 
 def _encode(

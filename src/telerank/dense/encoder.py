@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 
 PRECISIONS = ("float32", "bfloat16")
+_BATCH, _BATCH_OF_GPU = 4096, 65_536  # tokens
 
 
 class Encoder(Protocol):
@@ -37,6 +38,10 @@ class Encoder(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]:
         """A description of the model for readers of the vectors, as JSON."""
+
+    @property
+    def batch_tokens(self) -> int:
+        """The number of tokens of a batch that suits the device."""
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         """The vectors (Q, D) of queries."""
@@ -93,6 +98,11 @@ class TorchEncoder:
     def device_type(self) -> str:
         """The type of the device that it computes on, such as ``cuda``."""
         return str(self._loaded[0].device.type)
+
+    @property
+    def batch_tokens(self) -> int:
+        """The tokens of a batch that suit the device: larger ones leave the cache of a processor."""
+        return _BATCH if self.device_type == "cpu" else _BATCH_OF_GPU
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         model, tokenizers = self._loaded

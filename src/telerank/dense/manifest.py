@@ -94,3 +94,10 @@ def is_vectors(folder: Path) -> bool:
         return f'"kind": "{KIND}"' in (folder / MANIFEST).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
+
+
+def describe_vectors(folder: Path) -> str:
+    """Number, dimensions and type of the vectors of a folder, and their model."""
+    manifest = VectorManifest.read(folder)
+    unfinished = "" if manifest.finished else " (unfinished)"
+    return f"{manifest.rows:,} x {manifest.dimension} {manifest.dtype} by {manifest.model}{unfinished}"

@@ -62,6 +62,9 @@ class DenseRetriever(Stage):
             for ranking in self._rank(batch)
         )
 
+    def in_batches(self, batch: int, threads: int = 1) -> DenseRetriever:
+        return replace(self, batch=batch, threads=threads)
+
     def limit(self, k: int) -> DenseRetriever:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
 

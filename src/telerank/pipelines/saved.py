@@ -33,6 +33,22 @@ def save_pipeline(index: Index, name: str, text: str | Stage) -> Stage:
     return stage
 
 
+def saved_pipeline(index: Index, name: str) -> str:
+    """The text of a saved pipeline.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such pipeline.
+    """
+    saved = index.pipelines
+    if name not in saved:
+        raise CollectionError(
+            f"{index.folder}: no pipeline {name!r} (there are: {', '.join(saved) or 'none'})"
+        )
+    return saved[name]
+
+
 def remove_pipeline(index: Index, name: str) -> None:
     """Forget a saved pipeline.
 
@@ -41,9 +57,5 @@ def remove_pipeline(index: Index, name: str) -> None:
     CollectionError
         If there is no such pipeline.
     """
-    known = index.pipelines
-    if name not in known:
-        raise CollectionError(
-            f"{index.folder}: no pipeline {name!r} (there are: {', '.join(known) or 'none'})"
-        )
-    save_pipelines(index, {other: text for other, text in known.items() if other != name})
+    saved_pipeline(index, name)
+    save_pipelines(index, {other: text for other, text in index.pipelines.items() if other != name})

@@ -24,7 +24,7 @@ from telerank.sparse.similarities import (
 )
 from telerank.stored import replace_file
 from telerank.text import Analyzer
-from telerank.types import Progress, silent
+from telerank.types import Doc, Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import ApproximateRetriever
@@ -76,9 +76,23 @@ class Index:
         """The documents by docno."""
         return self.sparse.docs
 
+    def doc(self, docno: str) -> Doc:
+        """The document of a docno; without a text if there are vectors alone."""
+        return self.docs[docno] if self.has_texts else Doc(docno, "")
+
     @property
     def analyzer(self) -> Analyzer:
         return self.sparse.analyzer
+
+    def require_analyzer(self, analyzer: Analyzer | str) -> None:
+        """Check that the index was built with this analyzer.
+
+        Raises
+        ------
+        AnalyzerError
+            If it was not, or the analyzer cannot be read.
+        """
+        self.sparse.require(Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer)
 
     def retriever(self, model: Similarity | str) -> SparseRetriever:
         """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
@@ -107,6 +121,11 @@ class Index:
             return {_model_folder(self._manifest(self.folder)): self.folder}
         root = self.folder / VECTORS
         return {path.name: path for path in sorted(root.glob("*")) if is_vectors(path)}
+
+    @property
+    def default_pipeline(self) -> str:
+        """The pipeline that is searched if none is named: ``bm25``, or ``dense`` without words."""
+        return "bm25" if self.has_texts else "dense"
 
     def dense(
         self,
@@ -168,21 +187,23 @@ class Index:
         """
         from dataclasses import replace
 
-        from telerank.dense.encode import Encoding, encode_documents, same_vectors
+        from telerank.dense.encode import Encoding, encode_once
         from telerank.dense.encoder import TorchEncoder
-        from telerank.dense.retriever import folder_name
 
         located = locate_model(model, index=self.folder) if isinstance(model, str) else ""
         encoder = TorchEncoder(located) if isinstance(model, str) else model
-        name = name or folder_name(model if isinstance(model, str) else model.name)
-        folder = self.folder / VECTORS / name
-        settings = encoding or Encoding()
+        folder = self.vectors_folder(name or (model if isinstance(model, str) else model.name))
+        settings = encoding or Encoding(batch_tokens=encoder.batch_tokens)
         settings = replace(settings, collection=self.folder.name, source=self.sparse.state)
-        if not overwrite and (vectors := same_vectors(folder, encoder, settings)):
-            return vectors
-        return encode_documents(
+        return encode_once(
             self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=progress
         )
+
+    def vectors_folder(self, model: str) -> Path:
+        """The folder in the index for the vectors of a model."""
+        from telerank.dense.retriever import folder_name
+
+        return self.folder / VECTORS / folder_name(model)
 
     @property
     def pipelines(self) -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from telerank.types import Progress
+from telerank.types import Progress, silent
 
 _DELAY = 2.0  # seconds before a bar appears
 
@@ -20,34 +22,53 @@ def show_progress(progress: Progress | None = None, total: int | None = None) ->
     """
     if progress is not None:
         yield progress
-        return
+    elif not sys.stderr.isatty():
+        yield silent
+    else:
+        bars = _Bars(total)
+        try:
+            yield bars.update
+        finally:
+            bars.stop()
+
+
+class _Bars:
+    """Rich, which draws the bars, is loaded when the first one appears."""
+
+    def __init__(self, total: int | None) -> None:
+        self.total = total
+        self.start = time.monotonic()
+        self.shown: Any = None
+        self.tasks: dict[str, Any] = {}
+
+    def update(self, label: str, done: int, total: int | None) -> None:
+        if self.shown is None:
+            if time.monotonic() - self.start < _DELAY:
+                return
+            self.shown = _start_bars()
+        whole = self.total if total is None else total
+        if label not in self.tasks:
+            self.tasks[label] = self.shown.add_task(label, total=whole)
+        self.shown.update(self.tasks[label], completed=done, total=whole)
+
+    def stop(self) -> None:
+        if self.shown is not None:
+            self.shown.stop()
+
+
+def _start_bars() -> Any:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
+        Progress,
         SpinnerColumn,
-        TaskID,
         TextColumn,
         TimeRemainingColumn,
     )
-    from rich.progress import Progress as Bars
 
-    console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    bars = Bars(*columns, MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True)
-    tasks: dict[str, TaskID] = {}
-    began = time.monotonic()
-
-    def update(label: str, done: int, whole: int | None) -> None:
-        whole = total if whole is None else whole
-        if label not in tasks:
-            tasks[label] = bars.add_task(label, total=whole)
-        bars.update(tasks[label], completed=done, total=whole)
-        if console.is_terminal and not bars.live.is_started and time.monotonic() - began > _DELAY:
-            bars.start()
-
-    try:
-        yield update
-    finally:
-        if bars.live.is_started:  # otherwise stopping prints an empty line
-            bars.stop()
+    console = Console(stderr=True)
+    bars = Progress(*columns, MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True)
+    bars.start()
+    return bars

@@ -56,6 +56,9 @@ class SparseRetriever(Stage):
             return chain.from_iterable(map(self._rank, batches))
         return self._rank_in_threads(batches)
 
+    def in_batches(self, batch: int, threads: int = 1) -> SparseRetriever:
+        return replace(self, batch=batch, threads=threads)
+
     def limit(self, k: int) -> SparseRetriever:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))
 

@@ -6,7 +6,7 @@ line that does not follow its format raises a :class:`~telerank.errors.FormatErr
 
 from telerank.trec.files import numbered_lines, open_text
 from telerank.trec.qrels import load_qrels, read_qrels, write_qrels
-from telerank.trec.runs import read_run, write_run
+from telerank.trec.runs import read_run, write_json_lines, write_run
 from telerank.trec.topics import read_topics, write_topics
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "read_topics",
+    "write_json_lines",
     "write_qrels",
     "write_run",
     "write_topics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -65,6 +66,14 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "teleran
                 f"{qid} Q0 {check_id(docno, 'docno', path)} {rank} {score:.9g} {tag}\n"
                 for rank, (docno, score) in enumerate(ranking, 1)
             )
+
+
+def write_json_lines(path: str | Path, rankings: Iterable[Ranking]) -> None:
+    """Write a line for each query: ``{"qid": …, "ranking": [[docno, score], …]}``."""
+    with open_text(path, "w") as file:
+        for ranking in rankings:
+            record = {"qid": ranking.query.qid, "ranking": list(ranking)}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _rows(path: str | Path) -> Iterator[_Row]:

@@ -8,8 +8,10 @@ from typing import TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
+from telerank.dense.manifest import describe_vectors
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
+from telerank.sparse.index import SparseIndex
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress
@@ -106,6 +108,30 @@ def verify_index(index: Index | str | Path, *, progress: Progress | None = None)
     with show_progress(progress) as shown:
         opened.verify(shown)
     return sum(len(segment.files) for segment in opened.manifest.segments)
+
+
+def describe_index(index: Index | str | Path) -> dict[str, int | float | str | dict[str, str]]:
+    """Analyzer, counts and sizes of an index, by name; its vectors and its saved pipelines."""
+    opened = index if isinstance(index, Index) else Index(index)
+    words = _describe_words(opened.sparse) if opened.has_texts else {}
+    vectors = {name: describe_vectors(folder) for name, folder in opened.vectors.items()}
+    return {**words, "vectors": vectors, "pipelines": opened.pipelines}
+
+
+def _describe_words(index: SparseIndex) -> dict[str, int | float | str]:
+    entries = index.manifest.segments
+    files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
+    return {
+        "analyzer": index.manifest.analyzer,
+        "documents": len(index),
+        "deleted, not yet merged": sum(entry.deletions for entry in entries),
+        "documents with a term": index.statistics.documents,
+        "terms in all": index.statistics.tokens,
+        "average length": round(index.statistics.average_length, 2),
+        "segments": len(entries),
+        "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
+        "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
+    }
 
 
 def _folder(index: Index | str | Path) -> Path:

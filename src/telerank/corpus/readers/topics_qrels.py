@@ -21,6 +21,17 @@ _TOPICS = re.compile(r"(?:topics|queries)\b.*", re.IGNORECASE)
 _QRELS = re.compile(r"qrels\b.*", re.IGNORECASE)
 
 
+def open_topics(path: str | Path, *, format: str | None = None) -> Collection:  # noqa: A002
+    """A file of queries as a collection with one split and no documents; ``-`` is standard input.
+
+    ``format`` is one of :func:`~telerank.trec.read_topics`.
+    """
+    queries = functools.partial(read_topics, path, format=format)
+    return Collection(
+        str(path), TOPICS.name, functools.partial(_no_docs, Path(path)), {"all": queries}, size=0
+    )
+
+
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]

@@ -1,0 +1,82 @@
+"""``telerank pipeline``: pipelines that are saved with an index."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from telerank.cli import console
+from telerank.cli.options import AsJson, IndexArgument
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline.")]
+
+
+@app.callback()
+def pipeline() -> None:
+    """Save pipelines with an index by name, list, show and remove them.
+
+    A saved pipeline's name stands for it in `telerank search --model` and in other pipelines.
+
+    Example: `telerank pipeline save idx best "bm25(k1=0.9, b=0.4) % 100"`
+    """
+
+
+@app.command()
+def save(
+    index: IndexArgument,
+    name: _Name,
+    text: Annotated[str, typer.Argument(metavar="PIPELINE", help="Text of the pipeline.")],
+) -> None:
+    """Save a pipeline with an index; a pipeline of that name is replaced.
+
+    Example: `telerank pipeline save idx best "bm25 % 100 >> rerank(my-reranker) % 10"`
+    """
+    import telerank as tr
+    from telerank.verbs.pipeline import save_pipeline
+
+    console.say(f"saved {name}: {save_pipeline(tr.open(index), name, text)}")
+
+
+@app.command()
+def ls(index: IndexArgument, *, as_json: AsJson = False) -> None:
+    """List the pipelines that are saved with an index.
+
+    Example: `telerank pipeline ls idx`
+    """
+    import telerank as tr
+
+    saved = tr.open(index).pipelines
+    if as_json:
+        print(json.dumps(saved, ensure_ascii=False))  # noqa: T201
+    elif saved:
+        console.write_columns(list(saved.items()))
+    else:
+        console.say(f"{index} has no saved pipelines")
+
+
+@app.command()
+def show(index: IndexArgument, name: _Name) -> None:
+    """Print the text of a saved pipeline.
+
+    Example: `telerank pipeline show idx best`
+    """
+    import telerank as tr
+    from telerank.verbs.pipeline import saved_pipeline
+
+    print(saved_pipeline(tr.open(index), name))  # noqa: T201
+
+
+@app.command()
+def rm(index: IndexArgument, name: _Name) -> None:
+    """Remove a saved pipeline.
+
+    Example: `telerank pipeline rm idx best`
+    """
+    import telerank as tr
+    from telerank.verbs.pipeline import remove_pipeline
+
+    remove_pipeline(tr.open(index), name)
+    console.say(f"removed {name}")

@@ -1,0 +1,52 @@
+"""Rankings that are computed while they are read or written."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from telerank.trec import write_json_lines, write_run
+from telerank.types import Ranking
+
+
+@dataclass(eq=False)
+class LazyRun:
+    """The rankings of queries, computed each time they are read; ``settings`` say how, for the record.
+
+    ``queries`` counts the queries of the last reading, ``unanswered`` has those without a document.
+    """
+
+    compute: Callable[[], Iterator[Ranking]]
+    settings: Callable[[], Mapping[str, Any]]
+    packages: tuple[str, ...] = ("telerank", "numpy", "numba")
+    queries: int = field(default=0, init=False)
+    unanswered: list[str] = field(default_factory=list, init=False)
+
+    def __iter__(self) -> Iterator[Ranking]:
+        self.queries, self.unanswered = 0, []
+        for ranking in self.compute():
+            self.queries += 1
+            if not len(ranking):
+                self.unanswered.append(ranking.query.qid)
+            yield ranking
+
+    def save(self, path: str | Path, *, as_json: bool = False) -> None:
+        """Write the rankings as a run file (``.gz`` packs it; ``-`` is standard output) or as JSON lines.
+
+        The record is written beside the file, as ``PATH.json``.
+        """
+        write = write_json_lines if as_json else write_run
+        write(path, self)
+        if str(path) != "-":
+            record = json.dumps(self.record(), indent=1, ensure_ascii=False)
+            Path(f"{path}.json").write_text(f"{record}\n", encoding="utf-8")
+
+    def record(self) -> dict[str, Any]:
+        """The settings, and the versions of the packages that computed the rankings."""
+        versions = {"python": platform.python_version(), **{name: version(name) for name in self.packages}}
+        return {**self.settings(), "versions": versions}

@@ -1,0 +1,176 @@
+"""Encoding documents into vectors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telerank.corpus.collection import Collection
+from telerank.errors import CollectionError
+from telerank.retrieval.index import Index
+from telerank.retrieval.locate import locate_model
+from telerank.show.progress import show_progress
+from telerank.types import Doc, Progress, Query
+from telerank.verbs.open import open_source
+
+if TYPE_CHECKING:
+    from telerank.dense.approximate import RecallReport
+    from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.vectors import Vectors
+
+_QUERIES = 200  # queries of a collection that the recall of an approximate index is measured with
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedDocuments:
+    """Vectors in a folder, and how they were made; ``seconds`` is None if they were there already.
+
+    ``approximate`` describes the approximate index beside them.
+    """
+
+    folder: Path
+    vectors: Vectors
+    seconds: float | None
+    approximate: RecallReport | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def record(self) -> dict[str, Any]:
+        """The properties of the vectors and of the approximate index, for JSON."""
+        manifest = self.vectors.manifest
+        record = {
+            "folder": str(self.folder),
+            "rows": len(self.vectors),
+            "dimension": self.vectors.dimension,
+            "dtype": self.vectors.dtype,
+            "model": manifest.model,
+            "fingerprint": manifest.fingerprint,
+            "cut": manifest.cut,
+            "settings": manifest.settings,
+        }
+        return record if self.approximate is None else {**record, "approximate": asdict(self.approximate)}
+
+    def _lines(self) -> list[str]:
+        manifest, rows = self.vectors.manifest, len(self.vectors)
+        size = f"{self.vectors.dimension} x {self.vectors.dtype}"
+        label = f"{_count(rows)} of {manifest.collection}"
+        if self.seconds is None:
+            lines = [f"{label} are in {self.folder} already: {size} by {manifest.model}"]
+        else:
+            rate = f"{self.seconds:.1f} s, {rows / self.seconds:,.0f} a second"
+            lines = [f"encoded {label} into {self.folder}: {size} by {manifest.model} ({rate})"]
+        if manifest.cut:
+            longest = manifest.settings["model"]["document"]["max_length"]
+            lines.append(f"{_count(manifest.cut)} longer than {longest} tokens: cut there")
+        if self.approximate is not None:
+            lines.append(_describe_recall(self.approximate))
+        return lines
+
+
+def encode(
+    docs: Index | Collection | str | Path,
+    folder: str | Path | None = None,
+    *,
+    model: str = "minilm",
+    dtype: str = "float16",
+    shard: int = 16_384,
+    batch_tokens: int | None = None,
+    precision: str = "float32",
+    device: str | None = None,
+    approximate: str | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> EncodedDocuments:
+    """Encode the documents of an index or of a collection (or of the path of either) with a bi-encoder.
+
+    The vectors of an index lie in it if no folder is given. ``dtype`` is the type of numbers on disk;
+    ``shard`` documents are written together: an interrupted call resumes after the last shard. Vectors of
+    the same documents, model and type that are there are kept. ``approximate`` (``hnsw``, ``ivfpq``) builds
+    an approximate index beside the vectors, whose recall is measured with queries of the collection.
+
+    Raises
+    ------
+    CollectionError
+        If a collection is given without a folder.
+    IndexFault
+        If the folder holds other vectors (and ``overwrite`` is not set), or something else.
+    ModelError
+        If there is no such model, or a setting is invalid.
+    MissingExtra
+        If torch, the model's package or FAISS is not installed.
+    """
+    from telerank.dense.encode import Encoding, encode_once
+    from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.manifest import is_vectors
+
+    source = _open_documents(docs)
+    target = Path(folder) if folder is not None else source.folder(model)
+    index = None if source.index is None else source.index.folder
+    encoder = TorchEncoder(locate_model(model, index=index), device, precision)
+    tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
+    settings = Encoding(dtype, shard, tokens, source.name, source.state)
+    is_new = overwrite or not is_vectors(target)
+    began = time.perf_counter()
+    with show_progress(progress, source.size) as shown:
+        vectors = encode_once(
+            source.docs(), target, encoder, encoding=settings, overwrite=overwrite, progress=shown
+        )
+    seconds = time.perf_counter() - began if is_new else None
+    report = None if approximate is None else _approximate(vectors, approximate, source, encoder, progress)
+    return EncodedDocuments(target, vectors, seconds, report)
+
+
+@dataclass(frozen=True)
+class _Documents:
+    """Documents to encode; those of an index have the ``state`` of the index."""
+
+    name: str
+    docs: Callable[[], Iterator[Doc]]
+    size: int | None
+    queries: Iterable[Callable[[], Iterator[Query]]] = ()
+    index: Index | None = None
+    state: str = ""
+
+    def folder(self, model: str) -> Path:
+        """The folder for vectors if none is given."""
+        if self.index is None:
+            raise CollectionError(
+                f"encode: give a folder for the vectors: telerank encode {self.name} VECTORS"
+            )
+        return self.index.vectors_folder(model)
+
+    def first_queries(self) -> list[str]:
+        streams = (stream() for stream in self.queries)
+        return [query.text for query in islice(chain.from_iterable(streams), _QUERIES)]
+
+
+def _open_documents(docs: Index | Collection | str | Path) -> _Documents:
+    source = open_source(docs) if isinstance(docs, str | Path) else docs
+    if isinstance(source, Collection):
+        return _Documents(source.name, source.docs, source.size, source.queries.values())
+    name, state = source.folder.name, source.sparse.state
+    return _Documents(name, source.docs.__iter__, len(source), index=source, state=state)
+
+
+def _approximate(
+    vectors: Vectors, kind: str, source: _Documents, encoder: TorchEncoder, progress: Progress | None
+) -> RecallReport:
+    from telerank.dense.approximate import build_approximate
+
+    texts = source.first_queries()
+    with show_progress(progress) as shown:
+        return build_approximate(vectors, kind, queries=encoder.encode_queries(texts) if texts else None, progress=shown)
+
+
+def _describe_recall(report: RecallReport) -> str:
+    recall = ", ".join(f"R@{k} {share:.4f}" for k, share in report.recall.items())
+    return f"{report.kind}: recall against exact search, {report.queries} {report.sampled}: {recall}"
+
+
+def _count(documents: int) -> str:
+    return f"{documents:,} document{'' if documents == 1 else 's'}"

@@ -1,0 +1,75 @@
+"""Searching an index with a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
+from telerank.corpus.readers.topics_qrels import open_topics
+from telerank.pipelines.functions import pipeline
+from telerank.pipelines.lazy_run import LazyRun
+from telerank.retrieval.index import Index
+from telerank.show.progress import show_progress
+from telerank.stage import Stage, change_stages, walk_stages
+from telerank.trec import open_text
+from telerank.types import Progress, Query, Ranking
+
+__all__ = ["LazyRun", "open_text", "open_topics", "search"]
+
+_BATCH = 64  # queries answered at a time
+
+
+def search(
+    index: Index | str | Path,
+    queries: Collection | str | Path | Iterable[Query],
+    model: Stage | str | None = None,
+    *,
+    split: str | None = None,
+    k: int = 1000,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> LazyRun:
+    """Rank the documents of an index for queries: those of a collection's split, or in memory.
+
+    ``model`` is a pipeline or its text, by default ``bm25``, or ``dense`` of a folder of vectors; ``k``
+    documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are
+    computed when they are read or saved.
+
+    >>> tr.search("idx", "scifact", "bm25 % 100 >> rerank(my-reranker) % 10", split="test").save("test.run")
+
+    Raises
+    ------
+    ExpressionError
+        If the text of the pipeline cannot be read.
+    CollectionError
+        If there is no such collection or split.
+    """
+    opened = Index(index) if isinstance(index, str | Path) else index
+    stage = (model if isinstance(model, Stage) else pipeline(model or opened.default_pipeline, opened)) % k
+    batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
+    source, query_list = _read_queries(queries, split)
+
+    def compute() -> Iterator[Ranking]:
+        with show_progress(progress, len(query_list)) as shown:
+            for number, ranking in enumerate(batched.run(query_list), 1):
+                shown("searching", number, len(query_list))
+                yield ranking
+
+    def settings() -> dict[str, object]:
+        sources = {name: value for part in walk_stages(stage) for name, value in part.sources.items()}
+        return {"pipeline": stage.text, "queries": source, "split": split, "sources": sources}
+
+    return LazyRun(compute, settings)
+
+
+def _read_queries(
+    queries: Collection | str | Path | Iterable[Query], split: str | None
+) -> tuple[str, list[Query]]:
+    """The name of what has the queries, and the queries."""
+    if isinstance(queries, str | Path):
+        queries = open_collection(queries)
+    if isinstance(queries, Collection):
+        return queries.name, list(queries.split_queries(split))
+    return "in memory", list(queries)
