@@ -74,6 +74,10 @@ class Letters:
     def settings(self) -> Mapping[str, Any]:
         return {"reads": 40}
 
+    @property
+    def batch_tokens(self) -> int:
+        return 4096
+
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
         return Encoded(self.encode_tokens(self.tokenize(texts)[0]), self.fingerprint)
 

@@ -14,7 +14,7 @@ from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats, check_kind
 from telerank.dense.manifest import VectorManifest, is_vectors
 from telerank.dense.vectors import Vectors
-from telerank.dense.writer import VectorWriter, checksum
+from telerank.dense.writer import VectorWriter, compute_texts_checksum
 from telerank.errors import DocumentError, IndexFault, ModelError
 from telerank.types import Doc, Progress, silent
 
@@ -134,7 +134,10 @@ def _are_of(vectors: Vectors, docs: Iterable[Doc]) -> bool:
     stream = iter(docs)
     for shard in vectors.manifest.shards:
         part = list(islice(stream, shard.rows))
-        if checksum([doc.docno for doc in part], [doc.full_text for doc in part]) != shard.texts:
+        if (
+            compute_texts_checksum([doc.docno for doc in part], [doc.full_text for doc in part])
+            != shard.texts
+        ):
             return False
     return next(stream, None) is None
 

@@ -164,7 +164,9 @@ def _approximate(
 
     texts = source.first_queries()
     with show_progress(progress) as shown:
-        return build_approximate(vectors, kind, queries=encoder.encode_queries(texts) if texts else None, progress=shown)
+        return build_approximate(
+            vectors, kind, queries=encoder.encode_queries(texts) if texts else None, progress=shown
+        )
 
 
 def _describe_recall(report: RecallReport) -> str:
