@@ -1,0 +1,197 @@
+"""Experiments that train re-rankers, on a collection in which the word q7 asks for the word d7."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_models import small_encoder
+from telerank.errors import CollectionError
+from telerank.experiments.overlay import merge
+from telerank.trec import read_run
+from telerank.verbs.experiment import run_experiment
+
+QUERIES = 12
+FILE = {
+    "title": "A table of re-rankers",
+    "source": "A paper",
+    "data": {"small": {"about": "a small set", "split": "test", "analyzer": "none"}},
+    "models": {
+        "frozen": {"train": "reranker", "model": {"kind": "bert", "frozen": True}},
+        "whole": {"train": "reranker", "seeds": [5], "model": {"kind": "monobert"}},
+    },
+    "systems": {
+        "BM25": "bm25",
+        "frozen": "BM25 % 4 >> rerank(frozen)",
+        "whole": "BM25 % 4 >> rerank(whole)",
+        "sum": "tuned(minmax(BM25), prob(frozen), by=AP, folds=5, grid=square)",
+    },
+    "seeds": [1, 2],
+    "training": {
+        "data": {"split": "train", "negatives": {"run": "BM25", "depth": 4}},
+        "model": {"start": ["no-such-folder/of/anybody", "tiny"], "max_query": 8, "max_length": 24},
+        "optimisation": {"steps": 4, "warm_up": 1, "batch": 4, "learning_rate": 0.003},
+        "dev": {"split": "dev", "run": "BM25", "depth": 4, "every": 2},
+    },
+    "analyses": [{"kind": "quality", "measures": ["RR", "AP"], "latency_queries": 2}],
+    "published": {"small": {"whole": {"AP": 0.5}}},
+}
+WHOLE = {"systems": {"frozen": None, "sum": None}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("rerankers")
+    small_encoder(folder / "starts" / "tiny")
+    data = folder / "data" / "small"
+    (data / "qrels").mkdir(parents=True)
+    docs = [{"_id": f"d{i}", "title": "", "text": f"d{i} x{i % 5} x{i % 7}"} for i in range(40)]
+    (data / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    splits = ("train", "dev", "test")
+    queries = [{"_id": f"{split}{i}", "text": f"q{i} x{i % 5}"} for split in splits for i in range(QUERIES)]
+    (data / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    for split in splits:
+        lines = [f"{split}{i}\td{i}\t1" for i in range(QUERIES)]
+        (data / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]))
+    return folder
+
+
+def run(folder: Path, output: Path, changes=None, name="table", **options):
+    output.mkdir(exist_ok=True)
+    file = output / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(merge(FILE, changes or {}), sort_keys=False), encoding="utf-8")
+    sources = {"data": [str(folder / "data")], "models": [str(folder / "starts")]}
+    (outcome,) = run_experiment(file, output=output, **sources | options)
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def first(folder, tmp_path_factory):
+    return run(folder, tmp_path_factory.mktemp("first"))
+
+
+def result(outcome):
+    return json.loads((outcome.folder / "results.json").read_text(encoding="utf-8"))["results"][0]
+
+
+def test_each_seed_is_a_training_and_the_table_has_their_mean_and_deviation(first):
+    record = result(first)
+    values = [means["AP"] for means in record["by_seed"]["frozen"]]
+    assert len(values) == 2
+    assert record["means"]["frozen"]["AP"] == pytest.approx(sum(values) / 2)
+    assert record["standard_deviation"]["frozen"]["AP"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert "whole" not in record["by_seed"]
+    text = (first.folder / "tables.md").read_text(encoding="utf-8")
+    assert "±" in text
+    assert "(no-such-folder/of/anybody is not here)" in text
+
+
+def test_candidates_are_reordered_and_no_other_documents_come(first):
+    before = {r.query.qid: set(r.cut(4).docnos) for r in read_run(first.systems["BM25"].runs[0])}
+    for name in ("frozen", "whole"):
+        for path in first.systems[name].runs:
+            after = {r.query.qid: set(r.docnos) for r in read_run(path)}
+            assert after == {qid: docnos for qid, docnos in before.items() if docnos}
+
+
+def test_weights_are_chosen_on_the_other_folds_for_each_seed(first):
+    assert "of the other 4 of 5 folds" in first.systems["sum"].about
+    assert len(first.systems["sum"].runs) == len(first.systems["frozen"].runs) == 2
+    assert len(result(first)["by_seed"]["sum"]) == 2
+
+
+def test_a_chain_with_a_trained_model_is_timed(first):
+    times = result(first)["latency_ms"]
+    assert times["whole"]["mean"] > times["BM25"]["mean"]
+    assert "sum" not in times
+
+
+def test_what_is_trained_is_not_trained_again(folder, first):
+    output = first.folder.parent
+    models = sorted(output.glob("small/trained/*/model/model.safetensors"))
+    before = [model.stat().st_mtime_ns for model in models]
+    run(folder, output)
+    assert [model.stat().st_mtime_ns for model in models] == before
+    assert len(models) == 3
+
+
+def test_a_training_is_known_by_its_content_wherever_the_data_lies(folder, first, tmp_path):
+    for name in ("data", "starts"):
+        shutil.copytree(folder / name, tmp_path / name)
+    shutil.copytree(first.folder.parent / "small", tmp_path / "out" / "small")
+    other = run(tmp_path, tmp_path / "out", name="other", seeds=[2, 5])
+    runs = [path for name in ("frozen", "whole") for path in other.systems[name].runs]
+    expected = [["frozen", "2"], ["frozen", "5"], ["whole", "2"], ["whole", "5"]]
+    assert [path.parent.name.split("-")[:2] for path in runs] == expected
+    assert runs[0].parent.name == first.systems["frozen"].runs[1].parent.name
+    assert str(folder) in (runs[0].parent / "config.yaml").read_text()  # not written again
+    assert str(tmp_path) in (runs[1].parent / "config.yaml").read_text()
+
+
+def test_another_start_or_other_data_is_another_training(folder, tmp_path):
+    mine = tmp_path / "mine"
+    for name in ("starts", "data"):
+        shutil.copytree(folder / name, mine / name)
+    trained = tmp_path / "out" / "small" / "trained"
+    run(mine, tmp_path / "out", WHOLE)
+    run(mine, tmp_path / "out", WHOLE)
+    assert len(list(trained.iterdir())) == 1
+    shutil.rmtree(mine / "starts" / "tiny")
+    small_encoder(mine / "starts" / "tiny", seed=1)
+    run(mine, tmp_path / "out", WHOLE)
+    assert len(list(trained.iterdir())) == 2
+    with (mine / "data" / "small" / "corpus.jsonl").open("a") as corpus:
+        corpus.write('\n{"_id": "new", "title": "", "text": "x1"}')
+    run(mine, tmp_path / "out", WHOLE)
+    assert len(list(trained.iterdir())) == 3
+
+
+def test_only_some_queries_measure_if_the_file_says_so(folder, tmp_path):
+    few = run(folder, tmp_path, {**WHOLE, "queries": 5})
+    assert few.counts["judged queries"] == 5
+    assert sum(1 for _ in read_run(few.systems["BM25"].runs[0])) == 5
+    (test,) = tmp_path.glob("small/trained/*/test.json")
+    tested = json.loads(test.read_text())
+    assert tested["queries"] == sum(1 for _ in read_run(few.systems["whole"].runs[0]))
+    assert tested["measures"]["AP"] == pytest.approx(result(few)["means"]["whole"]["AP"])
+
+
+@pytest.mark.parametrize("option", ["models", "systems"])
+def test_a_trained_re_ranker_can_be_given_instead(folder, first, tmp_path, option):
+    model = next(first.folder.parent.glob("small/trained/whole-*/model"))
+    given = {"models": [f"whole={model}"]} if option == "models" else {"systems": {"whole": str(model)}}
+    outcome = run(folder, tmp_path, WHOLE, **given)
+    assert not (tmp_path / "small" / "trained").exists()
+    docnos = {r.query.qid: r.docnos for r in read_run(outcome.systems["whole"].runs[0]) if r.docnos}
+    assert docnos == {r.query.qid: r.docnos for r in read_run(first.systems["whole"].runs[0])}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"models": {"whole": {"loss": {"objective": "hope"}}}}, r"the training of whole: loss\.objective"),
+        ({"systems": {"whole": "prob(BM25 >> rerank(whole))"}}, "whole: whole is trained by a system"),
+    ],
+)
+def test_a_mistake_names_the_model_or_the_system(folder, tmp_path, changes, says):
+    with pytest.raises(CollectionError, match=says):
+        run(folder, tmp_path, merge(WHOLE, changes))
+
+
+def test_a_start_that_is_nowhere_leaves_the_system_out(folder, tmp_path):
+    changes = {**WHOLE, "training": {"model": {"start": "no-such-folder/of/anybody"}}}
+    outcome = run(folder, tmp_path, changes)
+    assert "nothing to start from is here: no-such-folder/of/anybody" in outcome.lacking["whole"]
+
+
+def test_settings_are_merged_key_by_key():
+    base = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+    assert merge(base, {"a": {"c": {"d": 4}}, "e": None}) == {"a": {"b": 1, "c": {"d": 4}}}
+    assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
