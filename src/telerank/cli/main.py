@@ -14,8 +14,8 @@ from telerank.cli.commands import HELP_OPTIONS, Commands
 from telerank.errors import TelerankError
 
 _OBJECTS = 100_000
-"""Objects between two garbage collections: those that imports make are not garbage, and collecting took a tenth
-of a short command's time."""
+"""Objects between two garbage collections, which took a tenth of a short command's time: imports make many
+objects and no garbage."""
 
 app = typer.Typer(
     cls=Commands,
