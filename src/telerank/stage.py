@@ -8,7 +8,7 @@
 ====================  ===============================================================
 
 Only operators that bind tighter than ``>>`` are used, so that pipelines need no parentheses. The ``repr`` of
-a pipeline over an index is a text that :func:`telerank.pipelines.reading.pipeline` reads back.
+a pipeline over an index is a text that :func:`telerank.pipelines.functions.pipeline` reads back.
 """
 
 from __future__ import annotations

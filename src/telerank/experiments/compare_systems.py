@@ -15,7 +15,7 @@ from telerank.evaluate.compare import compare_evaluations
 from telerank.evaluate.measures import measure, parse_measures
 from telerank.experiments.identity import identify_stage
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.result import ExperimentResult, Run
+from telerank.experiments.result import ExperimentResult, SystemRun
 from telerank.experiments.shared_run import SystemTimes, run_systems
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
@@ -34,7 +34,7 @@ def compare_systems(
     folder: str | Path | None = None,
     progress: Progress = silent,
 ) -> ExperimentResult:
-    """Run the systems over the queries, measure them, and compare them with the baselines.
+    """SystemRun the systems over the queries, measure them, and compare them with the baselines.
 
     Stages that systems share are run once. With ``folder`` the runs are kept there, and a run that is there
     is read instead, if everything that it depends on is the same.
@@ -56,7 +56,7 @@ def compare_systems(
     runs, times = _run(systems, judged.queries, kept, progress)
     evaluations = {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems}
     comparison = compare_evaluations(evaluations, list(baselines))
-    return ExperimentResult(comparison, {name: Run(tuple(runs[name])) for name in systems}, times)
+    return ExperimentResult(comparison, {name: SystemRun(tuple(runs[name])) for name in systems}, times)
 
 
 def _run(

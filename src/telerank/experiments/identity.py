@@ -53,5 +53,5 @@ def _record(value: object) -> object:
 
 
 def _model(scorer: Scorer) -> str:
-    place = Path(str(scorer.name))
-    return folder_checksum(place) if place.is_dir() else scorer.name
+    folder = Path(str(scorer.name))
+    return folder_checksum(folder) if folder.is_dir() else scorer.name

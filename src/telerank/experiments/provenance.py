@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -13,13 +14,11 @@ _EXTRAS = ("torch", "transformers", "faiss-cpu")
 
 def versions() -> dict[str, str]:
     """Of Python and of the packages that figures depend on, as far as they are installed."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in (*_ALWAYS, *_EXTRAS):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            numbers[name] = version(name)
+    return numbers
 
 
 def machine() -> str:

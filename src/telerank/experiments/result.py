@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class SystemRun:
     """The rankings of one system, in the order of the queries."""
 
     rankings: tuple[Ranking, ...]
@@ -43,7 +43,7 @@ class ExperimentResult(Report):
     """Measures of several systems on the same queries, and which differences are significant."""
 
     comparison: Comparison
-    runs: Mapping[str, Run]
+    runs: Mapping[str, SystemRun]
     times: SystemTimes
     title: str = ""
 
@@ -52,7 +52,7 @@ class ExperimentResult(Report):
         """The values of each system, query by query."""
         return self.comparison.evaluations
 
-    def run(self, system: str) -> Run:
+    def run(self, system: str) -> SystemRun:
         """The rankings of a system.
 
         Raises

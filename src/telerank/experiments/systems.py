@@ -199,8 +199,8 @@ class SystemRunner:
             name: str(folders[position] if position < len(folders) else folders[0])
             for name, folders in self._folders.items()
         }
-        places = {**self._models, **trained, **(models or {})}
-        return Names(data.usual_index, systems=stages, models=places, functions=functions.all())
+        models_by_name = {**self._models, **trained, **(models or {})}
+        return Names(data.usual_index, systems=stages, models=models_by_name, functions=functions.all())
 
     def _stage(self, text: str, systems: Mapping[str, SystemRuns], models: Mapping[str, str]) -> Stage | None:
         """The stage of a system, without runs in it; None if one of its systems is a run alone."""

@@ -197,12 +197,12 @@ def _start_checksum(start: str) -> str:
 
 
 def resolve_models(spec: Experiment, sources: Sources) -> Mapping[str, str]:
-    """The places of the models that are given: the first of each that is available."""
-    places = {}
+    """The paths or names of the models that are given: the first of each that is available."""
+    models = {}
     for name, model in spec.models.items():
         if name in sources.named:
-            places[name] = sources.named[name]
+            models[name] = sources.named[name]
         elif not isinstance(model, TrainedModel):
-            found = (sources.find(other) for other in model.names)
-            places[name] = next((place for place in found if place is not None), model.names[0])
-    return places
+            paths = filter(None, map(sources.find, model.names))
+            models[name] = next(paths, model.names[0])
+    return models

@@ -53,9 +53,9 @@ def _rerank(names: Names, model: str, **settings: Any) -> Stage:
     if names.docs is None and names.index is None:
         raise CollectionError("rerank needs an index, whose documents it reads, and there is none here")
     folder = None if names.index is None else names.index.folder
-    place = locate_model(model, models=names.models, index=folder)
+    source = locate_model(model, models=names.models, index=folder)
     docs = names.docs if names.index is None or not names.index.has_texts else names.index.docs
-    return CrossReranker(Scorer(place, **settings), docs, name=model)
+    return CrossReranker(Scorer(source, **settings), docs, name=model)
 
 
 def _depth(reader: Reader, tree: Expression) -> int | None:

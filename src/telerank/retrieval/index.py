@@ -262,11 +262,11 @@ class Index:
         self, name: str, model: str | None, folder: Path, models: Mapping[str, str | Path] | None
     ) -> str:
         """The model that encodes queries: the one of that name, or else the one that the vectors name."""
-        place = locate_model(model or name, models=models, index=self.folder)
-        if place != (model or name) or Path(place).is_dir():
-            return place
+        source = locate_model(model or name, models=models, index=self.folder)
+        if source != (model or name) or Path(source).is_dir():
+            return source
         made_by = self._manifest(folder).model
-        return made_by if _model_folder(self._manifest(folder)) == name else place
+        return made_by if _model_folder(self._manifest(folder)) == name else source
 
     @staticmethod
     def _manifest(folder: Path) -> Any:
