@@ -87,25 +87,13 @@ def check_plot(plot: str | None) -> None:
 
 
 def check_one_dash(names: Sequence[str]) -> None:
-    """Check that standard input (``-``) is given at most once.
-
-    Raises
-    ------
-    CollectionError
-        If it is given more often.
-    """
+    """Raise CollectionError if standard input (``-``) is given more than once."""
     if list(names).count("-") > 1:
         raise CollectionError("standard input (-) can be read only once")
 
 
 def parse_numbers(option: str, text: str | None, *, least: int) -> tuple[int, ...]:
-    """Parse the value of an option such as `0,1,2`; empty if it is not given.
-
-    Raises
-    ------
-    ModelError
-        If the value is not a list of different whole numbers of at least ``least``.
-    """
+    """Parse an option's different whole numbers, such as `0,1,2`; empty if the option is not given."""
     if text is None:
         return ()
     try:
@@ -118,13 +106,7 @@ def parse_numbers(option: str, text: str | None, *, least: int) -> tuple[int, ..
 
 
 def parse_depths(text: str) -> list[int]:
-    """Parse rising whole numbers separated by commas; ``1,3,…,15`` continues in the same steps.
-
-    Raises
-    ------
-    MeasureError
-        If they are not rising or the steps do not end at the last number.
-    """
+    """Parse rising whole numbers separated by commas; ``1,3,…,15`` continues in the same steps."""
     wrong = MeasureError(f"expected rising depths such as 1,5,10 or 1,3,…,15, got {text!r}")
     depths: list[int] = []
     going = False

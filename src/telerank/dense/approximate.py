@@ -100,14 +100,7 @@ def build_approximate(
 class ApproximateRetriever(Stage):
     """Ranks the ``candidates`` that an approximate index finds by their exact scores.
 
-    Raises
-    ------
-    IndexFault
-        If there is no such index beside the vectors, or it was built from other vectors.
-    ModelError
-        If the encoder is not the one that made the vectors.
-    MissingExtra
-        If FAISS is not installed.
+    Raises IndexFault if there is no such index of these vectors, and as :class:`DenseRetriever`.
     """
 
     vectors: Vectors
@@ -167,13 +160,7 @@ class ApproximateRetriever(Stage):
 
 
 def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
-    """Parse the text of an index: ``hnsw``, ``ivfpq(lists=1024, probes=32)``; kind and parameters.
-
-    Raises
-    ------
-    ModelError
-        If the kind or a parameter is unknown.
-    """
+    """Parse the text of an index: ``hnsw``, ``ivfpq(lists=1024, probes=32)``; kind and parameters."""
     call = as_call(parse_expression(text), text)
     if call.name not in DEFAULTS:
         raise wrong(text, call.at, f"unknown approximate index {call.name!r}; {known_names(DEFAULTS)}")
@@ -193,13 +180,7 @@ def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
 
 
 def read_report(vectors: Vectors, kind: str) -> RecallReport:
-    """The report of an approximate index.
-
-    Raises
-    ------
-    IndexFault
-        If there is no index of that kind, or it was built from other vectors.
-    """
+    """The report of an approximate index; raises IndexFault if there is none of these vectors."""
     _, record = _files(vectors, kind)
     if not record.is_file():
         raise IndexFault(f"{vectors.folder}: no approximate index {kind!r} (telerank encode --approximate)")

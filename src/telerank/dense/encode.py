@@ -26,11 +26,6 @@ class Encoding:
     ``shard`` documents are encoded and written together, and kept after a crash; memory holds the texts
     and vectors of one shard (50 MB for 16,384 vectors of 768 float32). ``batch_tokens`` limits a batch: the
     tokens of its longest text times the number of its texts. ``collection`` and ``source`` are recorded.
-
-    Raises
-    ------
-    ModelError
-        If a number is below 1.
     """
 
     dtype: str = "float16"
@@ -58,14 +53,8 @@ def encode_documents(
     """Encode title and text of documents into a folder.
 
     A run that was killed is resumed with the same settings after its last whole shard; the files are the
-    same, byte for byte, as those of an uninterrupted run on the same machine.
-
-    Raises
-    ------
-    IndexFault, IndexLocked
-        As :class:`~telerank.dense.writer.VectorWriter`.
-    DocumentError
-        If there is no document, or one cannot be stored.
+    same, byte for byte, as those of an uninterrupted run on the same machine. Raises as
+    :class:`~telerank.dense.writer.VectorWriter`; DocumentError if there is no document.
     """
     how = encoding or Encoding()
     settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}
@@ -106,10 +95,7 @@ def encode_once(
 ) -> Vectors:
     """Encode documents into a folder, unless their vectors, by this encoder and of this type, are there.
 
-    Raises
-    ------
-    IndexFault
-        If other vectors are there, and as :func:`encode_documents`.
+    Raises IndexFault if other vectors are there, and as :func:`encode_documents`.
     """
     settings = encoding or Encoding()
     if overwrite or not is_vectors(Path(folder)):

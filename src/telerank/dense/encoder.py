@@ -58,14 +58,8 @@ class TorchEncoder:
     """A bi-encoder by its name: ``minilm``, a folder, or a name on the hub.
 
     ``device`` None is the GPU if there is one; ``precision`` is that of matrix products (``bfloat16`` is fast
-    on some devices). The model is loaded when it is first used, and pickles as its name.
-
-    Raises
-    ------
-    ModelError
-        If the precision is unknown; on first use if there is no such model.
-    MissingExtra
-        On first use if torch or the model's package is not installed.
+    on some devices). The model is loaded when it is first used, and pickles as its name. If the first use
+    finds no such model, it raises ModelError; without torch, MissingExtra.
     """
 
     model: str

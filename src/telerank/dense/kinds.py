@@ -20,26 +20,14 @@ Floats = npt.NDArray[np.float32]
 
 
 def check_kind(kind: str) -> str:
-    """Return ``kind`` if it is one of :data:`KINDS`.
-
-    Raises
-    ------
-    ModelError
-        If it is none of them.
-    """
+    """Return ``kind`` if it is one of :data:`KINDS`, or raise ModelError."""
     if kind not in KINDS:
         raise ModelError(f"no type of vectors is called {kind!r}; there are: {', '.join(KINDS)}")
     return kind
 
 
 def check_vectors(vectors: Floats, what: str) -> None:
-    """Refuse vectors whose scores would not be finite.
-
-    Raises
-    ------
-    DocumentError
-        If there is one; the message names the first.
-    """
+    """Raise DocumentError, naming the first vector whose scores would not be finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
     wrong = np.flatnonzero(~(norms <= LARGEST_NORM))
@@ -50,10 +38,7 @@ def check_vectors(vectors: Floats, what: str) -> None:
 def narrow(vectors: Floats, kind: str) -> npt.NDArray[Any]:
     """Convert float32 vectors (N, D) to ``kind``, rounding to nearest (ties to even); not for ``int8``.
 
-    Raises
-    ------
-    DocumentError
-        If a number is too large for float16.
+    Raises DocumentError if a number is too large for float16.
     """
     if kind == "float32":
         return np.ascontiguousarray(vectors, np.float32)

@@ -65,15 +65,7 @@ class VectorManifest:
 
     @classmethod
     def read(cls, folder: Path) -> VectorManifest:
-        """The manifest of a folder.
-
-        Raises
-        ------
-        IndexFault
-            If there is none, or it is of another kind or format.
-        IndexDamaged
-            If it cannot be read.
-        """
+        """The manifest of a folder."""
         if not is_vectors(folder):
             raise IndexFault(f"{folder}: no vectors here (make them: telerank encode)")
         return read_manifest(folder, cls._build, version=FORMAT, kind=KIND)

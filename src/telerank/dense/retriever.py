@@ -24,15 +24,9 @@ class DenseRetriever(Stage):
     """Ranks all documents by inner product; ``depth`` None keeps all of them.
 
     ``batch`` queries are read, encoded and searched together. A query's ranking does not depend on the batch,
-    but the model's arithmetic may differ in the last digits. ``threads`` divide the rows among
-    themselves; with ``device`` ``cuda`` torch searches on a GPU. Rankings are the same.
-
-    Raises
-    ------
-    ValueError
-        If depth, batch or threads is not a whole number of at least 1.
-    ModelError
-        If the encoder is not the one that made the vectors.
+    but the model's arithmetic may differ in the last digits. ``threads`` divide the rows among themselves;
+    with ``device`` ``cuda`` torch searches on a GPU. Rankings are the same. Raises ModelError if the encoder
+    is not the one that made the vectors.
     """
 
     vectors: Vectors
@@ -120,16 +114,8 @@ def open_retriever(
 ) -> DenseRetriever:
     """Open the retriever over a folder of vectors; without ``model``, the one that the folder names is used.
 
-    ``name`` is the model's name in the text of the stage.
-
-    Raises
-    ------
-    IndexFault, IndexDamaged
-        If the vectors cannot be opened.
-    ModelError
-        If the model is not the one that made them.
-    MissingExtra
-        If torch or the model's package is not installed.
+    ``name`` is the model's name in the text of the stage. Raises as :class:`Vectors`, :class:`DenseRetriever`
+    and :class:`TorchEncoder` do.
     """
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
     named = opened.manifest.model if model is None else model

@@ -36,15 +36,7 @@ class Hits(NamedTuple):
 
 
 def search(vectors: Vectors, queries: Encoded, k: int, *, threads: int = 1) -> list[Hits]:
-    """The ``k`` best rows for each query, in Ranking's order; ``threads`` divide the rows among themselves.
-
-    Raises
-    ------
-    ModelError
-        If another model made the queries' vectors.
-    DocumentError
-        If a query's vector is not finite.
-    """
+    """The ``k`` best rows for each query, in Ranking's order; ``threads`` divide the rows."""
     vectors.require(queries)
     targets = np.ascontiguousarray(queries.vectors, np.float32)
     check_vectors(targets, "query")

@@ -56,14 +56,8 @@ class Encoded(NamedTuple):
 class Vectors:
     """The vectors of a folder as they were when it was opened; equal if folders and manifests are.
 
-    It pickles as its folder, which is opened again.
-
-    Raises
-    ------
-    IndexFault
-        If there are none, or they are not finished.
-    IndexDamaged
-        If a file is missing or damaged; the message names it.
+    It pickles as its folder, which is opened again. Raises IndexFault if there are none or they are not
+    finished, IndexDamaged naming a missing or damaged file.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -93,13 +87,7 @@ class Vectors:
         return {"folder": str(self.folder), "fingerprint": self.manifest.fingerprint, "crc32": crc32}
 
     def require(self, encoded: Encoded) -> None:
-        """Refuse queries' vectors of another model.
-
-        Raises
-        ------
-        ModelError
-            If fingerprints or dimensions differ.
-        """
+        """Raise ModelError if queries' vectors are of another model or dimension."""
         mine, other = self.manifest.fingerprint, encoded.fingerprint
         if mine != other:
             origin = f"these vectors were made by {self.manifest.model} ({mine[:12]})"
@@ -137,13 +125,7 @@ class Vectors:
                 yield shard.first + begin, self.widen(shard, slice(begin, end))
 
     def verify(self, progress: Progress = silent) -> None:
-        """Read every file and compare its checksum.
-
-        Raises
-        ------
-        IndexDamaged
-            If a file is missing or damaged; the message names it.
-        """
+        """Read every file and compare its checksum; raises IndexDamaged naming a damaged file."""
         verify_files(self.folder, self.manifest.files, "verifying vectors", progress)
 
     def __len__(self) -> int:

@@ -29,14 +29,9 @@ class VectorWriter:
     """The only writer of a folder of vectors; a context manager that renames the folder at the end.
 
     ``manifest`` describes the vectors. If there is an unfinished folder with the same description, its shards
-    are :attr:`kept`: pass their documents to :meth:`skip`.
-
-    Raises
-    ------
-    IndexFault
-        If the folder exists and ``overwrite`` is not set, or an unfinished folder has another description.
-    IndexLocked
-        If another process writes to it.
+    are :attr:`kept`: pass their documents to :meth:`skip`. Raises IndexFault if the folder exists and
+    ``overwrite`` is not set, or an unfinished one has another description; IndexLocked if another process
+    writes to it.
     """
 
     def __init__(self, folder: str | Path, manifest: VectorManifest, *, overwrite: bool = False) -> None:
@@ -67,13 +62,7 @@ class VectorWriter:
         return self._kept[self._number :]
 
     def skip(self, docnos: Sequence[str], texts: Iterable[str]) -> None:
-        """Skip a finished shard.
-
-        Raises
-        ------
-        IndexFault
-            If it was made from other documents.
-        """
+        """Skip a finished shard; raises IndexFault if it was made from other documents."""
         entry = self._kept[self._number]
         if len(docnos) != entry.rows or compute_texts_checksum(docnos, texts) != entry.texts:
             raise IndexFault(
@@ -83,13 +72,7 @@ class VectorWriter:
         self._add(docnos)
 
     def add(self, docnos: Sequence[str], texts: Iterable[str], vectors: Floats, *, cut: int = 0) -> None:
-        """Write a shard of float32 vectors (rows, D); ``cut`` of their documents were cut.
-
-        Raises
-        ------
-        DocumentError
-            If a vector's score would not be finite, or a docno is not valid.
-        """
+        """Write a shard of float32 vectors (rows, D); ``cut`` of their documents were cut."""
         if vectors.shape != (len(docnos), self.manifest.dimension):
             expected = f"{len(docnos)} vectors of {self.manifest.dimension} dimensions"
             raise DocumentError(f"expected {expected}, got an array of shape {vectors.shape}")
@@ -109,15 +92,7 @@ class VectorWriter:
         self.manifest.write(self._part)
 
     def finish(self) -> None:
-        """Write the docnos and rename the folder.
-
-        Raises
-        ------
-        IndexFault
-            If the unfinished folder was made from more documents.
-        DocumentError
-            If a docno occurs twice.
-        """
+        """Write the docnos and rename the folder; raises DocumentError if a docno occurs twice."""
         if self.kept:
             raise IndexFault(f"{self._part}: was made from more documents; begin anew (--overwrite)")
         self._docnos.close()
@@ -172,13 +147,7 @@ def write_vectors(
     *,
     overwrite: bool = False,
 ) -> Vectors:
-    """Write vectors that were made elsewhere: blocks of docnos and float32 vectors, each as a shard.
-
-    Raises
-    ------
-    IndexFault, IndexLocked, DocumentError
-        As :class:`VectorWriter`.
-    """
+    """Write vectors that were made elsewhere: blocks of docnos and float32 vectors, each as a shard."""
     with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
         for docnos, vectors in blocks:
             if writer.kept:

@@ -20,13 +20,7 @@ class JudgedQueries:
 
     @classmethod
     def of(cls, collection: Collection, split: str | None = None) -> JudgedQueries:
-        """The judged queries of a split.
-
-        Raises
-        ------
-        CollectionError
-            If no query of the split is judged.
-        """
+        """The judged queries of a split; raises CollectionError if there are none."""
         qrels = collection.judged(split)
         queries = tuple(query for query in collection.split_queries(split) if query.qid in qrels)
         if not queries:
@@ -41,11 +35,6 @@ class JudgedQueries:
         """``dev`` queries that choose, and ``measuring`` others (None: all others), drawn by ``seed``.
 
         The order of the queries does not matter to the draw, and stays in both parts.
-
-        Raises
-        ------
-        CollectionError
-            If fewer than two queries would choose, none would measure, or there are too few.
         """
         deck = sorted(query.qid for query in self.queries)
         count = len(deck) - dev if measuring is None else measuring

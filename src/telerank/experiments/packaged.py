@@ -27,13 +27,7 @@ class PackagedExperiment:
 
 
 def find_experiment(name: str | Path) -> tuple[str, Path]:
-    """The name and the file of an experiment: a path to a YAML file, or the name of a packaged one.
-
-    Raises
-    ------
-    CollectionError
-        If there is neither.
-    """
+    """The name and the file of an experiment: a path to a YAML file, or the name of a packaged one."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():

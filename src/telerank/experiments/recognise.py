@@ -10,14 +10,9 @@ from telerank.errors import ModelError
 
 
 def recognise_folder(folder: Path) -> str:
-    """``bi-encoder``, ``re-ranker``, ``index`` or ``vectors``.
+    """``bi-encoder``, ``re-ranker``, ``index`` or ``vectors``; raises ModelError if it is none of these.
 
     A cross-encoder of any library is a re-ranker; an encoder without a head of its own is a bi-encoder.
-
-    Raises
-    ------
-    ModelError
-        If it holds none of these.
     """
     if is_vectors(folder):
         return "vectors"

@@ -53,13 +53,7 @@ class ExperimentResult(Report):
         return self.comparison.evaluations
 
     def run(self, system: str) -> SystemRun:
-        """The rankings of a system.
-
-        Raises
-        ------
-        CollectionError
-            If there is no such system.
-        """
+        """The rankings of a system; raises CollectionError if there is no such system."""
         if system not in self.runs:
             raise CollectionError(f"no system {system!r}; there are: {', '.join(self.runs)}")
         return self.runs[system]
@@ -94,13 +88,7 @@ class ExperimentResult(Report):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each system and query, a column for each measure.
-
-        Raises
-        ------
-        MissingExtra
-            If pandas is not installed.
-        """
+        """A row for each system and query, a column for each measure; needs pandas."""
         try:
             import pandas as pd
         except ModuleNotFoundError as error:

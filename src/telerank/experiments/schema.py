@@ -151,10 +151,7 @@ class Experiment(_Strict):
 def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
     """The experiment in a YAML file: its body or, with ``small``, the body under the overlay.
 
-    Raises
-    ------
-    FormatError
-        If it is not YAML, has an unknown key or a wrong value, or has no overlay although ``small`` is set.
+    Raises FormatError if the file is not an experiment, or has no overlay although ``small`` is set.
     """
     record = _with_text_keys(read_yaml(path))
     if not isinstance(record, dict):

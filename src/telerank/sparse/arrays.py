@@ -13,13 +13,7 @@ from telerank.npy import load_npy
 
 
 def map_array(path: Path, kind: str) -> npt.NDArray[Any]:
-    """Map the array in a file, whose type must be ``kind`` (numpy's code of a type).
-
-    Raises
-    ------
-    IndexDamaged
-        If the array has another type.
-    """
+    """Map the array in a file, whose type must be ``kind`` (numpy's code of a type)."""
     array = load_npy(path, mmap_mode="r")
     if array.dtype != kind:
         raise IndexDamaged(f"{path}: damaged (numbers of type {array.dtype}, not {np.dtype(kind)})")

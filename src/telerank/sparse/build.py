@@ -49,13 +49,7 @@ def build_segment(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> SegmentCounts:
-    """Write all files of a segment into an empty folder; with ``workers`` None every core is used.
-
-    Raises
-    ------
-    DocumentError
-        If there is no document, or one cannot be stored.
-    """
+    """Write all files of a segment into an empty folder; with ``workers`` None every core is used."""
     count = workers or _count_cores()
     scratch = folder / "runs"
     scratch.mkdir()

@@ -24,13 +24,7 @@ def read_committed(folder: Path) -> IndexManifest:
 
 
 def check_contents(folder: Path) -> None:
-    """Refuse a folder that holds more than an index, or than a killed writer left of one.
-
-    Raises
-    ------
-    IndexFault
-        If the folder holds anything else, or is a file.
-    """
+    """Raise IndexFault if a folder holds more than an index, or than a killed writer left of one."""
     if folder.exists() and not folder.is_dir():
         raise IndexFault(f"{folder}: is a file, not a folder")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()

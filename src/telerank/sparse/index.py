@@ -32,16 +32,9 @@ class Term(NamedTuple):
 class SparseIndex:
     """The segments of an index as they were when it was opened.
 
-    Two are equal if their folders and manifests are. It pickles as its folder, which is opened again.
-
-    Raises
-    ------
-    IndexFault
-        If there is no index.
-    IndexDamaged
-        If a file is missing or damaged; the message names it.
-    AnalyzerError
-        If the analyzer makes other terms here than where the index was built.
+    Two are equal if their folders and manifests are. It pickles as its folder, which is opened again. Raises
+    IndexFault if there is no index, IndexDamaged naming a missing or damaged file, AnalyzerError if the
+    analyzer makes other terms here than where the index was built.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -72,13 +65,7 @@ class SparseIndex:
         return {"folder": str(self.folder), "analyzer": str(self.analyzer), "crc32": crc32}
 
     def require(self, analyzer: Analyzer) -> None:
-        """Refuse an analyzer that differs from the index's own.
-
-        Raises
-        ------
-        AnalyzerError
-            If the analyzers differ: queries would not be analysed as the documents were.
-        """
+        """Raise AnalyzerError if an analyzer differs from the index's own."""
         if analyzer != self.analyzer:
             raise AnalyzerError(f"{self.folder}: was built with the analyzer {self.analyzer}, not {analyzer}")
 
@@ -90,13 +77,7 @@ class SparseIndex:
             raise AnalyzerError(f"{self.folder}: {built}; build it again")
 
     def verify(self, progress: Progress = silent) -> None:
-        """Read every file and compare its checksum; files that a writer replaces meanwhile are read instead.
-
-        Raises
-        ------
-        IndexDamaged
-            If a file is missing or damaged; the message names it.
-        """
+        """Read every file and compare its checksum; if a writer replaces files, the new ones are read."""
         manifest = self.manifest
         while damage := _damage(self.folder, manifest, progress):
             current = IndexManifest.read(self.folder)
@@ -154,13 +135,7 @@ class IndexDocs:
         self._segments = segments
 
     def locate(self, docno: str) -> tuple[int, int]:
-        """The number of a document's segment, and its row there.
-
-        Raises
-        ------
-        KeyError
-            If there is no such document.
-        """
+        """The number of a document's segment, and its row there; raises KeyError if there is no document."""
         for number, segment in enumerate(self._segments):
             try:
                 row = segment.docnos.row(docno)

@@ -56,15 +56,7 @@ class IndexManifest:
 
     @classmethod
     def read(cls, folder: Path) -> IndexManifest:
-        """The manifest of an index.
-
-        Raises
-        ------
-        IndexFault
-            If there is none, or it is of another kind or format.
-        IndexDamaged
-            If it cannot be read.
-        """
+        """The manifest of an index."""
         if not (folder / MANIFEST).is_file():
             raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing)")
         return read_manifest(folder, cls._build, version=FORMAT)

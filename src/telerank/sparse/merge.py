@@ -20,13 +20,7 @@ _PIECE = 4 << 20  # postings read at a time
 
 
 def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress = silent) -> SegmentCounts:
-    """Write a segment of all documents that are not deleted, in their order.
-
-    Raises
-    ------
-    DocumentError
-        If no document is left.
-    """
+    """Write a segment of all documents that are not deleted, in their order."""
     new_rows, total = [], 0
     for segment in segments:
         kept = np.ones(len(segment), np.bool_) if not len(segment.deleted) else ~segment.deleted

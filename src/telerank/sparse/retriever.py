@@ -30,11 +30,6 @@ class SparseRetriever(Stage):
     larger batch pays off when many similarities are tried, because contributions of many terms are then
     computed together. With several ``threads``, each answers a batch of at least 16 queries. Rankings are the
     same.
-
-    Raises
-    ------
-    ValueError
-        If depth, threads or batch is not a whole number of at least 1.
     """
 
     index: SparseIndex

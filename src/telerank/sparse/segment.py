@@ -37,11 +37,6 @@ class Segment:
     """A segment for reading, memory-mapped; threads may share it.
 
     All files are opened at once, so that files which a writer removes later stay readable.
-
-    Raises
-    ------
-    IndexDamaged
-        If a file has another type, or the files do not belong together.
     """
 
     def __init__(self, folder: Path, deleted: str | None = None) -> None:

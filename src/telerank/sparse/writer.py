@@ -45,16 +45,9 @@ def build_index(
 ) -> SparseIndex:
     """Index documents into a folder that has no index yet; with ``overwrite``, replace the index there.
 
-    ``analyzer`` may be a text form; with ``workers`` None every core is used.
-
-    Raises
-    ------
-    IndexFault
-        If the folder already holds an index, or holds something else.
-    IndexLocked
-        If another process writes to it.
-    DocumentError
-        If there is no document, or one cannot be stored.
+    ``analyzer`` may be a text form; with ``workers`` None every core is used. Raises IndexFault if the folder
+    holds an index or something else, IndexLocked if another process writes to it, DocumentError if there is
+    no document or one cannot be stored.
     """
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     if not overwrite and Path(folder, MANIFEST).is_file():
@@ -70,16 +63,9 @@ class IndexWriter:
     """The only writer of an index; every method commits its change before it returns.
 
     Without an ``analyzer`` the index must exist, and its own is used. With ``overwrite`` the first
-    :meth:`add` replaces everything in the index.
-
-    Raises
-    ------
-    AnalyzerError
-        If the index was built with another analyzer.
-    IndexFault
-        If there is no index to write to, or the folder holds something else or cannot be written to.
-    IndexLocked
-        If another process writes to the index.
+    :meth:`add` replaces everything in the index. Raises AnalyzerError if the index was built with another
+    analyzer, IndexFault if there is none or the folder cannot be written to, IndexLocked if another process
+    writes to it.
     """
 
     def __init__(
@@ -113,12 +99,8 @@ class IndexWriter:
     def add(self, docs: Iterable[Doc], *, update: bool = False, progress: Progress = silent) -> int:
         """Index documents as a new segment and return their number; ``update`` replaces documents.
 
-        Beyond 32 segments the smaller ones are merged.
-
-        Raises
-        ------
-        DocumentError
-            If there is no document, one cannot be stored, or (without ``update``) a docno is in the index.
+        Beyond 32 segments the smaller ones are merged. Raises DocumentError if one cannot be stored or,
+        without ``update``, is in the index already.
         """
         analyzer = Analyzer.parse(self.manifest.analyzer)
         with self._change():
@@ -135,13 +117,7 @@ class IndexWriter:
         return counts.documents
 
     def delete(self, docnos: Iterable[str]) -> int:
-        """Mark documents as deleted and return their number.
-
-        Raises
-        ------
-        DocumentError
-            If a docno is not in the index; then none is marked.
-        """
+        """Mark documents as deleted and return their number; raises DocumentError if one is unknown."""
         distinct = list(dict.fromkeys(docnos))
         self._require_documents()
         with self._change():
@@ -155,13 +131,7 @@ class IndexWriter:
         return len(distinct)
 
     def merge(self, progress: Progress = silent) -> None:
-        """Merge all segments into one without deleted documents, which statistics then no longer count.
-
-        Raises
-        ------
-        DocumentError
-            If every document is deleted.
-        """
+        """Merge all segments into one without deleted documents, which statistics then no longer count."""
         self._require_documents()
         self._fold(0, progress)
 

@@ -121,13 +121,7 @@ def evaluate(
 def measure_runs(
     runs: JudgedRuns, measures: Sequence[str], *, progress: Progress | None = None
 ) -> dict[str, Evaluation]:
-    """The evaluation of each run by name.
-
-    Raises
-    ------
-    CollectionError
-        If the qrels judge no query of a run.
-    """
+    """The evaluation of each run by name."""
     evaluations = {}
     for name in runs.runs:
         with show_progress(progress) as shown:

@@ -42,24 +42,12 @@ class JudgedRuns:
             yield ranking if self.depth is None else ranking.cut(self.depth)
 
     def require_two(self, action: str) -> None:
-        """Check that there are two runs or more.
-
-        Raises
-        ------
-        CollectionError
-            If there are not.
-        """
+        """Raise CollectionError if there are fewer than two runs."""
         if len(self.runs) < 2:
             raise CollectionError(f"there is nothing to {action}: give two runs or more")
 
     def check_judged(self, name: str, *, judged: int, first: str | None) -> None:
-        """Check that the qrels judge a query of a run; ``first`` is the first query that they do not judge.
-
-        Raises
-        ------
-        CollectionError
-            If they judge none of its queries.
-        """
+        """Raise CollectionError if no query of a run is judged; ``first`` is the first that is not."""
         if first is not None and not judged:
             run = self.runs[name]
             label = run if isinstance(run, str | Path) else name
@@ -105,13 +93,7 @@ def judge(
 
 
 def name_runs(runs: Runs) -> dict[str, RunSource]:
-    """Runs by name: ``bm25`` for ``runs/bm25.run.gz``; the whole path if two files have the same name.
-
-    Raises
-    ------
-    CollectionError
-        If a file is given twice.
-    """
+    """Runs by name: ``bm25`` for ``runs/bm25.run.gz``; the whole path if two files have the same name."""
     if isinstance(runs, Mapping):
         return dict(runs)
     paths = [str(run) for run in runs]

@@ -27,13 +27,7 @@ _ANALYSES: Mapping[str, Callable[[Bench, Any], AnalysisResult]] = {
 
 
 def analyse(bench: Bench, spec: AnalysisSpec) -> AnalysisResult:
-    """Make an analysis of the systems that it names.
-
-    Raises
-    ------
-    Unavailable
-        If a system, reference or re-ranker that it needs is not available.
-    """
+    """Make an analysis of the systems that it names; raises Unavailable if one that it needs is missing."""
     if spec.published:
         bench = replace(bench, published=select_published(spec.published, bench.name_of_data))
     if spec.systems is not None:
@@ -47,10 +41,7 @@ def analyse(bench: Bench, spec: AnalysisSpec) -> AnalysisResult:
 def analyse_all(bench: Bench, specs: Iterable[AnalysisSpec]) -> tuple[AnalysisResult, ...]:
     """Make analyses; the result of one that is unavailable has no table, and a note that says why.
 
-    Raises
-    ------
-    CollectionError
-        If none of the analyses is available.
+    Raises CollectionError if none is available.
     """
     results, reasons = [], []
     for spec in specs:

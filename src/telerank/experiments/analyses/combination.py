@@ -13,13 +13,7 @@ from telerank.fuse.report import matrix_table
 
 
 def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:
-    """Fuse and measure each pair.
-
-    Raises
-    ------
-    Unavailable
-        If fewer than two systems are available.
-    """
+    """Fuse and measure each pair."""
     if len(bench.systems) < 2:
         raise Unavailable(f"a combination needs two systems; available: {', '.join(bench.systems) or 'none'}")
     runs = {name: bench.rankings(name) for name in bench.systems}

@@ -10,13 +10,7 @@ from telerank.trec import read_run
 
 
 def analyse_consistency(bench: Bench, spec: ConsistencySpec) -> AnalysisResult:
-    """Compare each system with the first reference that is available.
-
-    Raises
-    ------
-    Unavailable
-        If no reference, or no other system, is available.
-    """
+    """Compare each system with the first reference that is available."""
     from telerank.show.plots import line_plot
 
     name = next((name for name in spec.references if name in bench.systems), None)

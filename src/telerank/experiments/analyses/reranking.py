@@ -19,13 +19,7 @@ from telerank.types import Ranking
 
 
 def analyse_reranking(bench: Bench, spec: RerankingSpec) -> AnalysisResult:
-    """Re-rank each system by the first re-ranker that is available, and measure every depth.
-
-    Raises
-    ------
-    Unavailable
-        If none of the re-rankers is available.
-    """
+    """Re-rank each system by the first re-ranker that is available, and measure every depth."""
     from telerank.show.plots import line_plot
 
     name, reranker = _first_reranker(bench, spec)

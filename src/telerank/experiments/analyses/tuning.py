@@ -102,7 +102,7 @@ def analyse_tuning(bench: Bench, spec: TuningSpec) -> AnalysisResult:
 
 
 def run_study(bench: Bench, spec: TuningSpec) -> SparseStudy:
-    """Tune and measure; raises as searching and measuring do."""
+    """Tune each family under each analyzer, and measure each system once."""
     analyzers = spec.analyzers or tuple(dict.fromkeys((bench.data.analyzer, "none")))
     depth = _retrieval_depth(spec.all_measures, bench.depth)
     evaluations: dict[SparseSystem, Evaluation] = {}

@@ -44,7 +44,10 @@ class Statistics:
 
 
 class Similarity(ABC):
-    """A ranking model with its parameters: a frozen dataclass whose ``repr`` is its text form."""
+    """A ranking model with its parameters: a frozen dataclass whose ``repr`` is its text form.
+
+    A parameter that is unknown or out of its range raises ModelError.
+    """
 
     @abstractmethod
     def contributions(
@@ -62,25 +65,13 @@ class Similarity(ABC):
 
 
 def check_range(value: float, low: float, high: float, *, of: str) -> None:
-    """Refuse a parameter outside a range that includes its ends; ``of`` names similarity and parameter.
-
-    Raises
-    ------
-    ModelError
-        If the parameter is outside the range.
-    """
+    """Refuse a parameter outside a range that includes its ends; ``of`` names similarity and parameter."""
     if not low <= value <= high:
         raise ModelError(f"{of} must be from {low:g} to {high:g}, got {value:g}")
 
 
 def check_word(word: str, known: Iterable[str], *, of: str) -> None:
-    """Refuse an unknown word as a parameter.
-
-    Raises
-    ------
-    ModelError
-        If the word is unknown; the message lists those known.
-    """
+    """Refuse an unknown word as a parameter."""
     if word not in known:
         raise ModelError(f"{of} must be one of {', '.join(known)}, got {word!r}")
 

@@ -23,11 +23,6 @@ class BM25(Similarity):
     Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), in the form of
     Lucene's ``BM25Similarity`` since version 8: without the constant factor k1 + 1, and with the 1 in the idf
     that keeps terms of more than half of the documents above 0.
-
-    Raises
-    ------
-    ModelError
-        If a parameter is out of its range.
     """
 
     k1: float = 1.2

@@ -30,11 +30,6 @@ class DFI(Similarity):
 
     Kocabaş, Dinçer and Karaoğlan, A Nonparametric Term Weighting Method for Information Retrieval Based on
     Measuring the Divergence from Independence (2014), in the form of Lucene's ``DFISimilarity``.
-
-    Raises
-    ------
-    ModelError
-        If the measure of independence is none of these.
     """
 
     independence: str = "standardized"

@@ -175,11 +175,6 @@ class DFR(Similarity):
     Amati and van Rijsbergen, Probabilistic Models of Information Retrieval Based on Measuring the Divergence
     from Randomness (2002), in the form of Lucene 8's ``DFRSimilarity``, which has dropped ``none`` as an
     after-effect (its scores grow with tf without bound); here it is the basic model alone, as in Lucene 7.
-
-    Raises
-    ------
-    ModelError
-        If a part is unknown, or a parameter of the normalisation is out of its range.
     """
 
     basic_model: str = "in"

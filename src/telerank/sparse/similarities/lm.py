@@ -23,11 +23,6 @@ class LMDirichlet(Similarity):
     Retrieval (2001), in the form of Lucene's ``LMDirichletSimilarity``: a document without the term gets 0
     instead of the term's share of the length penalty, and negative values (of a frequent term in a long
     document) become 0.
-
-    Raises
-    ------
-    ModelError
-        If ``mu`` is out of its range.
     """
 
     mu: float = 2000.0
@@ -53,11 +48,6 @@ class LMJelinekMercer(Similarity):
     mixture; about 0.1 suits short queries, 0.7 long ones; at 1 every score is 0.
 
     Zhai and Lafferty (2001), in the form of Lucene's ``LMJelinekMercerSimilarity``.
-
-    Raises
-    ------
-    ModelError
-        If ``lambda_`` is out of its range.
     """
 
     lambda_: float = 0.1

@@ -55,10 +55,7 @@ SHORT_DFR = {
 def parse_similarity(text: str) -> Similarity:
     """The similarity that a text describes; parameters that it leaves out have their defaults.
 
-    Raises
-    ------
-    ModelError
-        If the text cannot be read, a name is unknown, or a parameter is out of its range.
+    Raises ModelError if the text describes none.
     """
     return build_similarity(parse_expression(text), text)
 
