@@ -71,13 +71,7 @@ def compare_diffusion(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> dict[str, Diffusion]:
-    """Measure several checkpoints on the same pairs; the results by the models' short names.
-
-    Raises
-    ------
-    ModelError
-        As :func:`.token_outputs.open_checkpoints` and :func:`measure_diffusion`.
-    """
+    """Measure several checkpoints on the same pairs; the results by the models' short names."""
     return {
         name: measure_diffusion(
             reranker, tokenize_drawn(reranker, drawn), batch_tokens=batch_tokens, progress=progress

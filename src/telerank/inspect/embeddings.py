@@ -96,8 +96,6 @@ def compare_embeddings(
     ------
     CollectionError
         If a class has too few pairs for the settings.
-    ModelError
-        As :func:`.token_outputs.open_checkpoints` and :func:`compute_cls_vectors`.
     MissingExtra
         If scikit-learn is not installed.
     """
@@ -143,10 +141,7 @@ def compute_cls_vectors(
 ) -> Vectors:
     """The output of the classifying token for each pair: (pairs, H).
 
-    Raises
-    ------
-    ModelError
-        If the model has no outputs of a transformer.
+    Raises ModelError if the model has no outputs of a transformer.
     """
     by_row: dict[int, Vectors] = {}
     batches = iterate_batches(
@@ -161,10 +156,7 @@ def compute_cls_vectors(
 def check_classes(relevant: Sequence[bool], neighbours: int = NEIGHBOURS) -> None:
     """Check that each pair can have ``neighbours`` neighbours of its own class.
 
-    Raises
-    ------
-    CollectionError
-        If a class has too few pairs.
+    Raises CollectionError if a class has too few pairs.
     """
     least = int(min(sum(relevant), len(relevant) - sum(relevant)))
     if least <= neighbours:
@@ -177,12 +169,8 @@ def measure_separation(
 ) -> Separation:
     """How far the relevant of these vectors, (pairs, H), lie from the others.
 
-    Raises
-    ------
-    CollectionError
-        If a class has no more vectors than ``neighbours``.
-    MissingExtra
-        If scikit-learn is not installed.
+    Raises CollectionError if a class has no more vectors than ``neighbours``; MissingExtra if scikit-learn is
+    not installed.
     """
     check_classes(relevant, neighbours)
     marks = np.asarray(relevant, np.bool_)
@@ -199,14 +187,9 @@ def compute_tsne(
 ) -> Vectors:
     """Map vectors, (pairs, H) -> (pairs, dimensions), by t-SNE (van der Maaten & Hinton 2008).
 
-    It starts from the principal components; the same seed gives the same map.
-
-    Raises
-    ------
-    CollectionError
-        If the perplexity, about the number of neighbours considered, is not below the number of vectors.
-    MissingExtra
-        If scikit-learn is not installed.
+    It starts from the principal components; the same seed gives the same map. Raises CollectionError if the
+    perplexity, about the number of neighbours considered, is not below the number of vectors; MissingExtra if
+    scikit-learn is not installed.
     """
     if perplexity >= len(vectors):
         raise CollectionError(f"a perplexity of {perplexity:g} needs more than {len(vectors)} pairs")

@@ -82,10 +82,7 @@ def check_gates(reranker: Reranker) -> None:
 def compute_gates(reranker: Reranker, batch: PairBatch) -> tuple[_Values, _Values]:
     """The logits of a batch, (B,), and the gates, (B, episodes, S): 0 if there is no sentence.
 
-    Raises
-    ------
-    ModelError
-        If the re-ranker has no gates.
+    Raises ModelError if the re-ranker has no gates.
     """
     if reranker.kind.gates is None:
         raise ModelError(f"a {reranker.shape.kind} has no gates")

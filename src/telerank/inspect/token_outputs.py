@@ -39,12 +39,8 @@ BATCH = 8192
 def open_checkpoints(models: Sequence[str], device: str = "cpu") -> Iterator[tuple[str, Reranker]]:
     """Open models one after the other, on a device, each with a short name (:func:`short_names`).
 
-    An encoder that is no re-ranker has the lengths of the first re-ranker among them.
-
-    Raises
-    ------
-    ModelError
-        If a model is given twice or does not exist, or there is no such device.
+    An encoder that is no re-ranker has the lengths of the first re-ranker among them. Raises ModelError if a
+    model is given twice or does not exist, or there is no such device.
     """
     names, like = short_names(models), _find_shape(models)
     for name, model in names.items():
@@ -85,10 +81,7 @@ def move(reranker: Reranker, device: str) -> Reranker:
 def short_names(models: Sequence[str]) -> dict[str, str]:
     """Models by short names: the last part of a path, unless two models would share it.
 
-    Raises
-    ------
-    ModelError
-        If a model is given twice.
+    Raises ModelError if a model is given twice.
     """
     if len(set(models)) < len(models):
         raise ModelError("a model is given twice")
@@ -110,10 +103,8 @@ def is_reranker(folder: Path) -> bool:
 def compute_token_outputs(reranker: Reranker, batch: PairBatch) -> Tensor:
     """The last hidden states for a batch, in float32 on the processor: (B, L, H).
 
-    Raises
-    ------
-    ModelError
-        If the re-ranker has none: over word vectors, a token's vector does not depend on the others.
+    Raises ModelError if the re-ranker has none: over word vectors, a token's vector does not depend on the
+    others.
     """
     model = reranker.transformer
     return model.token_outputs(on_device_of(model, batch)).float().cpu()

@@ -30,13 +30,7 @@ class Docs(Protocol):
 
 
 def read_text(docs: Docs, docno: str) -> str:
-    """The full text of a document, title and text.
-
-    Raises
-    ------
-    KeyError
-        If there is no such document.
-    """
+    """The full text of a document, title and text. Raises KeyError if there is no such document."""
     doc = docs[docno]
     return doc if isinstance(doc, str) else doc.full_text
 
@@ -55,8 +49,6 @@ class CrossReranker(Stage):
         If k is not a whole number of at least 1.
     CollectionError
         When a ranking names a document that ``docs`` lacks.
-    ModelError, MissingExtra
-        As the scorer.
     """
 
     model: Scorer | Reranker | str | Path

@@ -77,10 +77,7 @@ def find_checkpoint(output: Path) -> Path | None:
 def read_state(checkpoint: Path) -> CheckpointState:
     """Read the state that :func:`write_checkpoint` has written.
 
-    Raises
-    ------
-    ModelError
-        If the file is damaged, or of another version.
+    Raises ModelError if the file is damaged, or of another version.
     """
     try:
         state: CheckpointState = torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
@@ -94,12 +91,8 @@ def read_state(checkpoint: Path) -> CheckpointState:
 def check_same(config: Training, output: Path) -> None:
     """Refuse to resume with settings that would make a different training.
 
-    The device, what is logged and kept, and what the test measures may change.
-
-    Raises
-    ------
-    ModelError
-        If another setting differs.
+    The device, what is logged and kept, and what the test measures may change. Raises ModelError if another
+    setting differs.
     """
     saved, now = read_mapping(output / CONFIG), config.model_dump(mode="json")
     queries = _test_queries(saved)

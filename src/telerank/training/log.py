@@ -58,13 +58,7 @@ def _step(line: str) -> float:
 
 
 def load_tensorboard() -> Any:
-    """Import the class that writes TensorBoard's files.
-
-    Raises
-    ------
-    MissingExtra
-        If it is not installed.
-    """
+    """Import the class that writes TensorBoard's files. Raises MissingExtra if it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:

@@ -87,10 +87,7 @@ class Loop:
     def restore(self, state: checkpoint.CheckpointState) -> None:
         """Resume from a checkpoint's ``state``; the task's model has its weights already.
 
-        Raises
-        ------
-        ModelError
-            If another number of processes wrote it, because their random numbers differ.
+        Raises ModelError if another number of processes wrote it, because their random numbers differ.
         """
         random = state["random"]
         if len(random) != self._processes.size:

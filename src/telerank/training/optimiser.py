@@ -38,10 +38,7 @@ def compute_rate(update: int, steps: int, settings: OptimisationSettings) -> flo
 def count_warm_up(steps: int, settings: OptimisationSettings) -> int:
     """The number of updates of the warm-up.
 
-    Raises
-    ------
-    ModelError
-        If the training has no more updates than that.
+    Raises ModelError if the training has no more updates than that.
     """
     if isinstance(settings.warm_up, float):
         return int(settings.warm_up * steps)

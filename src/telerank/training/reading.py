@@ -29,10 +29,7 @@ def check_complete(
 ) -> None:
     """Check that every needed name is present; the message reads ``problem 'name' reason``.
 
-    Raises
-    ------
-    CollectionError
-        If a name is missing.
+    Raises CollectionError if a name is missing.
     """
     missing = [name for name in needed if name not in present]
     if missing:

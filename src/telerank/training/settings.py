@@ -49,10 +49,7 @@ Interval: TypeAlias = Annotated[int | str, BeforeValidator(_parse_interval)]
 def check_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
     """The names of measures, checked before anything is trained.
 
-    Raises
-    ------
-    ValueError
-        If a name is unknown, or there is none.
+    Raises ValueError if a name is unknown, or there is none.
     """
     try:
         return parse_measures(measures)
@@ -145,10 +142,7 @@ class DevSettings(Section):
     def intervals(self, updates: Callable[[float], float]) -> tuple[float, float]:
         """``every`` and ``patience`` in updates; ``updates`` converts a number of epochs.
 
-        Raises
-        ------
-        ValueError
-            If patience ends the training before the first dev measure, and so without a model.
+        Raises ValueError if patience ends the training before the first dev measure, and so without a model.
         """
         every, patience = (
             value if isinstance(value, int) else updates(float(value.split()[0]))
@@ -195,22 +189,13 @@ T = TypeVar("T", bound=Section)
 def read_settings(path: str | Path, kind: type[T]) -> T:
     """The settings of a YAML file.
 
-    Raises
-    ------
-    FormatError
-        If it is not YAML, has an unknown key, or an invalid value.
+    Raises FormatError if it is not YAML, has an unknown key, or an invalid value.
     """
     return validate_settings(read_mapping(path), kind, path)
 
 
 def read_mapping(path: str | Path) -> dict[str, Any]:
-    """The mapping of a YAML file, unchecked.
-
-    Raises
-    ------
-    FormatError
-        As :func:`telerank.yaml_files.read_yaml`; if it is not a mapping.
-    """
+    """The mapping of a YAML file, unchecked. Raises FormatError if it is not a mapping."""
     record = read_yaml(path)
     if not isinstance(record, dict):
         raise FormatError(path, None, "a mapping with at least data: {collection: …}", repr(record))
@@ -220,10 +205,7 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
 def validate_settings(record: Mapping[str, Any], kind: type[T], path: str | Path) -> T:
     """The settings of a mapping that was read from ``path``.
 
-    Raises
-    ------
-    FormatError
-        If it has an unknown key, or an invalid value.
+    Raises FormatError if it has an unknown key, or an invalid value.
     """
     try:
         return kind.model_validate(record)

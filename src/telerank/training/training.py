@@ -124,10 +124,7 @@ def _open_loop(
 def count_updates(config: Training, examples: Callable[[], int | None]) -> int:
     """The most updates of the weights; ``examples`` is called only if the length is set in epochs.
 
-    Raises
-    ------
-    ModelError
-        If the length is set in epochs, and the number of examples is unknown.
+    Raises ModelError if the length is set in epochs, and the number of examples is unknown.
     """
     settings = config.optimisation
     return settings.steps if settings.epochs is None else _of_epochs(settings.epochs, config, examples)
@@ -136,10 +133,7 @@ def count_updates(config: Training, examples: Callable[[], int | None]) -> int:
 def schedule_dev(config: Training, examples: Callable[[], int | None]) -> DevSchedule | None:
     """When the dev measure is computed, if at all; ``examples`` is called only for epochs.
 
-    Raises
-    ------
-    ModelError
-        As :func:`count_updates`; if patience ends before the first dev measure.
+    Raises ModelError if patience ends before the first dev measure.
     """
     if config.dev is None:
         return None

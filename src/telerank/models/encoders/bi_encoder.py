@@ -58,13 +58,7 @@ class BiEncoderSettings:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> BiEncoderSettings:
-        """The settings that :meth:`record` wrote.
-
-        Raises
-        ------
-        ModelError
-            If the record holds anything else.
-        """
+        """The settings that :meth:`record` wrote. Raises ModelError if the record holds anything else."""
         try:
             sides = {name: Side(**record[name]) for name in ("query", "document")}
             return cls(**{**record, **sides})

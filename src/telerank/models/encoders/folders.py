@@ -68,10 +68,7 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
 def read_settings(folder: Path) -> tuple[BiEncoderSettings, bool]:
     """The settings of a folder that :func:`save_bi_encoder` wrote, and whether both sides share weights.
 
-    Raises
-    ------
-    ModelError
-        If the file is not one that :func:`save_bi_encoder` wrote.
+    Raises ModelError if the file is not one that :func:`save_bi_encoder` wrote.
     """
     record = _read(folder / SETTINGS)
     if not isinstance(record, dict) or not isinstance(record.get("shared"), bool):
@@ -85,12 +82,8 @@ def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     """The settings of a folder of sentence-transformers: a transformer, a pooling, perhaps a normalisation.
 
     Both sides get its ``max_seq_length``, unless it names a length for each, and token type 0. Its prompts
-    for queries or documents, or for all texts, are kept.
-
-    Raises
-    ------
-    ModelError
-        If it has another module, or another pooling.
+    for queries or documents, or for all texts, are kept. Raises ModelError if it has another module, or
+    another pooling.
     """
     modules = [(str(part["type"]).rsplit(".", 1)[-1], str(part["path"])) for part in _read(folder / MODULES)]
     kinds = [kind for kind, _ in modules]

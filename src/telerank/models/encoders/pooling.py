@@ -30,13 +30,7 @@ POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"mean": mean, "cls
 
 
 def find_pooling(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """The pooling of that name.
-
-    Raises
-    ------
-    ModelError
-        If there is none.
-    """
+    """The pooling of that name. Raises ModelError if there is none."""
     if name not in POOLINGS:
         raise ModelError(f"no pooling is called {name!r}; there are: {', '.join(POOLINGS)}")
     return POOLINGS[name]

@@ -126,10 +126,7 @@ class Frame:
     def of(cls, tokenizer: Any) -> Frame:
         """The frame of a fast tokenizer of transformers.
 
-        Raises
-        ------
-        ModelError
-            If it does not begin a pair with a token for classification.
+        Raises ModelError if it does not begin a pair with a token for classification.
         """
         _reset(tokenizer)
         encoding = tokenizer.backend_tokenizer.encode("a", "a")
@@ -163,10 +160,7 @@ class Frame:
 class PairTokenizer:
     """``tokenizer`` is a fast one of transformers; lengths count tokens.
 
-    Raises
-    ------
-    ModelError
-        If the lengths leave no room for a passage, or the tokenizer has no template for pairs.
+    Raises ModelError if the lengths leave no room for a passage, or the tokenizer has no template for pairs.
     """
 
     def __init__(self, tokenizer: Any, *, max_query: int = 64, max_length: int = 512) -> None:

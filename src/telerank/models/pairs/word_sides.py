@@ -55,10 +55,7 @@ def spread_over_tokens(values: Tensor, mask: Tensor, batch: PairBatch) -> Tensor
 def make_embedding(vectors: Tensor, *, frozen: bool) -> nn.Embedding:
     """A table that starts from ``vectors`` (V, E); the padding's row never changes.
 
-    Raises
-    ------
-    ModelError
-        If they are not a table of word vectors.
+    Raises ModelError if they are not a table of word vectors.
     """
     if vectors.dim() != 2 or len(vectors) < SPECIAL or vectors[PADDING].any():
         raise ModelError(

@@ -25,16 +25,11 @@ _Array = npt.NDArray[np.float32]
 def load_vectors(path: str | Path, only: Collection[str] | None = None) -> tuple[list[str], Tensor]:
     """The vocabulary of a folder or text file, and the table for its words, (SPECIAL + words, E).
 
-    The table's rows are those of :class:`telerank.models.pairs.words.Words`: zeros for padding, the mean
-    of the other vectors for the unknown word, then the words'. With ``only``, other words are left out
-    (:func:`telerank.models.pairs.words.words_in` gives the words of texts).
-
-    Raises
-    ------
-    ModelError
-        If there are no word vectors, list and array differ in length, or no word is left.
-    FormatError
-        If a line of a text file is not a word and as many numbers as on other lines.
+    The table's rows are those of :class:`telerank.models.pairs.words.Words`: zeros for padding, the mean of
+    the other vectors for the unknown word, then the words'. With ``only``, other words are left out
+    (:func:`telerank.models.pairs.words.words_in` gives the words of texts). Raises ModelError if there are no
+    word vectors, list and array differ in length, or no word is left; FormatError if a line of a text file is
+    not a word and as many numbers as on other lines.
     """
     path, words = Path(path), None if only is None else frozenset(only)
     if path.is_dir():

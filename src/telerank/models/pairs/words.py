@@ -42,12 +42,8 @@ class Words:
     Tokens are lower-cased, and punctuation is a token. A token that the vocabulary lacks is split: as a
     contraction (do n't), an elision (l' assurance), at hyphens and the like; a part that it lacks is the
     unknown word (see :meth:`unknown`). Lengths count rows: a query is cut at ``max_query``, then the passage
-    at ``max_length`` of the pair.
-
-    Raises
-    ------
-    ModelError
-        If a word comes twice, or the lengths leave no room for a passage.
+    at ``max_length`` of the pair. Raises ModelError if a word comes twice, or the lengths leave no room for a
+    passage.
     """
 
     def __init__(self, vocabulary: Sequence[str], *, max_query: int = 64, max_length: int = 512) -> None:
@@ -132,13 +128,7 @@ def words_in(texts: Iterable[str]) -> set[str]:
 
 
 def save_vocabulary(file: str | Path, vocabulary: Sequence[str]) -> None:
-    """Write one word a line.
-
-    Raises
-    ------
-    ModelError
-        If a word has a line break.
-    """
+    """Write one word a line. Raises ModelError if a word has a line break."""
     broken = [word for word in vocabulary if "\n" in word]
     if broken:
         raise ModelError(f"{file}: a word of the vocabulary has a line break: {broken[0]!r}")
@@ -148,10 +138,7 @@ def save_vocabulary(file: str | Path, vocabulary: Sequence[str]) -> None:
 def load_vocabulary(file: str | Path) -> list[str]:
     """The words that :func:`save_vocabulary` wrote.
 
-    Raises
-    ------
-    ModelError
-        If there is no such file, or it is not UTF-8.
+    Raises ModelError if there is no such file, or it is not UTF-8.
     """
     try:
         text = Path(file).read_bytes().decode()

@@ -65,12 +65,7 @@ class EpisodicMemory(nn.Module):
 
     m^0 is the question; in episode i an attention GRU reads the candidate facts [s_t; m^(i-1)], and its last
     state is m^i. The output is the last state of a GRU over m^1 … m^E. Dropout is applied to the gates;
-    ``gate`` is one of :data:`GATES`.
-
-    Raises
-    ------
-    ModelError
-        If there is no such gate, or no episode.
+    ``gate`` is one of :data:`GATES`. Raises ModelError if there is no such gate, or no episode.
     """
 
     def __init__(self, width: int, *, episodes: int = 4, dropout: float = 0.1, gate: str = "softmax") -> None:

@@ -70,10 +70,7 @@ class MonoBert(TransformerRanker):
     def token_outputs(self, batch: PairBatch) -> Tensor:
         """The last hidden state of each token, (B, L, H).
 
-        Raises
-        ------
-        ModelError
-            If the architecture does not separate its transformer from its last layer.
+        Raises ModelError if the architecture does not separate its transformer from its last layer.
         """
         classifier: Any = self.classifier
         base = getattr(classifier, classifier.base_model_prefix, None)  # classifier.bert, classifier.roberta
@@ -115,12 +112,8 @@ def read_classifier(folder: Path, dropout: Dropout, *, whole: bool = False) -> A
     """A transformer with its classification layer, in float32.
 
     An encoder's folder lacks the layer, and perhaps a pooler: they are drawn at random, unless the classifier
-    must be ``whole``.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be read, other weights are missing, or it has more than two labels.
+    must be ``whole``. Raises ModelError if it cannot be read, other weights are missing, or it has more than
+    two labels.
     """
     config = read_config(folder, dropout)
     architecture = str((config.architectures or [""])[0])

@@ -41,12 +41,7 @@ class QaLstm(nn.Module):
     direction; ``pooling`` is one of :data:`POOLINGS`.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
-    unless ``frozen``.
-
-    Raises
-    ------
-    ModelError
-        If there is no such pooling.
+    unless ``frozen``. Raises ModelError if there is no such pooling.
     """
 
     def __init__(

@@ -73,13 +73,7 @@ class Shape:
 
     @classmethod
     def of(cls, record: Any) -> Shape:
-        """The shape that :meth:`record` wrote.
-
-        Raises
-        ------
-        ModelError
-            If the record holds anything else.
-        """
+        """The shape that :meth:`record` wrote. Raises ModelError if the record holds anything else."""
         try:
             return cls(**record)
         except TypeError as error:

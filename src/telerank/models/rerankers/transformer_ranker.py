@@ -56,23 +56,14 @@ def inputs_of(
 def read_pair_tokenizer(folder: Path, model: nn.Module, shape: Shape) -> PairTokenizer:
     """The tokenizer of a folder, for pairs of the lengths of ``shape``.
 
-    Raises
-    ------
-    ModelError
-        If the model has fewer positions, or the lengths leave no room for a passage.
+    Raises ModelError if the model has fewer positions, or the lengths leave no room for a passage.
     """
     check_length(model, shape.max_length, f"{folder}: ")
     return PairTokenizer(read_tokenizer(folder), max_query=shape.max_query, max_length=shape.max_length)
 
 
 def check_length(model: nn.Module, length: int, prefix: str = "") -> None:
-    """Check that a model reads pairs of ``length`` tokens.
-
-    Raises
-    ------
-    ModelError
-        If it has fewer positions.
-    """
+    """Check that a model reads pairs of ``length`` tokens. Raises ModelError if it has fewer positions."""
     longest = positions(model)
     if longest is not None and length > longest:
         raise ModelError(f"{prefix}pairs of {length} tokens, but the model has {longest} positions")

@@ -70,12 +70,8 @@ BACKENDS: Mapping[str, BackEnd] = {
 def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
     """The function that computes batches of this re-ranker.
 
-    Raises
-    ------
-    MissingExtra
-        If a package of the back end is not installed.
-    ModelError
-        If the model has no transformer for the back end, or this machine does not compute in that precision.
+    Raises MissingExtra if a package of the back end is not installed; ModelError if the model has no
+    transformer for the back end, or this machine does not compute in that precision.
     """
     backend = BACKENDS[setting.backend]
     for package in backend.packages:

@@ -68,10 +68,7 @@ def tracing() -> Iterator[None]:
 def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
     """Compare a graph in float32 with its model on pairs of two lengths that were not traced.
 
-    Raises
-    ------
-    ModelError
-        If the outputs differ: the tracer followed a path that depends on its example.
+    Raises ModelError if the outputs differ: the tracer followed a path that depends on its example.
     """
     ids = torch.randint(5, 30, (3, 21), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)

@@ -35,13 +35,8 @@ _PACKAGES = ("openvino",)
 def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
     """Compute with a graph, whose weights are mapped from the disk.
 
-    Raises
-    ------
-    ModelError
-        If the processor has no bfloat16, the graph gives other outputs than the model, or int8 has no samples
-        for calibration.
-    MissingExtra
-        If int8 is chosen and NNCF is not installed.
+    Raises ModelError if the processor has no bfloat16, the graph gives other outputs than the model, or int8
+    has no samples for calibration; MissingExtra if int8 is chosen and NNCF is not installed.
     """
     core = openvino.Core()
     has_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")

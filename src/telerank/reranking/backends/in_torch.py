@@ -18,10 +18,7 @@ from telerank.reranking.backends import BackEndSettings, Compute, Samples
 def compute(reranker: Reranker, setting: BackEndSettings, _samples: Samples) -> Compute:
     """Compute on the GPU if there is one; the model is moved there.
 
-    Raises
-    ------
-    ModelError
-        As :func:`telerank.models.precision.precision`, or if there is no such device.
+    Raises ModelError if there is no such device, or precision on it.
     """
     device = device_of(setting.device or "auto")
     with threads(setting.threads):

@@ -54,10 +54,7 @@ def choose_queries(
 ) -> dict[Query, Mapping[str, int]]:
     """The queries of the split that have judgments, or as many as the settings allow, with their grades.
 
-    Raises
-    ------
-    CollectionError
-        If no query of the split is judged.
+    Raises CollectionError if no query of the split is judged.
     """
     qrels = collection.judged(settings.split)
     queries = [query for query in collection.split_queries(settings.split) if query.qid in qrels]
@@ -70,13 +67,7 @@ def choose_queries(
 
 
 def read_dev(collection: Collection, settings: BiEncoderDev, seed: int) -> DevSet:
-    """The queries of :func:`choose_queries`, and all documents or as many as the settings allow.
-
-    Raises
-    ------
-    CollectionError
-        As :func:`choose_queries`.
-    """
+    """The queries of :func:`choose_queries`, and all documents or as many as the settings allow."""
     (name,) = parse_measures([settings.measure])
     random = np.random.default_rng(seed)
     queries = choose_queries(collection, settings, random)

@@ -36,13 +36,9 @@ def read_examples(
 ) -> Examples:
     """The pairs of a split in the order of its qrels, and negatives from the first ``depth`` of a run.
 
-    Queries that are ``kept_back`` are not learned from.
-
-    Raises
-    ------
-    CollectionError
-        If the split has no relevant pair or all are kept back, the qrels name a query or document that the
-        collection lacks, or the run has none of the queries or a document that the collection lacks.
+    Queries that are ``kept_back`` are not learned from. Raises CollectionError if the split has no relevant
+    pair or all are kept back, the qrels name a query or document that the collection lacks, or the run has
+    none of the queries or a document that the collection lacks.
     """
     qrels = [qrel for qrel in collection.split_qrels(split) if qrel.grade >= collection.relevant_from]
     every = dict.fromkeys((qrel.qid, qrel.docno) for qrel in qrels)
@@ -68,10 +64,7 @@ def hard_negatives(
 ) -> dict[str, tuple[str, ...]]:
     """For each query of ``relevant``, the first ``depth`` documents of the run without the relevant ones.
 
-    Raises
-    ------
-    CollectionError
-        If the run has rankings, but none for these queries.
+    Raises CollectionError if the run has rankings, but none for these queries.
     """
     negatives, rankings = {}, 0
     for ranking in run:

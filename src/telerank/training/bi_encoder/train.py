@@ -36,8 +36,6 @@ def train_bi_encoder(
 
     Raises
     ------
-    ModelError
-        As :func:`telerank.training.training.train`.
     CollectionError
         If the collection lacks what is to be learned from.
     """
@@ -57,10 +55,7 @@ def train_bi_encoder(
 def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers]:
     """The model before its first update.
 
-    Raises
-    ------
-    ModelError
-        If there is no such encoder, or it does not take these settings.
+    Raises ModelError if there is no such encoder, or it does not take these settings.
     """
     settings = BiEncoderSettings(
         start.pooling,

@@ -40,13 +40,7 @@ class FeatureContents:
 
     @classmethod
     def read(cls, folder: Path, manifest: FeatureManifest) -> FeatureContents:
-        """Open the shards of a store.
-
-        Raises
-        ------
-        IndexDamaged
-            If a file is missing or differs.
-        """
+        """Open the shards of a store. Raises IndexDamaged if a file is missing or differs."""
         opened = [open_shard(folder, manifest, number) for number in range(len(manifest.shards))]
         pairs = np.concatenate([np.empty(0, PAIR), *(shard.pairs for shard in opened)])
         queries, sentences = (pairs[name].astype(np.int64) for name in ("query", "sentences"))
@@ -77,13 +71,7 @@ class FeatureContents:
         return np.where(self.hashes[nearest] == hashes, self.order[nearest], -1)
 
     def batch(self, rows: Rows) -> PairFeatures:
-        """The features of rows, padded, in float32.
-
-        Raises
-        ------
-        IndexError
-            If there is no such row.
-        """
+        """The features of rows, padded, in float32. Raises IndexError if there is no such row."""
         if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
             raise IndexError(f"rows 0 to {len(self) - 1}, got {rows.min()} to {rows.max()}")
         flat, begins = self._flat(rows)  # (V + 1, H), (B,)

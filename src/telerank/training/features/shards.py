@@ -75,12 +75,7 @@ class FeatureManifest:
     def read(cls, folder: Path) -> FeatureManifest:
         """The manifest of a folder.
 
-        Raises
-        ------
-        IndexFault
-            If it is of another kind or format.
-        IndexDamaged
-            If it cannot be read.
+        Raises IndexFault if it is of another kind or format; IndexDamaged if it cannot be read.
         """
         return read_manifest(folder, cls._build, version=FORMAT, kind=KIND)
 
@@ -93,13 +88,7 @@ class FeatureManifest:
         return cls(**{**record, "shards": parse_entries(FeatureShardEntry, record["shards"])})
 
     def require(self, fingerprint: str, width: int, folder: Path) -> None:
-        """Refuse features of another encoder.
-
-        Raises
-        ------
-        ModelError
-            If fingerprint or width differ.
-        """
+        """Refuse features of another encoder. Raises ModelError if fingerprint or width differ."""
         if self.fingerprint != fingerprint:
             other = f"these features were made by another encoder ({self.fingerprint[:12]})"
             raise ModelError(f"{folder}: {other}, not by this one ({fingerprint[:12]})")
@@ -147,11 +136,8 @@ def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> F
 def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureShard:
     """A shard; its vectors are mapped.
 
-    Raises
-    ------
-    IndexDamaged
-        If a file is missing or differs. Of vectors only the size is checked;
-        :func:`telerank.stored.verify_files` reads them.
+    Raises IndexDamaged if a file is missing or differs. Of vectors only the size is checked;
+    :func:`telerank.stored.verify_files` reads them.
     """
     entry = manifest.shards[number]
     vectors, pairs = shard_files(number)

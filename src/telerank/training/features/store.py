@@ -56,12 +56,8 @@ class FeatureStore:
         the store has only the first token's output, about a tenth of the size, for heads that read nothing
         else; its batches have no query and no sentences. If there is a complete store, it is used instead.
 
-        Raises
-        ------
-        ModelError
-            If the fingerprint has fewer than 32 hexadecimal digits, or is not the store's.
-        IndexDamaged
-            If a file is missing or differs.
+        Raises ModelError if the fingerprint has fewer than 32 hexadecimal digits, or is not the store's;
+        IndexDamaged if a file is missing or differs.
         """
         if len(fingerprint) < 32 or set(fingerprint) - set("0123456789abcdef"):
             raise ModelError(f"a fingerprint has at least 32 hexadecimal digits, got {fingerprint!r}")
@@ -88,10 +84,7 @@ class FeatureStore:
     def rows(self, pairs: Sequence[TextPair]) -> Rows:
         """The row of each pair in this store, (B,), for :meth:`batch`.
 
-        Raises
-        ------
-        IndexFault
-            If a pair is not in the store.
+        Raises IndexFault if a pair is not in the store.
         """
         rows = self._contents.find(keys(pairs))
         if (rows < 0).any():
@@ -125,14 +118,8 @@ class FeatureStore:
         of pairs after which a shard is written: the most that a crash can lose. The label of ``progress``
         has the size of all features.
 
-        Raises
-        ------
-        ModelError
-            If the encoder is not the store's, or gives a number that is not finite.
-        IndexLocked
-            If another process fills the store.
-        IndexFault
-            If the disk cannot hold what is missing.
+        Raises ModelError if the encoder is not the store's, or gives a number that is not finite; IndexLocked
+        if another process fills the store; IndexFault if the disk cannot hold what is missing.
         """
         self.manifest.require(encoder.fingerprint, encoder.width, self.folder)
         if not self.missing(pairs):

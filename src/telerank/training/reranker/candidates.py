@@ -30,10 +30,7 @@ class QueryParts:
 def assign_queries(collection: Collection, config: RerankerTraining) -> QueryParts:
     """Choose the queries of dev and test; if both are of one split, those of the test are chosen first.
 
-    Raises
-    ------
-    CollectionError
-        If dev or test is left without a judged query.
+    Raises CollectionError if dev or test is left without a judged query.
     """
     training_split, dev, test = config.data.split, config.dev, config.test
     test_qids: frozenset[str] = frozenset()
@@ -54,10 +51,7 @@ def choose_judged(
 ) -> list[str]:
     """The queries of a split that have judgments, or as many of them as the settings allow.
 
-    Raises
-    ------
-    CollectionError
-        If there is none.
+    Raises CollectionError if there is none.
     """
     judged = collection.judged(settings.split)
     qids = choose_queries([qid for qid in judged if qid not in excluded], settings.queries, _SEED)
@@ -69,10 +63,7 @@ def choose_judged(
 def make_folds(qids: Container[str], count: int, seed: int) -> list[list[str]]:
     """The queries in ``count`` folds whose sizes differ by at most one; their input order does not matter.
 
-    Raises
-    ------
-    CollectionError
-        If there are fewer queries than folds.
+    Raises CollectionError if there are fewer queries than folds.
     """
     if len(qids) < count:
         raise CollectionError(f"{len(qids)} queries cannot be cut into {count} folds")
@@ -134,10 +125,7 @@ def read_candidates(
 ) -> CandidateSet:
     """The first documents of these queries' lists.
 
-    Raises
-    ------
-    CollectionError
-        If none of them has a list, or the collection lacks a query or document of a list.
+    Raises CollectionError if none of them has a list, or the collection lacks a query or document of a list.
     """
     grades = collection.judged(settings.split)
     queries = {query.qid: query.text for query in collection.split_queries(settings.split)}

@@ -72,8 +72,6 @@ def train_rerankers(
 
     Raises
     ------
-    ModelError
-        As :func:`.train.train_reranker`, :func:`.study.run_study` and :func:`.grid.run_grid`.
     CollectionError
         If the collection lacks what is to be learned from or measured on.
     """

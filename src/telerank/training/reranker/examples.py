@@ -29,14 +29,8 @@ def read_groups(reading: Reading, folder: Path) -> Groups:
     """The groups that a configuration describes; ``reading.counts`` reports how many of what there are.
 
     Triples of ids need the text of any document at any time: ``folder`` then gets a docstore of the
-    collection, unless it is there.
-
-    Raises
-    ------
-    CollectionError
-        If nothing is left to learn from, or the collection lacks a text that is named.
-    ModelError
-        If the triples are texts, and a setting needs ids.
+    collection, unless it is there. Raises CollectionError if nothing is left to learn from, or the collection
+    lacks a text that is named; ModelError if the triples are texts, and a setting needs ids.
     """
     data = reading.config.data
     if data.triples:

@@ -163,11 +163,8 @@ def run_grid(
     """Train each combination, with each seed, in a folder of its own; test only the best.
 
     With ``resume``, finished trainings are not repeated. The checkpoints of a finished training are removed.
-
-    Raises
-    ------
-    ModelError
-        If the plan has no grid or no dev set; if combinations were trained already and ``resume`` is not set.
+    Raises ModelError if the plan has no grid or no dev set; if combinations were trained already and
+    ``resume`` is not set.
     """
     if not plan.grid or plan.dev is None:
         raise ModelError("grid: settings with values to choose from, and the section dev to choose by")

@@ -31,10 +31,7 @@ class Reading:
     def choose(self, qids: Container[str]) -> list[str]:
         """The queries to learn from: those that are not kept back, or ``data.queries`` of them.
 
-        Raises
-        ------
-        CollectionError
-            If there are fewer queries than ``data.queries``.
+        Raises CollectionError if there are fewer queries than ``data.queries``.
         """
         left = [qid for qid in qids if qid not in self.kept_back]
         if len(left) < len(qids):
@@ -62,10 +59,7 @@ def choose_queries(qids: Iterable[str], count: int | None, seed: int) -> list[st
 def relevant_pairs(collection: Collection, split: str) -> dict[str, tuple[str, ...]]:
     """The relevant documents of each query of a split that has any.
 
-    Raises
-    ------
-    CollectionError
-        If no query has one.
+    Raises CollectionError if no query has one.
     """
     relevant: dict[str, dict[str, None]] = {}
     for qrel in collection.split_qrels(split):
@@ -81,10 +75,7 @@ def candidate_lists(
 ) -> Iterator[Ranking]:
     """The lists of a run file, or else of a pool of the split.
 
-    Raises
-    ------
-    CollectionError
-        If the collection has no such pool.
+    Raises CollectionError if the collection has no such pool.
     """
     if run is not None:
         return read_run(run)

@@ -43,10 +43,7 @@ class Stored:
     def of(cls, reranker: Reranker, folder: Path, hardware: TrainingDevice, tokens: int) -> Stored:
         """Open the store of this encoder in a folder of stores; heads that read the same share it.
 
-        Raises
-        ------
-        ModelError
-            If the model has no encoder apart from its head.
+        Raises ModelError if the model has no encoder apart from its head.
         """
         model = reranker.encoder_ranker
         with hardware.precision():
@@ -111,10 +108,8 @@ class FromStore:
     def prepare(self, numbers: range, progress: Progress) -> None:
         """Encode the pairs of these groups, and of all groups in the same window.
 
-        Raises
-        ------
-        IndexFault
-            If the disk cannot hold their features; before the first window, if it cannot hold those of all.
+        Raises IndexFault if the disk cannot hold their features; before the first window, if it cannot hold
+        those of all.
         """
         if numbers.start in self._ready and numbers.stop <= self._ready.stop:
             return

@@ -73,10 +73,8 @@ def measure_reranker(
 def check_queries(config: RerankerTraining) -> None:
     """Check that the collection has as many queries to learn from as ``data.queries``.
 
-    Raises
-    ------
-    CollectionError
-        If it has fewer. Triples are not checked, because they name their queries as they are read.
+    Raises CollectionError if it has fewer. Triples are not checked, because they name their queries as they
+    are read.
     """
     if config.data.triples or config.data.queries is None:
         return
@@ -88,10 +86,7 @@ def check_queries(config: RerankerTraining) -> None:
 def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None) -> Reranker:
     """The model before its first update; of a table of word vectors, only the words in ``keep``.
 
-    Raises
-    ------
-    ModelError
-        If there is no such model, or it does not take these settings.
+    Raises ModelError if there is no such model, or it does not take these settings.
     """
     shape = Shape(
         start.kind,

@@ -111,12 +111,8 @@ class TripleGroups:
 def triple_groups(reading: Reading, triples: Triples, folder: Path) -> TripleGroups:
     """The groups of a file; if it has ids, ``folder`` gets a docstore of the collection.
 
-    Raises
-    ------
-    CollectionError
-        If the file has no triple.
-    ModelError
-        If the triples are texts, and a setting needs ids.
+    Raises CollectionError if the file has no triple; ModelError if the triples are texts, and a setting needs
+    ids.
     """
     path, config = Path(triples.file), reading.config
 
