@@ -53,13 +53,7 @@ class Collection:
         return tuple(dict.fromkeys((*self.queries, *self.qrels, *self.answers, *pooled)))
 
     def resolve_split(self, name: str | None = None) -> str:
-        """Return ``name`` if there is such a split, or without a name the only split.
-
-        Raises
-        ------
-        CollectionError
-            If there is no such split, or no name is given and there are several.
-        """
+        """Return ``name`` or, without a name, the only split; CollectionError if there is no such split."""
         known = ", ".join(self.splits)
         if name is None:
             if len(self.splits) == 1:
@@ -83,13 +77,7 @@ class Collection:
         """The grades of a split for measuring: ``judged[qid][docno] -> grade``.
 
         Grades below :attr:`relevant_from` are 0 here, since measures count any grade above 0 as relevant.
-
-        Raises
-        ------
-        CollectionError
-            If there is no such split (see :meth:`resolve_split`), or it has no qrels.
-        FormatError
-            If a document has two grades for a query.
+        Raises CollectionError without such a split or qrels, FormatError if a document has two grades.
         """
         qrels = load_qrels(self.split_qrels(split))
         for grades in qrels.values() if self.relevant_from > 1 else ():

@@ -67,13 +67,7 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
 
 
 def find_docs(collection: Collection, docnos: Sequence[str]) -> list[Doc]:
-    """Find documents by docno, in this order; reads the collection until all are found.
-
-    Raises
-    ------
-    CollectionError
-        If the collection lacks a document.
-    """
+    """Find documents by docno, in this order, or raise CollectionError; reads only until all are found."""
     docs: dict[str, Doc] = {}
     missing = set(docnos)
     for doc in collection.docs():
@@ -89,13 +83,7 @@ def find_docs(collection: Collection, docnos: Sequence[str]) -> list[Doc]:
 
 
 def find_query(collection: Collection, qid: str, split: str | None = None) -> JudgedQuery:
-    """Find a query by qid, in a split or in the first split that has it.
-
-    Raises
-    ------
-    CollectionError
-        If there is no such query or no such split.
-    """
+    """Find a query by qid, in a split or in the first split that has it, or raise CollectionError."""
     splits = collection.splits if split is None else (collection.resolve_split(split),)
     for name in splits:
         query = next((query for query in _stream(collection.queries, name) if query.qid == qid), None)

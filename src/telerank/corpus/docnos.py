@@ -49,26 +49,14 @@ class DocnosWriter:
         self._file = (folder / _part(BLOB)).open("wb", buffering=1 << 20)
 
     def add(self, docno: str) -> int:
-        """Add a docno and return its row.
-
-        Raises
-        ------
-        DocumentError
-            If it is not a valid docno (see :func:`check_docno`).
-        """
+        """Add a docno and return its row; DocumentError if it is not valid (see :func:`check_docno`)."""
         check_docno(docno, self._count + 1)
         self._file.write(docno.encode() + b"\n")
         self._count += 1
         return self._count - 1
 
     def close(self) -> None:
-        """Sort the docnos and rename the files to their final names.
-
-        Raises
-        ------
-        DocumentError
-            If a docno comes twice.
-        """
+        """Sort the docnos and rename the files to their final names; DocumentError if a docno comes twice."""
         self._file.close()
         blob = np.frombuffer(_bytes(self._folder / _part(BLOB)), np.uint8)
         offsets = _offsets(blob, self._count)
@@ -114,13 +102,7 @@ def write_docnos(folder: Path, docnos: Iterable[str]) -> Docnos:
 
 
 def check_docno(docno: str, number: int) -> None:
-    """Check that a docno is valid in a run; ``number`` is the document's, from 1.
-
-    Raises
-    ------
-    DocumentError
-        If it is empty or contains a blank, a control character or a lone surrogate.
-    """
+    """Check that a docno has no blank, control character or lone surrogate; ``number`` counts from 1."""
     if not docno:
         raise DocumentError(f"document {number}: its docno is empty")
     if invalid := _REFUSED.search(docno):
@@ -131,13 +113,7 @@ def check_docno(docno: str, number: int) -> None:
 
 
 def check_text(text: str, whose: str) -> None:
-    """Check that a text can be encoded in UTF-8.
-
-    Raises
-    ------
-    DocumentError
-        If it contains half of a surrogate pair; the message says how to repair it.
-    """
+    """Check that a text can be encoded in UTF-8; otherwise the message says how to repair it."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -164,23 +140,11 @@ class Docnos:
 
     @classmethod
     def open(cls, folder: str | Path) -> Docnos:
-        """Open the docnos of a folder.
-
-        Raises
-        ------
-        IndexDamaged
-            If a file is missing, or the files do not match.
-        """
+        """Open the docnos of a folder; IndexDamaged if a file is missing, or the files do not match."""
         return cls(folder)
 
     def row(self, docno: str) -> int:
-        """The row of a docno.
-
-        Raises
-        ------
-        KeyError
-            If there is no such document.
-        """
+        """The row of a docno; KeyError if there is no such document."""
         name = docno.encode("utf-8", "surrogatepass")
         fence = bisect_left(self._fences, name)  # among every 1024th docno, kept in memory
         begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
@@ -190,13 +154,7 @@ class Docnos:
         return int(row)
 
     def take(self, rows: npt.ArrayLike) -> list[str]:
-        """The docnos of rows, in the order of the rows.
-
-        Raises
-        ------
-        IndexError
-            If a row does not exist.
-        """
+        """The docnos of rows, in the order of the rows; IndexError if a row does not exist."""
         numbers = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel
         if not len(numbers):
             return []

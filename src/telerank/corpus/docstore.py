@@ -49,10 +49,7 @@ class DocstoreWriter:
     def add(self, doc: Doc) -> int:
         """Add a document and return its row; texts are kept character for character, NULs included.
 
-        Raises
-        ------
-        DocumentError
-            If the docno is not valid, or a text contains a lone surrogate or over 2**30 characters.
+        Raises DocumentError for a bad docno, or a text with a lone surrogate or over 2**30 characters.
         """
         row = self._docnos.add(doc.docno)
         size = len(doc.text) + len(doc.title) + len(doc.url)
@@ -71,13 +68,7 @@ class DocstoreWriter:
         return row
 
     def close(self) -> None:
-        """Write the remaining documents and rename the files to their final names.
-
-        Raises
-        ------
-        DocumentError
-            If a docno comes twice, or as :meth:`add` for a document added before.
-        """
+        """Write the remaining documents and rename the files to their final names; errors as :meth:`add`."""
         self._flush()
         self._file.close()
         self._docnos.close()
@@ -139,26 +130,14 @@ class Docstore:
 
     @classmethod
     def open(cls, folder: str | Path) -> Docstore:
-        """Open the docstore of a folder.
-
-        Raises
-        ------
-        IndexDamaged
-            If a file is missing or damaged.
-        """
+        """Open the docstore of a folder; IndexDamaged if a file is missing or damaged."""
         return cls(folder)
 
     def __getitem__(self, docno: str) -> Doc:
         return self.get_row(self.docnos.row(docno))
 
     def get_row(self, row: int) -> Doc:
-        """The document of a row.
-
-        Raises
-        ------
-        IndexError
-            If there is no such row.
-        """
+        """The document of a row; IndexError if there is no such row."""
         docno = self.docnos[row]
         batch = bisect_right(self._firsts, row) - 1
         return _doc(docno, self._batches[batch][1], row - self._firsts[batch])

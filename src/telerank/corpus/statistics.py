@@ -177,14 +177,7 @@ class CollectionStatistics:
 def token_counter(analyzer: str = "standard", tokenizer: str | Path | None = None) -> Counting:
     """A function that counts the terms of an analyzer, or the tokens of a ``tokenizer.json``.
 
-    Raises
-    ------
-    AnalyzerError
-        If the analyzer cannot be read.
-    FormatError
-        If the file is not a tokenizer.
-    MissingExtra
-        If the package ``tokenizers`` is not installed.
+    Raises AnalyzerError or FormatError if it cannot be read, MissingExtra without the package ``tokenizers``.
     """
     if tokenizer is None:
         from telerank.text import Analyzer
@@ -253,11 +246,6 @@ def count_question_words(
     """Count questions by question word: the table and its language, by default the one that recognises more.
 
     The word of a question is the first of :data:`QUESTION_WORDS` among its first :data:`REACH` words.
-
-    Raises
-    ------
-    ValueError
-        If the language is unknown.
     """
     texts = list(questions)
     if language is not None and language not in QUESTION_WORDS:

@@ -22,13 +22,7 @@ _STYLE = {
 
 
 def save_plots(statistics: CollectionStatistics, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
-    """Save every plot that the statistics have data for; the same data give the same SVG.
-
-    Raises
-    ------
-    ValueError
-        If the format is not one of :data:`FORMATS`.
-    """
+    """Save every plot with data, in one of :data:`FORMATS`; the same data give the same SVG."""
     if format not in FORMATS:
         raise ValueError(f"plots are made as {', '.join(FORMATS)}, not as {format!r}")
     folder = Path(folder)

@@ -129,12 +129,8 @@ def compare_evaluations(
     """Compare each system with each baseline by each measure (default: all that were computed).
 
     Holm's correction is over every other system by every measure, separately for each baseline. A
-    baseline is itself compared with the other baselines.
-
-    Raises
-    ------
-    ValueError
-        If there is no system, a baseline or measure was not evaluated, or the queries differ.
+    baseline is itself compared with the other baselines. Raises ValueError if there is no system, a
+    baseline or measure was not evaluated, or the queries differ.
     """
     if not evaluations:
         raise ValueError("there is no system to compare")

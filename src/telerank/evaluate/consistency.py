@@ -44,12 +44,8 @@ def measure_consistency(
 ) -> Consistency:
     """Compute the mean share of the first n documents that are candidates of the reference, for each n.
 
-    The share in a list shorter than n is of its length.
-
-    Raises
-    ------
-    ValueError
-        If there is no depth, a depth is below 1, or no query has a document.
+    The share in a list shorter than n is of its length. Raises ValueError if a depth is below 1, there
+    is none, or no query has a document.
     """
     if not depths or min(depths) < 1:
         raise ValueError(f"depths must be 1 or more, got {list(depths)}")

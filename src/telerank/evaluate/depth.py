@@ -20,13 +20,6 @@ def measure_by_depth(
     """Compute the mean of each measure at each depth.
 
     ``measure_by_depth(run, qrels, "R AP", [1, 5])["AP"]`` holds AP@1 and AP@5.
-
-    Raises
-    ------
-    MeasureError
-        If a name is not the name of a measure, has a cutoff of its own, or takes none.
-    ValueError
-        If no depth is given, or as in :func:`~telerank.evaluate.measures.measure`.
     """
     expanded = expand_measures(measures, depths)
     names = [name for cut in expanded.values() for name in cut]
@@ -37,10 +30,7 @@ def measure_by_depth(
 def expand_measures(measures: Sequence[str] | str, depths: Sequence[int]) -> dict[str, tuple[str, ...]]:
     """Name each measure at each depth: ``expand_measures("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
 
-    Raises
-    ------
-    MeasureError, ValueError
-        As in :func:`measure_by_depth`.
+    Raises MeasureError for a name with a cutoff, or of a measure that takes none, ValueError without depths.
     """
     if not depths:
         raise ValueError("no depth is given")

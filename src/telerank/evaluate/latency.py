@@ -30,10 +30,7 @@ def time_stage(
 ) -> Latency:
     """Time a stage on ``sample`` queries drawn with ``seed``, after a few that are not counted.
 
-    Raises
-    ------
-    ValueError
-        If there is no query.
+    Raises ValueError if there is no query.
     """
     if not queries:
         raise ValueError("there is no query to time")

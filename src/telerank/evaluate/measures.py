@@ -75,12 +75,8 @@ def measure(
     ``measures`` are names as ir_measures writes them (``nDCG@10``, ``AP(rel=2)``), or a string of
     several (see :func:`parse_measures`).
 
-    Raises
-    ------
-    MeasureError
-        If a name is not the name of a measure, or the measure has no value on these qrels.
-    ValueError
-        If the qrels are empty, or a query occurs twice in the run.
+    Raises MeasureError if a name is not the name of a measure, or the measure has no value on these qrels;
+    ValueError if the qrels are empty, or a query occurs twice in the run.
     """
     if not qrels:
         raise ValueError("the qrels are empty")
@@ -108,15 +104,8 @@ def measure(
 def parse_measures(text: str | Sequence[str]) -> tuple[str, ...]:
     """Parse names of measures separated by spaces or commas; return them as ir_measures writes them.
 
-    A name that occurs twice is returned once.
-
-    >>> parse_measures("MRR@10, AP(rel = 2) nDCG@10 RR@10")
-    ('RR@10', 'AP(rel=2)', 'nDCG@10')
-
-    Raises
-    ------
-    MeasureError
-        If there is no name, a name is not the name of a measure, or a cutoff is missing.
+    ``MRR@10, AP(rel = 2) RR@10`` is ``("RR@10", "AP(rel=2)")``: a name that occurs twice is returned once.
+    Raises MeasureError if there is no name, one is not the name of a measure, or a cutoff is missing.
     """
     pieces = split_names(text if isinstance(text, str) else " ".join(text))
     if not pieces:

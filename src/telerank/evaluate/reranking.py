@@ -48,14 +48,8 @@ def measure_reranking(
     """Re-rank and measure the first n documents of each list, for each n of ``depths``.
 
     Each candidate of the greatest depth is scored once, so the re-ranker must score each document
-    independently of the others. Documents below rank n are not in the list of depth n.
-
-    Raises
-    ------
-    MeasureError
-        If a name is not the name of a measure.
-    ValueError
-        If there is no depth, a depth is below 1, or the re-ranker returns other queries than its input.
+    independently of the others. Documents below rank n are not in the list of depth n. Raises ValueError
+    if a depth is below 1, there is none, or the re-ranker returns other queries than its input.
     """
     if not depths or min(depths) < 1:
         raise ValueError(f"depths must be 1 or more, got {list(depths)}")

@@ -42,10 +42,7 @@ class Folds:
     def deal(self, qids: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """Split the queries into folds whose sizes differ by at most one; the order of ``qids`` is ignored.
 
-        Raises
-        ------
-        ValueError
-            If there are fewer queries than folds.
+        Raises ValueError if there are fewer queries than folds.
         """
         deck = sorted(qids)
         if len(deck) < self.k:
@@ -116,12 +113,8 @@ def tune(
     ``held_out`` is a test part, or the folds of a cross-validation. Of equally good settings the first
     is chosen.
 
-    Raises
-    ------
-    MeasureError
-        If the measure's name is invalid, or there are several measures.
-    ValueError
-        If there is no setting, no judged query, a query in both parts, or fewer queries than folds.
+    Raises MeasureError if there are several measures or the name is invalid, ValueError if there is no
+    setting or no judged query, a query is in both parts, or there are fewer queries than folds.
     """
     if not settings:
         raise ValueError("there is no setting to choose from")

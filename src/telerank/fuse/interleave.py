@@ -27,11 +27,6 @@ def interleave_rankings(rankings: Sequence[Ranking], depth: int | None = DEPTH) 
 
     A list that has ended is skipped. Scores are 1 / rank: they do not depend on the depth, and are above
     0, which is what a document that is not in a list counts in a sum.
-
-    Raises
-    ------
-    ValueError
-        If there is no list, or the lists are of different queries.
     """
     turns = zip_longest(*(ranking.docnos[:depth] for ranking in rankings))
     firsts = dict.fromkeys(docno for turn in turns for docno in turn if docno is not None)

@@ -12,12 +12,8 @@ def join_runs(runs: Sequence[Iterable[Ranking]]) -> Iterator[tuple[Ranking, ...]
 
     A query is yielded as soon as every run has reached it, so runs over the same queries in the same
     order need not fit in memory; queries that a run lacks come last. The texts of a query may differ
-    (run files hold none): the first text that is not empty is used.
-
-    Raises
-    ------
-    ValueError
-        If a query occurs twice in a run.
+    (run files hold none): the first text that is not empty is used. A query that occurs twice in a run
+    is a ValueError.
     """
     streams = {i: iter(run) for i, run in enumerate(runs)}
     waiting: dict[str, dict[int, Ranking]] = {}  # rankings by run, of queries that not all runs have reached

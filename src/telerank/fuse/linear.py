@@ -18,23 +18,12 @@ def sum_rankings(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranki
     """Sum the scaled scores of the lists, each times its weight; a document not in a list has 0 there.
 
     The result equals that of the stage :func:`linear` to the bit.
-
-    Raises
-    ------
-    ValueError
-        If there is no list, the lists are of different queries, or the number of weights differs.
     """
     return AlignedLists.of(rankings).sum(weights)
 
 
 def linear(*stages: Stage, weights: Sequence[float]) -> Sum:
-    """``linear(a, b, weights=(0.4, 0.6))`` is ``0.4 * minmax(a) + 0.6 * minmax(b)``.
-
-    Raises
-    ------
-    ValueError
-        If there is no stage, or the number of weights differs.
-    """
+    """``linear(a, b, weights=(0.4, 0.6))`` is ``0.4 * minmax(a) + 0.6 * minmax(b)``."""
     _check(len(stages), weights)
     return Sum(tuple(Weighted(minmax(stage), float(w)) for stage, w in zip(stages, weights, strict=True)))
 

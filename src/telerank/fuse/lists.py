@@ -10,13 +10,7 @@ from telerank.types import Explanation, Query, Ranking
 
 
 def check_query(rankings: Sequence[Ranking]) -> Query:
-    """Return the query of the rankings, which must be the same.
-
-    Raises
-    ------
-    ValueError
-        If there is no ranking, or the queries differ.
-    """
+    """Return the query of the rankings; ValueError if there is none, or there are several."""
     if not rankings:
         raise ValueError("there is no list to fuse")
     query = rankings[0].query

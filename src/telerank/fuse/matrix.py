@@ -96,14 +96,7 @@ def combine_runs(
     """Fuse all ordered pairs of the runs, and compare each pair with its first run.
 
     Means are over all queries of the qrels; a query in neither run counts 0. The runs are read once, in
-    parallel, and need not fit in memory.
-
-    Raises
-    ------
-    MeasureError
-        If a name is not the name of a measure.
-    ValueError
-        If there are fewer than two runs, or the qrels are empty.
+    parallel, and need not fit in memory. Raises ValueError for fewer than two runs or empty qrels.
     """
     names, measured = tuple(runs), parse_measures(measures)
     if len(names) < 2:

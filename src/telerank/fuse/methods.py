@@ -16,12 +16,8 @@ class Fusion:
     """A method that fuses rankings of a query, with its settings.
 
     ``weights`` are for ``linear`` (default: equal), ``k`` for ``rrf``. Each ranking is cut to ``depth``
-    first, the fused one to ``keep`` (default: ``depth``); None cuts nothing.
-
-    Raises
-    ------
-    ValueError
-        If there is no such method, or it takes no weights.
+    first, the fused one to ``keep`` (default: ``depth``); None cuts nothing. An unknown method, or
+    weights for one that takes none, raise ValueError.
     """
 
     method: str = "rrf"

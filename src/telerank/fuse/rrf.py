@@ -21,13 +21,7 @@ K = 60.0  # the paper's
 
 
 def sum_reciprocal_ranks(rankings: Sequence[Ranking], k: float = K) -> Ranking:
-    """Sum 1 / (k + rank) over the lists that hold a document.
-
-    Raises
-    ------
-    ValueError
-        If there is no list, the lists are of different queries, or ``k`` is negative.
-    """
+    """Sum 1 / (k + rank) over the lists that hold a document."""
     _check(k)
     query = check_query(rankings)
     totals: dict[str, float] = {}

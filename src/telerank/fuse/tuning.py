@@ -37,11 +37,7 @@ def simplex(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, .
     They are counted in whole steps, n = 1 / step, so that rounding loses no point: there are
     C(n + runs - 1, runs - 1), the first weight rising. ``step`` may be written ``1/3``. Other positive
     weights give the order of one of these or lie between them, because a common factor keeps the order.
-
-    Raises
-    ------
-    ValueError
-        If there is no run, 1 is not a multiple of the step, or there are more than 100,000 points.
+    Raises ValueError if there is no run, 1 is not a multiple of the step, or there are over 100,000 points.
     """
     n = _steps(step)
     _check_size(runs, math.comb(n + runs - 1, runs - 1) if runs > 0 else 0, step)
@@ -54,11 +50,6 @@ def square(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, ..
     """All weights of ``runs`` runs of which each is 0, ``step``, 2 ``step``, … 1; not all of them 0.
 
     There are (n + 1) ** runs - 1 with n = 1 / step, the first weight rising.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`simplex`.
     """
     n = _steps(step)
     _check_size(runs, (n + 1) ** runs - 1, step)
@@ -177,13 +168,7 @@ def tune_weights(
     """Choose the weights of the sum of the runs' scaled scores, cross-validated over the judged queries.
 
     Cut the runs before if needed. A query that a run lacks gets nothing from it; a query in no run counts 0.
-
-    Raises
-    ------
-    MeasureError
-        If the measure's name is invalid, or there are several measures.
-    ValueError
-        As in :func:`simplex`, or if there are fewer queries than folds.
+    Raises MeasureError and ValueError as :func:`~telerank.evaluate.tune.tune` and for a wrong grid.
     """
     grid.points(len(runs))  # a wrong grid is an error before the runs are read
     (name, *_) = parse_measures(measure_name)
@@ -215,15 +200,7 @@ def choose_weights(
     folds: Folds = Folds(),  # noqa: B008 — frozen
     progress: Progress = silent,
 ) -> TuneResult[Weights]:
-    """Choose the weights of the sum of aligned lists (by qid), cross-validated over the judged queries.
-
-    Raises
-    ------
-    MeasureError
-        If the measure's name is invalid, or there are several measures.
-    ValueError
-        If there is no list, or there are fewer queries than folds.
-    """
+    """Choose the weights of the sum of aligned lists (by qid), cross-validated over the judged queries."""
     if not lists:
         raise ValueError("there is no list to fuse")
     depth = _depth(parse_measures(measure_name)[0])

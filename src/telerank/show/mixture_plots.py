@@ -23,12 +23,8 @@ def mixture_plot(
     """Plot the values at the weights ``points`` of two or three runs.
 
     Weights that sum to 1 are a curve (two runs) or a triangle (three); other weights of two runs are a
-    square. ``levels`` are drawn as lines beside a curve and named in the title of the others.
-
-    Raises
-    ------
-    ValueError
-        If the number of runs is not two or three, or the weights of three runs do not sum to 1.
+    square. ``levels`` are drawn as lines beside a curve and named in the title of the others. Other numbers
+    of runs, and weights of three that do not sum to 1, raise ValueError.
     """
     mixed = all(math.isclose(sum(point), 1) for point in points)
     if mixed and len(runs) == 2:

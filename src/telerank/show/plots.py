@@ -40,13 +40,7 @@ STYLE: dict[str, Any] = {
 
 
 def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", title: str = "") -> Figure:
-    """Draw panels in rows of three, with a shared legend.
-
-    Raises
-    ------
-    ValueError
-        If there is no panel, or the number of values of a line is not that of ``x``.
-    """
+    """Draw panels in rows of three, with a shared legend; each line has a value for each ``x``."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
 
@@ -80,13 +74,7 @@ def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", tit
 def bar_plot(
     panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = COLOURS, title: str = ""
 ) -> Figure:
-    """Draw panels below each other: a group of bars for each of ``groups``, a bar for each name.
-
-    Raises
-    ------
-    ValueError
-        If there is no panel, or the number of values of a name is not that of the groups.
-    """
+    """Draw panels below each other: a group of bars for each of ``groups``, a bar for each name."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
 
@@ -108,26 +96,14 @@ def bar_plot(
 
 
 def save_plot(figure: Figure, path: str | Path) -> None:
-    """Write a plot in the format of its suffix: ``.png``, ``.svg`` or ``.pdf``.
-
-    Raises
-    ------
-    FormatError
-        If the suffix is another.
-    """
+    """Write a plot in the format of its suffix, which :func:`check_plot_name` checks."""
     check_plot_name(path)
     content = render_plot(figure, Path(path).suffix.lower()[1:])
     Path(path).write_bytes(content)
 
 
 def check_plot_name(path: str | Path) -> None:
-    """Check that :func:`save_plot` can write a file of this name.
-
-    Raises
-    ------
-    FormatError
-        If it cannot.
-    """
+    """Check that the name of a plot ends in ``.png``, ``.svg`` or ``.pdf``; otherwise FormatError."""
     if Path(path).suffix.lower() not in _METADATA:
         raise FormatError(path, None, f"the name of a plot, ending in {', '.join(_METADATA)}")
 

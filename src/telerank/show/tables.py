@@ -28,13 +28,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; the first ``left`` columns hold text, the others numbers.
-
-    Raises
-    ------
-    ValueError
-        If a row has not as many cells as there are columns.
-    """
+    """Rows of cells, one for each column; the first ``left`` columns hold text, the others numbers."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]

@@ -29,12 +29,8 @@ _REMEMBERED = 1 << 17  # surface tokens
 class Analyzer:
     """A chain of steps on text, one tokenizer, and steps on tokens; ``str`` and ``parse`` are inverse.
 
-    Analyzers are equal if their text forms are. They can be pickled and shared by threads.
-
-    Raises
-    ------
-    AnalyzerError
-        If the steps are in another order.
+    Analyzers are equal if their text forms are. They can be pickled and shared by threads. Another order of
+    steps is an AnalyzerError.
     """
 
     chain: tuple[Step, ...]
@@ -59,13 +55,7 @@ class Analyzer:
 
     @classmethod
     def parse(cls, text: str) -> Analyzer:
-        """Read an analyzer written as ``step|step(argument)|…``; a preset's name is short for its steps.
-
-        Raises
-        ------
-        AnalyzerError
-            If the text is empty, or a step is unknown.
-        """
+        """Read ``step|step(argument)|…``; a preset's name stands for its steps. Other text: AnalyzerError."""
         names = [part.strip() for part in text.split("|")]
         whole = "|".join(PRESETS.get(name, name) for name in names)
         if not text.strip():

@@ -31,10 +31,7 @@ def split_sentences(text: str, language: str = "en", *, wrapped: bool | None = N
     lines are broken at a width, only an empty line or a list item does (None: :func:`is_wrapped` decides for
     each paragraph). With ``wrapped`` given, splitting a sentence gives that sentence.
 
-    Raises
-    ------
-    ValueError
-        If the language is neither ``en`` nor ``fr``.
+    Raises ValueError if the language is neither ``en`` nor ``fr``.
     """
     if language not in LANGUAGES:
         raise ValueError(f"sentences are split in {', '.join(LANGUAGES)}, got language {language!r}")

@@ -23,13 +23,7 @@ _WRITTEN = re.compile(r"([a-z]+)(?:\(([a-z_]+)\))?")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step; its text form is ``name`` or ``name(argument)``.
-
-    Raises
-    ------
-    AnalyzerError
-        If the name or the argument is unknown.
-    """
+    """A step; its text form is ``name`` or ``name(argument)``. If either is unknown: AnalyzerError."""
 
     name: str
     argument: str = ""
@@ -50,13 +44,7 @@ class Step:
 
     @classmethod
     def parse(cls, text: str) -> Step:
-        """Read the text form of a step.
-
-        Raises
-        ------
-        AnalyzerError
-            If it is not a known step.
-        """
+        """Read the text form of a known step."""
         match = _WRITTEN.fullmatch(text)
         if match is None:
             raise AnalyzerError(f"expected a step such as casefold or stop(french), got {text!r}")

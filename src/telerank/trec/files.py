@@ -29,12 +29,7 @@ def open_text(path: str | Path, mode: Literal["r", "w"] = "r", encoding: str = "
     separators; :func:`numbered_lines` also removes line ends, ``\r\n`` too. Writing goes to a temporary file
     that is renamed when the block ends, and removed if it raises.
 
-    Raises
-    ------
-    FormatError
-        If a file to read is truncated, not compressed as its name says, or not in ``encoding``.
-    OSError
-        If the file cannot be opened or written.
+    Raises FormatError if a file to read is damaged, or not compressed or encoded as stated.
     """
     if mode == "w":
         with _open_to_write(str(path)) as raw:
@@ -60,10 +55,7 @@ def open_text(path: str | Path, mode: Literal["r", "w"] = "r", encoding: str = "
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes, decompressed as its name says; ``-`` is standard input.
 
-    Raises
-    ------
-    FormatError
-        If a compressed file is damaged.
+    Raises FormatError if a compressed file is damaged.
     """
     name = str(path)
     if name == "-":
@@ -81,11 +73,6 @@ def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[
     r"""Read the lines of a text file with their numbers from 1, without line ends (``\n`` or ``\r\n``).
 
     Blank lines are skipped, but counted in the numbers.
-
-    Raises
-    ------
-    FormatError
-        If a line is not in ``encoding``, or a compressed file is damaged.
     """
     for number, line in numbered_bytes(path):
         try:
@@ -106,13 +93,7 @@ def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def check_id(name: str, what: str, where: str | Path, line: int | None = None) -> str:
-    """Return ``name`` if it is valid in a column of a TREC file.
-
-    Raises
-    ------
-    FormatError
-        If it is empty, or contains a blank or a NUL.
-    """
+    """Return ``name`` if it is valid in a column of a TREC file: not empty, and without blanks and NULs."""
     if not name or _NOT_IN_AN_ID.search(name):
         raise FormatError(where, line, f"a {what} that is not empty and has no blank", name)
     return name

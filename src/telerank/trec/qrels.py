@@ -22,12 +22,7 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
     The file has TREC's four columns separated by any blanks (as MS MARCO's), or BEIR's three separated by
     tabs with a header line. A judgment repeated with the same grade is yielded each time, and counts once in
     :func:`load_qrels`.
-
-    Raises
-    ------
-    FormatError
-        If a line has other columns, a grade is not a whole number, or a judgment is repeated with another
-        grade.
+    Raises FormatError for other lines, and for a judgment repeated with another grade.
     """
     lines = numbered_bytes(path)
     beir = False
@@ -44,13 +39,7 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
 
 
 def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
-    """Collect judgments as ``qrels[qid][docno] -> grade``.
-
-    Raises
-    ------
-    FormatError
-        If a document has two grades for a query.
-    """
+    """Collect judgments as ``qrels[qid][docno] -> grade``; FormatError if a document has two grades."""
     grades: dict[str, dict[str, int]] = {}
     for qrel in qrels:
         before = grades.setdefault(qrel.qid, {}).setdefault(qrel.docno, qrel.grade)
@@ -60,13 +49,7 @@ def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
 
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
-    """Write judgments, or a mapping ``qrels[qid][docno] -> grade``, in TREC's four columns.
-
-    Raises
-    ------
-    FormatError
-        If an id is empty or contains a blank.
-    """
+    """Write judgments, or a mapping ``qrels[qid][docno] -> grade``, in TREC's four columns."""
     with open_text(path, "w") as file:
         for qrel in _flat(qrels):
             qid, docno = check_id(qrel.qid, "qid", path), check_id(qrel.docno, "docno", path)

@@ -25,11 +25,8 @@ def read_run(path: str | Path) -> Iterator[Ranking]:
     Documents are sorted as by trec_eval: by float32 score, then docno, both descending; the rank column is
     ignored. The text of every query is empty, since a run has none.
 
-    Raises
-    ------
-    FormatError
-        If a line does not have six columns, a score is not a finite float32, a document comes twice for a
-        query, or the lines of a query are not contiguous.
+    Raises FormatError if a line does not have six columns, a score is not a finite float32, a document comes
+    twice for a query, or the lines of a query are not contiguous.
     """
     begun: dict[bytes, int] = {}
     for qid, rows in groupby(_rows(path), key=lambda row: row[1]):
@@ -45,14 +42,8 @@ def read_run(path: str | Path) -> Iterator[Ranking]:
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "telerank") -> None:
     """Write a run file that :func:`read_run` reads back as equal rankings, and trec_eval sorts alike.
 
-    Scores have nine digits, which distinguish any two float32. A query without documents has no line.
-
-    Raises
-    ------
-    FormatError
-        If a qid, docno or the tag is empty or contains a blank.
-    ValueError
-        If a query comes twice.
+    Scores have nine digits, which distinguish any two float32. A query without documents has no line. Raises
+    FormatError if a qid, docno or the tag is empty or contains a blank, ValueError if a query comes twice.
     """
     check_id(tag, "tag", path)
     written: set[str] = set()

@@ -50,13 +50,7 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
     :func:`normalise`) the first is kept, with the positives and answers of all. A question without a relevant
     document (``is_impossible``) is left out. Everything is held in memory.
 
-    Raises
-    ------
-    CollectionError
-        If two sets have the same name, a set has no questions, a qid has different questions in two splits,
-        or qrels name a document that the set does not have.
-    FormatError
-        If an id is empty or contains a blank.
+    Raises CollectionError if names of sets or questions clash, or qrels name a document that a set lacks.
     """
     names = [_prefix(collection) for collection in collections]
     for name in names:

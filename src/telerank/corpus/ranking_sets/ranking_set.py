@@ -58,10 +58,7 @@ _Negatives: TypeAlias = dict[str, tuple[Ranking, ...]]
 class RankingSetSettings:
     """How a ranking set is made; ``model`` describes the first stage that found the negatives.
 
-    Raises
-    ------
-    ValueError
-        If ``negatives`` or ``split_by`` is unknown, or the depth is not positive.
+    Raises ValueError if ``negatives`` or ``split_by`` is unknown, or the depth is below 1.
     """
 
     negatives: str = "bm25"
@@ -165,13 +162,7 @@ def make_ranking_set(
 
 
 def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Check that a ranking set can be written to ``folder``.
-
-    Raises
-    ------
-    CollectionError
-        If it exists and is not to be overwritten, or is not a ranking set.
-    """
+    """Raise CollectionError if a ranking set cannot be written to ``folder``: only a set is replaced."""
     target = Path(folder)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
@@ -182,13 +173,7 @@ def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
 
 
 def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite: bool = False) -> None:
-    """Write a ranking set; the folder appears only when complete.
-
-    Raises
-    ------
-    CollectionError
-        If it cannot be written there (see :func:`check_target`).
-    """
+    """Write a ranking set, if :func:`check_target` allows it; the folder appears only when complete."""
     check_target(folder, overwrite=overwrite)
     target = Path(folder)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")

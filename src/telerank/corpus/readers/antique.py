@@ -32,29 +32,17 @@ _SPLITS = ("train", "test")
 
 
 def read_antique_docs(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the answers; some have no text.
-
-    Raises
-    ------
-    FormatError
-        If a line has no tab, or its docno is empty or contains a blank.
-    """
+    """Read the answers; some have no text."""
     return (Doc(docno, text) for docno, text in _pairs(Path(path), "docno", encoding))
 
 
 def read_antique_queries(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Query]:
-    """Read the questions; raises as :func:`read_antique_docs` does."""
+    """Read the questions."""
     return (Query(qid, text) for qid, text in _pairs(Path(path), "qid", encoding))
 
 
 def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
-    """Read the judgments, with the grades 1 to 4 of the file.
-
-    Raises
-    ------
-    FormatError
-        If a line does not have four columns, or a grade is not from 1 to 4.
-    """
+    """Read the judgments, with the grades 1 to 4 of the file."""
     for qrel in read_qrels(path):
         if not 1 <= qrel.grade <= 4:
             where = f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}"

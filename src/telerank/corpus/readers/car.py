@@ -37,14 +37,7 @@ _LIST, _BREAK = b"\x9f", b"\xff"
 
 
 def read_paragraphs(path: str | Path) -> Iterator[Doc]:
-    """Read the paragraphs of a CBOR file, plain or compressed, one at a time.
-
-    Raises
-    ------
-    FormatError
-        If the file is of another kind, ends within an item, or an item is not a paragraph; items are numbered
-        from 1.
-    """
+    """Read the paragraphs of a CBOR file, plain or compressed, one at a time."""
     for number, item in _items(path, (PARAGRAPHS,)):
         try:
             tag, docno, bodies = item
@@ -61,11 +54,6 @@ def read_outlines(path: str | Path) -> Iterator[Query]:
     """Read the queries of a file of outlines or pages: every page, then its sections, depth first.
 
     A path that a page has twice (two sections of the same name) is one query.
-
-    Raises
-    ------
-    FormatError
-        If the file is of another kind, ends within an item, or an item is not a page.
     """
     for number, item in _items(path, (OUTLINES, PAGES)):
         try:

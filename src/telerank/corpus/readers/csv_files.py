@@ -37,13 +37,7 @@ _HEADER = f"a header with a column {' or '.join(DOCNO_KEYS)} and a column {' or 
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the documents of a CSV or TSV file with a header.
-
-    Raises
-    ------
-    FormatError
-        If the header lacks a column, or a line does not have as many columns as the header.
-    """
+    """Read the documents of a CSV or TSV file with a header."""
     rows = (
         _csv_rows(path, encoding) if plain_name(path).lower().endswith(".csv") else _tsv_rows(path, encoding)
     )
@@ -58,13 +52,7 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
 
 
 def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the documents of ``passages.tsv``: number, source, text.
-
-    Raises
-    ------
-    FormatError
-        If a line does not have three columns.
-    """
+    """Read the documents of ``passages.tsv``: number, source, text."""
     for number, line in read_lines(path, encoding):
         columns = line.split("\t", 2)
         if len(columns) != 3:

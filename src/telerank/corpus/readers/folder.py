@@ -29,13 +29,7 @@ _CHECKED = 1000  # files that must be texts for a folder to be recognised
 
 
 def read_docs(folder: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the documents of a folder and its subfolders.
-
-    Raises
-    ------
-    FormatError
-        If a file is not text in the encoding, or its name is not UTF-8.
-    """
+    """Read the documents of a folder and its subfolders."""
     check_encoding(encoding)
     for path in _files(folder):
         if _is_text(path):

@@ -40,13 +40,7 @@ class InsuranceQuestion:
 
 
 def read_vocabulary(path: str | Path, *, encoding: str = "utf-8") -> dict[str, str]:
-    """Read the word of each number (``idx_17904``).
-
-    Raises
-    ------
-    FormatError
-        If a line is not ``idx_N<TAB>word``, or a number comes twice.
-    """
+    """Read the word of each number (``idx_17904``)."""
     words: dict[str, str] = {}
     for number, line in read_lines(Path(path), encoding):
         index, tab, word = line.partition("\t")
@@ -58,13 +52,7 @@ def read_vocabulary(path: str | Path, *, encoding: str = "utf-8") -> dict[str, s
 
 
 def read_answers(path: str | Path, words: Mapping[str, str], *, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the documents of a ``label2answer`` file; a token that is not a word number is kept as it is.
-
-    Raises
-    ------
-    FormatError
-        If a line is not ``label<TAB>text``, or a number is not in the vocabulary.
-    """
+    """Read the documents of a ``label2answer`` file; a token that is not a word number is kept as it is."""
     for number, line in read_lines(Path(path), encoding):
         columns = line.split("\t")
         if len(columns) != 2 or not columns[0].isdecimal():
@@ -75,13 +63,7 @@ def read_answers(path: str | Path, words: Mapping[str, str], *, encoding: str = 
 def read_questions(
     path: str | Path, words: Mapping[str, str], split: str, *, encoding: str = "utf-8"
 ) -> Iterator[InsuranceQuestion]:
-    """Read the questions of a file with pools (four columns) or without (three); qids are ``split-1``, …
-
-    Raises
-    ------
-    FormatError
-        If a line has other columns, a label is not a number or comes twice, or a word is unknown.
-    """
+    """Read the questions of a file with pools (four columns) or without (three); qids are ``split-1``, …"""
     for position, (number, line) in enumerate(read_lines(Path(path), encoding), 1):
         columns = line.split("\t")
         if len(columns) not in {3, 4}:

@@ -26,16 +26,7 @@ IR_DATASETS = "ir_datasets"
 
 
 def open_id(name: str, package: ModuleType | None = None) -> Collection:
-    """Open the collection of an id; ``package`` replaces ``ir_datasets`` in tests.
-
-    Raises
-    ------
-    MissingExtra
-        If ``ir_datasets`` is not installed.
-    CollectionError
-        If there is no such id, or it has no documents; or ``ir_datasets`` is not installed and the name looks
-        like a path (its parent folder exists).
-    """
+    """Open the collection of an id; ``package`` replaces ``ir_datasets`` in tests."""
     package = package or _package(name)
     dataset = _load(package, name)
     if not dataset.has_docs():

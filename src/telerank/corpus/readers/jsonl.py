@@ -37,14 +37,7 @@ _ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    r"""Read the documents of a file of JSON lines.
-
-    Raises
-    ------
-    FormatError
-        If a line is not a JSON object, lacks docno or text, has a value of another type, or contains half of
-        a surrogate pair (``\ud83d`` alone), which UTF-8 cannot encode.
-    """
+    r"""Read the documents of a file of JSON lines; half of a surrogate pair (``\ud83d``) is an error."""
     for number, line in read_lines(path, encoding):
         record = _record(path, number, line)
         yield Doc(

@@ -73,11 +73,6 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
     """Read the candidate lists of a file: qid, pid, query, passage; queries in order of first appearance.
 
     The lines of a query need not be contiguous; memory holds the ids, ten bytes a line.
-
-    Raises
-    ------
-    FormatError
-        If a line does not have four columns, or a list repeats a document.
     """
     lists: dict[str, tuple[str, bytearray]] = {}
     for qid, docno, text, _ in _columns(path, encoding, "qid pid query passage"):

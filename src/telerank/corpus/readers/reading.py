@@ -18,15 +18,7 @@ _COMPRESS = (".z", ".0z", ".1z", ".2z")
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Read the lines that are not blank, with their numbers from 1, without line ends.
-
-    Raises
-    ------
-    FormatError
-        If bytes are not valid in the encoding; the message names file, line and byte.
-    CollectionError
-        If the encoding is unknown, or has no single-byte line end (UTF-16).
-    """
+    """Read the lines that are not blank, with their numbers from 1, without line ends."""
     check_encoding(encoding)
     for number, line in numbered_bytes(path):
         yield number, decode_line(line, path, number, encoding)
@@ -43,13 +35,7 @@ def decode_line(line: bytes, path: Path, number: int, encoding: str) -> str:
 
 
 def check_encoding(encoding: str) -> None:
-    """Check that an encoding is known and has a single-byte line end.
-
-    Raises
-    ------
-    CollectionError
-        If it is not, or has none.
-    """
+    """Check that an encoding is known and has a single-byte line end, which UTF-16 has not."""
     try:
         fits = "\n".encode(encoding) == b"\n"
     except LookupError as error:
@@ -61,13 +47,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def check_packing(path: Path) -> None:
-    """Refuse a file packed by ``compress``, as on the TREC disks, and say how to unpack it.
-
-    Raises
-    ------
-    CollectionError
-        If the name ends in ``.Z``, ``.z``, ``.0z``, ``.1z`` or ``.2z``.
-    """
+    """Refuse a file packed by ``compress``, as on the TREC disks, and say how to unpack it."""
     if is_compressed(path):
         raise CollectionError(
             f"{path}: packed by compress (LZW), which cannot be read; "
@@ -92,13 +72,7 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 
 def require_file(folder: Path, name: str) -> Path:
-    """:func:`find_file`, for a file that must exist.
-
-    Raises
-    ------
-    CollectionError
-        If there is no such file.
-    """
+    """:func:`find_file`, for a file that must exist."""
     file = find_file(folder, name)
     if file is None:
         raise CollectionError(f"{folder}: no {name} (or .gz, .xz)")
@@ -109,11 +83,6 @@ def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Pat
     """Topics and qrels files by the split in their names: ``topics.dl20.txt.gz`` is ``dl20``.
 
     A single pair of files always belongs together: if their names differ, the split is ``all``.
-
-    Raises
-    ------
-    CollectionError
-        If two files have the same split.
     """
     topics_by_split, qrels_by_split = _by_split(topics), _by_split(qrels)
     if len(topics) == len(qrels) == 1 and topics_by_split.keys() != qrels_by_split.keys():

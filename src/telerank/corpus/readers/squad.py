@@ -89,11 +89,7 @@ class QASet:
 def read_squad(path: str | Path, *, encoding: str = "utf-8", prefix: str = "") -> QASet:
     """Read a SQuAD-style file, plain or compressed; docnos begin with ``prefix``.
 
-    Raises
-    ------
-    FormatError
-        If the file is not JSON, lacks a field, has a field of another type, or has two questions with one id;
-        the message locates it as ``data[3].paragraphs[7].qas[0]``.
+    Errors name the position: ``data[3].paragraphs[7].qas[0]``.
     """
     reader = _SquadReader(path, prefix)
     for a, article in enumerate(reader.field(reader.load(encoding), "data", list, "the file")):

@@ -65,16 +65,7 @@ _NO_DOCUMENTS = re.compile(
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the documents of one file.
-
-    Raises
-    ------
-    FormatError
-        If ``<DOC>`` and ``</DOC>`` do not match, there is text between documents, a document does not have
-        exactly one ``<DOCNO>``, or a byte is not valid in the encoding.
-    CollectionError
-        If the file is packed by ``compress``.
-    """
+    """Read the documents of one file."""
     check_encoding(encoding)
     check_packing(path)
     for begun, raw in _documents(path):
