@@ -66,3 +66,29 @@ class ColdStart:
 
 cold_start = ColdStart()
 """Of this process."""
+
+
+@compiled
+def select_largest(keys: Any, count: int, k: int) -> Any:
+    """Move the ``k`` largest of the first ``count`` keys to the front (Hoare); return their smallest."""
+    low, high, last_kept = 0, count - 1, k - 1
+    while low < high:
+        first, middle, last = keys[low], keys[(low + high) >> 1], keys[high]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        i, j = low, high
+        while i <= j:
+            while keys[i] > pivot:
+                i += 1
+            while keys[j] < pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if last_kept <= j:
+            high = j
+        elif last_kept >= i:
+            low = i
+        else:
+            break
+    return keys[last_kept]

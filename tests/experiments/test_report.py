@@ -12,7 +12,7 @@ from small_bench import make_bench, write_systems
 
 from telerank.experiments.analyses.analyse import analyse_all
 from telerank.experiments.outcome import ExperimentOutcome
-from telerank.experiments.report import render_report, replace_nan, write_report
+from telerank.experiments.report import render_report, write_report
 from telerank.experiments.schema import Experiment, read_experiment
 
 ANALYSES = [
@@ -116,7 +116,3 @@ def test_everything_is_written_into_the_folder(bench, tmp_path):
     }
     assert record["lacking"] == {"BERT": "not given: a run"}
     assert {"telerank", "python", "numpy"} <= record["versions"].keys()
-
-
-def test_numbers_that_json_cannot_hold_are_null():
-    assert replace_nan({"a": [float("nan"), 1.5, (float("inf"),)]}) == {"a": [None, 1.5, [None]]}

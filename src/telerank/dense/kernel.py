@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from telerank.compiled import compiled
+from telerank.compiled import compiled, select_largest
 from telerank.dense.tile import LANES, ROWS, fetch, tile_of_one, tile_of_rows
 
 BLOCK = 96  # rows scanned together, a multiple of ROWS and of 8
@@ -138,7 +138,7 @@ def compact(state: Array, q: int, k: int) -> Any:
     rows, spans, counts, thresholds = state
     count, room = counts[q, 0], rows.shape[1]
     if count > k:
-        thresholds[q] = max(thresholds[q], _kth(spans[q, :count, 0].copy(), k))
+        thresholds[q] = max(thresholds[q], select_largest(spans[q, :count, 0].copy(), count, k))
     kept = 0
     for i in range(count):
         if spans[q, i, 1] >= thresholds[q]:
@@ -237,29 +237,3 @@ def _products(flat: Array, start: int, end: int, width: int, packed: Array, prod
     while row < end:
         tile_of_one(flat, row * width, width, packed, products[(row - start) * LANES :])
         row += 1
-
-
-@compiled
-def _kth(values: Array, k: int) -> Any:
-    """The k-th largest of values, which are reordered (Hoare)."""
-    low, high, last_kept = 0, len(values) - 1, k - 1
-    while low < high:
-        first, middle, last = values[low], values[(low + high) >> 1], values[high]
-        pivot = max(min(first, middle), min(max(first, middle), last))
-        i, j = low, high
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if last_kept <= j:
-            high = j
-        elif last_kept >= i:
-            low = i
-        else:
-            break
-    return values[last_kept]

@@ -8,6 +8,8 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from telerank.sparse.build import count_cores
+
 _ALWAYS = ("telerank", "numpy", "numba", "ir-measures", "scipy", "PyStemmer")
 _EXTRAS = ("torch", "transformers", "faiss-cpu")
 
@@ -23,7 +25,8 @@ def versions() -> dict[str, str]:
 
 def machine() -> str:
     """The machine in a line: processor, cores that this process may use, memory, system."""
-    parts = [_processor(), f"{_cores()} cores" if _cores() > 1 else "1 core"]
+    cores = count_cores()
+    parts = [_processor(), f"{cores} cores" if cores > 1 else "1 core"]
     if memory := _memory():
         parts.append(f"{memory / 2**30:.0f} GiB")
     return ", ".join((*parts, platform.system()))
@@ -39,10 +42,6 @@ def _processor() -> str:
     lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(iter(named), "") or platform.processor() or platform.machine()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from telerank.experiments.analyses.bench import AnalysisResult
 from telerank.experiments.analyses.specs import AnalysisSpec
 from telerank.experiments.outcome import ExperimentOutcome
 from telerank.experiments.provenance import machine, versions
+from telerank.show.report import to_json
 from telerank.show.tables import render_html, render_markdown
 
 if TYPE_CHECKING:
@@ -33,11 +32,10 @@ def write_report(outcome: ExperimentOutcome) -> None:
     for name, figure in _name_plots(outcome):
         for form in _FORMS:
             save_plot(figure, folder / f"{name}.{form}")
-    record = json.dumps(replace_nan(record_outcome(outcome)), ensure_ascii=False, allow_nan=False, indent=1)
     contents = {
         REPORT: render_report(outcome),
         TABLES: render_tables(outcome),
-        RESULTS: f"{record}\n",
+        RESULTS: to_json(record_outcome(outcome)),
         EXPERIMENT: outcome.spec.yaml(),
     }
     for name, text in contents.items():
@@ -92,17 +90,6 @@ def record_outcome(outcome: ExperimentOutcome) -> dict[str, Any]:
         "machine": machine(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def replace_nan(value: object) -> object:
-    """The value with None for each number that JSON cannot hold."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): replace_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [replace_nan(inner) for inner in value]
-    return value
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def build_segment(
     progress: Progress = silent,
 ) -> SegmentCounts:
     """Write all files of a segment into an empty folder; with ``workers`` None every core is used."""
-    count = workers or _count_cores()
+    count = workers or count_cores()
     scratch = folder / "runs"
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
@@ -113,5 +113,5 @@ def _cut_stretches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield stretch
 
 
-def _count_cores() -> int:
+def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

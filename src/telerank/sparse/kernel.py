@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from telerank.compiled import compiled
+from telerank.compiled import compiled, select_largest
 
 STEP = 2.0**-20
 BLOCK_BITS = 8  # a position in a block is a byte; smaller blocks prune more, but are slower
@@ -149,7 +149,7 @@ def settle(terms: Array, postings: Array, tables: Array, deleted: Array, known: 
             _block_table(start, rows[start:end], values[start:end], pointers[slot], largest[slot])
         for power in range(known.shape[1] - 1, -1, -1):
             if count >= 10**power:
-                known[number, power] = _select(reached, count, 10**power)
+                known[number, power] = select_largest(reached, count, 10**power)
                 count = 10**power  # the next is among these
 
 
@@ -274,7 +274,7 @@ def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
 
     Only documents that tie with the last of them are compared by docno, whose ranks are far apart in memory.
     """
-    last = _select(keys, count, k) >> _HALF
+    last = select_largest(keys, count, k) >> _HALF
     better, end = 0, k
     for i in range(k):
         if keys[i] >> _HALF > last:
@@ -289,33 +289,7 @@ def _keep_best(keys: Array, count: int, k: int, rank: Array) -> Any:
         for i in range(len(ties)):
             row = ties[i] & _ROW
             ties[i] = (np.uint64(rank[row]) << _HALF) | row
-        _select(ties, len(ties), k - better)
+        select_largest(ties, len(ties), k - better)
         for i in range(k - better):
             ties[i] = (last << _HALF) | (ties[i] & _ROW)
     return _least_sum(last)
-
-
-@compiled
-def _select(keys: Array, count: int, k: int) -> Any:
-    """Move the ``k`` largest of the first ``count`` keys to the front (Hoare); return their smallest."""
-    low, high, last_kept = 0, count - 1, k - 1
-    while low < high:
-        first, middle, last = keys[low], keys[(low + high) >> 1], keys[high]
-        pivot = max(min(first, middle), min(max(first, middle), last))
-        i, j = low, high
-        while i <= j:
-            while keys[i] > pivot:
-                i += 1
-            while keys[j] < pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                i += 1
-                j -= 1
-        if last_kept <= j:
-            high = j
-        elif last_kept >= i:
-            low = i
-        else:
-            break
-    return keys[last_kept]

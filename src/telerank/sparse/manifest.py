@@ -7,7 +7,7 @@ Opening an index compares the sizes of all files and the checksums of small ones
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,6 @@ class IndexManifest:
     @classmethod
     def _build(cls, record: dict[str, Any]) -> IndexManifest:
         return cls(**{**record, "segments": parse_entries(SegmentEntry, record["segments"])})
-
-    def with_segments(self, segments: tuple[SegmentEntry, ...]) -> IndexManifest:
-        """The manifest of the next generation."""
-        return replace(self, segments=segments, generation=self.generation + 1)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -75,7 +75,7 @@ class SparseRetriever(Stage):
         segment = self.index.segments[segment_number]
         impacts = self.index.impacts(self.similarity)[segment_number]
         parts, total = [], 0.0
-        for text, weight in _count_terms(self.index.analyzer(query.text)).items():
+        for text, weight in Counter(self.index.analyzer(query.text)).items():
             term = self.index.term(text)
             number = term.numbers[segment_number]
             posting = segment.find_posting(number, row) if number >= 0 else None
@@ -96,7 +96,7 @@ class SparseRetriever(Stage):
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""
-        counts = [_count_terms(self.index.analyzer(query.text)) for query in queries]
+        counts = [Counter(self.index.analyzer(query.text)) for query in queries]
         terms = [{self.index.term(text): weight for text, weight in texts.items()} for texts in counts]
         answers = []
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
@@ -126,13 +126,6 @@ class SparseRetriever(Stage):
                     yield from running.popleft().result()
             while running:
                 yield from running.popleft().result()
-
-
-def _count_terms(terms: list[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for term in terms:
-        counts[term] = counts.get(term, 0) + 1
-    return counts
 
 
 def _merge(query: Query, lists: list[Ranking], depth: int | None) -> Ranking:

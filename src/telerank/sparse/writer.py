@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import filelock
@@ -141,9 +140,7 @@ class IndexWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read(self, analyzer: Analyzer | None, overwrite: bool) -> IndexManifest:
@@ -190,7 +187,7 @@ class IndexWriter:
 
     def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
         sync_folder(self.folder / SEGMENTS)
-        manifest = self.manifest.with_segments(segments)
+        manifest = replace(self.manifest, segments=segments, generation=self.manifest.generation + 1)
         manifest.write(self.folder)
         self.manifest = manifest
         sweep_index(self.folder)

@@ -14,14 +14,15 @@ N, T, avg   documents, tokens, and T / N: :class:`Statistics`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import ModelError
+from telerank.expressions import call_text
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Count: TypeAlias = int | npt.NDArray[np.int64]
@@ -43,11 +44,31 @@ class Statistics:
         return self.tokens / self.documents if self.documents else 0.0
 
 
-class Similarity(ABC):
-    """A ranking model with its parameters: a frozen dataclass whose ``repr`` is its text form.
+class Parameters:
+    """The parameters of a model: a frozen dataclass whose ``repr`` is its text form.
 
-    A parameter that is unknown or out of its range raises ModelError.
+    ``ranges``, which include their ends, and ``words`` limit them; other values raise ModelError.
     """
+
+    name: ClassVar[str]
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    words: ClassVar[Mapping[str, Collection[str]]] = {}
+
+    def __post_init__(self) -> None:
+        for key, (low, high) in self.ranges.items():
+            if not low <= (value := getattr(self, key)) <= high:
+                parameter = f"{self.name}: {key.rstrip('_')}"
+                raise ModelError(f"{parameter} must be from {low:g} to {high:g}, got {value:g}")
+        for key, known in self.words.items():
+            if (word := getattr(self, key)) not in known:
+                raise ModelError(f"{self.name}: {key} must be one of {', '.join(known)}, got {word!r}")
+
+    def __repr__(self) -> str:
+        return call_text(self.name, **vars(self))
+
+
+class Similarity(Parameters, ABC):
+    """A ranking model."""
 
     @abstractmethod
     def contributions(
@@ -62,18 +83,6 @@ class Similarity(ABC):
         If 1 ≤ tf ≤ length, 1 ≤ df ≤ N and df ≤ cf ≤ T, each contribution is finite, at least 0
         and below 2^41: formulas that can become negative are cut at 0, as in Lucene.
         """
-
-
-def check_range(value: float, low: float, high: float, *, of: str) -> None:
-    """Refuse a parameter outside a range that includes its ends; ``of`` names similarity and parameter."""
-    if not low <= value <= high:
-        raise ModelError(f"{of} must be from {low:g} to {high:g}, got {value:g}")
-
-
-def check_word(word: str, known: Iterable[str], *, of: str) -> None:
-    """Refuse an unknown word as a parameter."""
-    if word not in known:
-        raise ModelError(f"{of} must be one of {', '.join(known)}, got {word!r}")
 
 
 def as_floats(values: npt.ArrayLike) -> Floats:

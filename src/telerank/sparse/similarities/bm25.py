@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from telerank.expressions import call_text
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats, check_range
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,15 +25,10 @@ class BM25(Similarity):
     that keeps terms of more than half of the documents above 0.
     """
 
+    name: ClassVar = "bm25"
+    ranges: ClassVar = {"k1": (0, 1000), "b": (0, 1)}
     k1: float = 1.2
     b: float = 0.75
-
-    def __post_init__(self) -> None:
-        check_range(self.k1, 0, 1000, of="bm25: k1")
-        check_range(self.b, 0, 1, of="bm25: b")
-
-    def __repr__(self) -> str:
-        return call_text("bm25", k1=self.k1, b=self.b)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

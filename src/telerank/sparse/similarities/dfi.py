@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from telerank.expressions import call_text
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats, check_word
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats
 
 INDEPENDENCE: dict[str, Callable[[Floats, Floats], Floats]] = {
     "standardized": lambda excess, expected: excess / np.sqrt(expected),
@@ -32,13 +32,9 @@ class DFI(Similarity):
     Measuring the Divergence from Independence (2014), in the form of Lucene's ``DFISimilarity``.
     """
 
+    name: ClassVar = "dfi"
+    words: ClassVar = {"independence": INDEPENDENCE}
     independence: str = "standardized"
-
-    def __post_init__(self) -> None:
-        check_word(self.independence, INDEPENDENCE, of="dfi: independence")
-
-    def __repr__(self) -> str:
-        return call_text("dfi", independence=self.independence)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

@@ -8,26 +8,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log1p
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from telerank.expressions import call_text
-from telerank.sparse.similarities.base import (
-    Count,
-    Floats,
-    Similarity,
-    Statistics,
-    as_floats,
-    check_range,
-    check_word,
-)
+from telerank.sparse.similarities.base import Count, Floats, Parameters, Similarity, Statistics, as_floats
 
 Line: TypeAlias = tuple[float | Floats, float | Floats]
 
 
-class Normalization(ABC):
+class Normalization(Parameters, ABC):
     """``tfn``: the occurrences that a document of the standard length would have."""
 
     @abstractmethod
@@ -38,8 +29,10 @@ class Normalization(ABC):
 class NoNormalization(Normalization):
     """tf."""
 
+    name: ClassVar = "none"
+
     def __repr__(self) -> str:
-        return "none"
+        return self.name
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         return tf
@@ -52,13 +45,9 @@ class H1(Normalization):
     ``c`` from 0 to 1000.
     """
 
+    name: ClassVar = "h1"
+    ranges: ClassVar = {"c": (0, 1000)}
     c: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_range(self.c, 0, 1000, of="h1: c")
-
-    def __repr__(self) -> str:
-        return call_text("h1", c=self.c)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         return tf * (self.c * collection.average_length / length)
@@ -71,13 +60,9 @@ class H2(Normalization):
     ``c`` from 0 to 1000.
     """
 
+    name: ClassVar = "h2"
+    ranges: ClassVar = {"c": (0, 1000)}
     c: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_range(self.c, 0, 1000, of="h2: c")
-
-    def __repr__(self) -> str:
-        return call_text("h2", c=self.c)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         return np.asarray(tf * np.log2(1 + self.c * collection.average_length / length))
@@ -90,13 +75,9 @@ class H3(Normalization):
     ``mu`` from 0 to 10^6 tokens.
     """
 
+    name: ClassVar = "h3"
+    ranges: ClassVar = {"mu": (0, 1e6)}
     mu: float = 800.0
-
-    def __post_init__(self) -> None:
-        check_range(self.mu, 0, 1e6, of="h3: mu")
-
-    def __repr__(self) -> str:
-        return call_text("h3", mu=self.mu)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         prior = self.mu * ((cf + 1) / (collection.tokens + 1))
@@ -107,13 +88,9 @@ class H3(Normalization):
 class Z(Normalization):
     """tf · (avg / length)^z: Pareto–Zipf (``NormalizationZ``); ``z`` from 0.001 to 0.499."""
 
+    name: ClassVar = "z"
+    ranges: ClassVar = {"z": (0.001, 0.499)}
     z: float = 0.3
-
-    def __post_init__(self) -> None:
-        check_range(self.z, 0.001, 0.499, of="z: z")
-
-    def __repr__(self) -> str:
-        return call_text("z", z=self.z)
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         # np.power: for a single number the operator ** may differ in the last bit
@@ -177,17 +154,11 @@ class DFR(Similarity):
     after-effect (its scores grow with tf without bound); here it is the basic model alone, as in Lucene 7.
     """
 
+    name: ClassVar = "dfr"
+    words: ClassVar = {"basic_model": BASIC_MODELS, "after_effect": AFTER_EFFECTS}
     basic_model: str = "in"
     after_effect: str = "l"
     normalization: Normalization = H2()
-
-    def __post_init__(self) -> None:
-        check_word(self.basic_model, BASIC_MODELS, of="dfr: basic_model")
-        check_word(self.after_effect, AFTER_EFFECTS, of="dfr: after_effect")
-
-    def __repr__(self) -> str:
-        parts = {"basic_model": self.basic_model, "after_effect": self.after_effect}
-        return call_text("dfr", **parts, normalization=self.normalization)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from telerank.expressions import call_text
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats, check_range
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,13 +25,9 @@ class LMDirichlet(Similarity):
     document) become 0.
     """
 
+    name: ClassVar = "lm_dirichlet"
+    ranges: ClassVar = {"mu": (1e-3, 1e9)}
     mu: float = 2000.0
-
-    def __post_init__(self) -> None:
-        check_range(self.mu, 1e-3, 1e9, of="lm_dirichlet: mu")
-
-    def __repr__(self) -> str:
-        return call_text("lm_dirichlet", mu=self.mu)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
@@ -50,13 +46,9 @@ class LMJelinekMercer(Similarity):
     Zhai and Lafferty (2001), in the form of Lucene's ``LMJelinekMercerSimilarity``.
     """
 
+    name: ClassVar = "lm_jelinek_mercer"
+    ranges: ClassVar = {"lambda_": (1e-6, 1)}
     lambda_: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_range(self.lambda_, 1e-6, 1, of="lm_jelinek_mercer: lambda")
-
-    def __repr__(self) -> str:
-        return call_text("lm_jelinek_mercer", lambda_=self.lambda_)
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics

@@ -25,11 +25,7 @@ from telerank.sparse.similarities.dfr import BASIC_MODELS, DFR, H1, H2, H3, NoNo
 from telerank.sparse.similarities.lm import LMDirichlet, LMJelinekMercer
 
 MODELS: Mapping[str, type[Similarity]] = {
-    "bm25": BM25,
-    "lm_dirichlet": LMDirichlet,
-    "lm_jelinek_mercer": LMJelinekMercer,
-    "dfr": DFR,
-    "dfi": DFI,
+    **{model.name: model for model in (BM25, LMDirichlet, LMJelinekMercer, DFR, DFI)},
     "lmd": LMDirichlet,
     "ql": LMDirichlet,
     "qld": LMDirichlet,
@@ -37,11 +33,7 @@ MODELS: Mapping[str, type[Similarity]] = {
 }
 """The families by name, and the usual short names of the language models."""
 NORMALIZATIONS: Mapping[str, type[Normalization]] = {
-    "h1": H1,
-    "h2": H2,
-    "h3": H3,
-    "z": Z,
-    "none": NoNormalization,
+    kind.name: kind for kind in (H1, H2, H3, Z, NoNormalization)
 }
 SHORT_DFR = {
     f"{basic}{after}{short}": (basic, after, normalization)
