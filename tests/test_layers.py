@@ -36,7 +36,7 @@ ALLOWED = {
     "retrieval": {*_LOW, "stage", "text", "corpus", "dense", "sparse"},
     "pipelines": {*_LOW, "stage", "trec", "sparse", "dense", "retrieval", "fuse", "reranking"},
     "fuse": {"types", "errors", "expressions", "stage", "show", "evaluate"},
-    "reranking": {*_LOW, "stage", "text", "models", "evaluate"},
+    "reranking": {*_LOW, "stage", "text", "trec", "models", "evaluate"},
     "training": {
         *_LOW,
         "stage",

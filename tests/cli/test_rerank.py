@@ -14,9 +14,9 @@ import pytest
 
 from documents import in_process
 from small_rerankers import small_reranker
-from telerank import trec
 from telerank.models.rerankers.reranker import save_reranker
-from telerank.reranking import scorer
+from telerank.pipelines import lazy_run
+from telerank.reranking import run_candidates, scorer
 from telerank.reranking.scorer import Scorer
 from telerank.trec import read_run
 
@@ -147,8 +147,8 @@ def test_with_an_index_no_more_of_a_run_is_held_than_is_scored_at_once(here, mon
     def writing(_, found):
         before.extend(len(read) for _ in found)
 
-    monkeypatch.setattr(trec, "read_run", reading)
-    monkeypatch.setattr(trec, "write_run", writing)
+    monkeypatch.setattr(run_candidates, "read_run", reading)
+    monkeypatch.setattr(lazy_run, "write_run", writing)
     rerank("-q", "many.tsv", "-i", "idx", "-o", "out.run", run=run)
     counted_first = 60 if run == "many.run" else 0
     assert (len(before), len(read)) == (60, 60 + counted_first)
@@ -195,7 +195,7 @@ def test_a_query_without_a_text_is_named(here):
 def test_a_query_without_a_text_is_refused_before_anything_is_scored(here, monkeypatch):
     (here / "some.tsv").write_text("q0\tq1 d4\n")
     in_process(["telerank", "index", "set", "idx"])
-    asked = ("-q", "some.tsv", "-i", "idx", "-m", "no-model")
+    asked = ("-q", "some.tsv", "-i", "idx", "--model", "no-model")
     assert rerank(*asked) == "telerank: first.run: query q1 is none of the 1 queries of some.tsv\n"
     piped(monkeypatch, RUN.replace("q0", "q9"))
     assert rerank(*asked, run="-") == "telerank: -: query q9 is none of the 1 queries of some.tsv\n"

@@ -18,7 +18,7 @@ SHORT_HELPS = {
     "search": "Search an index or vectors with a pipeline: write a run over a collection's queries, or "
     "answer one.",
     "pipeline": "Save pipelines with an index by name, list, show and remove them.",
-    "rerank": "Score the documents of a run anew with a re-ranker; write the run that comes out.",
+    "rerank": "Score the documents of a run again with a re-ranker, and write the new run.",
     "fuse": "Fuse runs into one: in turns, by weighted scores, or by ranks.",
     "evaluate": "Measure runs over all queries of the qrels; a query without results counts 0.",
     "compare": "Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap "

@@ -90,9 +90,8 @@ def search(
     run.save(output, as_json=as_json)
     if output != "-":
         console.say(f"{run.queries:,} queries searched; run in {output}, its settings in {output}.json")
-    if empty := run.unanswered:
-        more = " …" if len(empty) > 5 else ""
-        console.say(f"{len(empty)} of {run.queries} queries found nothing: {', '.join(empty[:5])}{more}")
+    for remark in run.remarks:
+        console.say(remark)
 
 
 def _answer_queries(

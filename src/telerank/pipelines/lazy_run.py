@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -18,11 +18,13 @@ from telerank.types import Ranking
 class LazyRun:
     """The rankings of queries, computed each time they are read; ``settings`` say how, for the record.
 
-    ``queries`` counts the queries of the last reading, ``unanswered`` has those without a document.
+    ``queries`` counts the queries of the last reading, ``unanswered`` has those without a document;
+    ``describe`` are lines about it for a reader.
     """
 
     compute: Callable[[], Iterator[Ranking]]
     settings: Callable[[], Mapping[str, Any]]
+    describe: Callable[[], Sequence[str]] = tuple
     packages: tuple[str, ...] = ("telerank", "numpy", "numba")
     queries: int = field(default=0, init=False)
     unanswered: list[str] = field(default_factory=list, init=False)
@@ -34,6 +36,16 @@ class LazyRun:
             if not len(ranking):
                 self.unanswered.append(ranking.query.qid)
             yield ranking
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader must know of the last reading, such as queries without a document."""
+        remarks = [*self.describe()]
+        if empty := self.unanswered:
+            more = " …" if len(empty) > 5 else ""
+            names = ", ".join(empty[:5])
+            remarks.append(f"{len(empty)} of {self.queries} queries found nothing: {names}{more}")
+        return remarks
 
     def save(self, path: str | Path, *, as_json: bool = False) -> None:
         """Write the rankings as a run file (``.gz`` packs it; ``-`` is standard output) or as JSON lines.

@@ -1,13 +1,16 @@
-"""First stages over documents that need no index afterwards."""
+"""Indexes and docstores that are needed for a while only."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities import parse_similarity
 from telerank.sparse.writer import build_index
@@ -41,3 +44,18 @@ class TemporaryIndex:
         with tempfile.TemporaryDirectory(prefix="telerank-") as folder:
             index = build_index(docs, Path(folder) / "index", analyzer=self.analyzer, progress=self.progress)
             yield SparseRetriever(index, parse_similarity(self.model))
+
+
+def store_temporarily(docs: Iterable[Doc]) -> Docstore:
+    """A docstore of documents in a temporary folder, which is removed with it."""
+    folder = tempfile.mkdtemp(prefix="telerank-")
+    try:
+        with DocstoreWriter(folder) as writer:
+            for doc in docs:
+                writer.add(doc)
+        store = Docstore(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
+    return store

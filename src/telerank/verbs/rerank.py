@@ -1,19 +1,32 @@
-"""Re-ranking as a stage of a pipeline."""
+"""Re-ranking: as a stage of a pipeline, or the candidates of a run file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telerank.corpus.collection import Collection
+from telerank.corpus.readers.topics_qrels import open_topics
+from telerank.errors import CollectionError, ModelError
+from telerank.pipelines.lazy_run import LazyRun
 from telerank.retrieval.index import Index
 from telerank.retrieval.locate import locate_model
+from telerank.show.progress import show_progress
+from telerank.types import Progress, Ranking
 
 if TYPE_CHECKING:
-    from telerank.corpus.collection import Collection
     from telerank.models.rerankers.reranker import Reranker
+    from telerank.reranking.calibration import Calibration
+    from telerank.reranking.run_candidates import RunCandidates
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import CrossReranker, Docs
+
+__all__ = ["DevRun", "open_topics", "rerank", "rerank_run"]
+
+_PACKAGES = {"openvino": ("openvino",), "onnx": ("onnxruntime",)}
 
 
 def rerank(
@@ -37,17 +50,178 @@ def rerank(
     MissingExtra
         If torch or the package of the back end is not installed.
     """
-    from telerank.corpus.collection import Collection
-    from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import CrossReranker
 
-    folder = texts.folder if isinstance(texts, Index) else None
-    scorer = model if isinstance(model, Scorer) else Scorer(_locate(model, folder), **settings)
+    scorer = _open_scorer(model, texts if isinstance(texts, Index) else None, settings)
     if isinstance(texts, Index):
         return CrossReranker(scorer, texts.docs, name=str(model) if isinstance(model, str | Path) else "")
     docs = {doc.docno: doc.full_text for doc in texts.docs()} if isinstance(texts, Collection) else texts
     return CrossReranker(scorer, docs)
 
 
-def _locate(model: str | Path | Reranker, index: Path | None) -> str | Reranker:
-    return locate_model(str(model), index=index) if isinstance(model, str | Path) else model
+@dataclass(frozen=True, eq=False)
+class DevRun:
+    """A run over judged queries of a collection's split, to calibrate int8 and to measure what it loses."""
+
+    run: str | Path
+    data: Collection
+    split: str | None = None
+
+
+def rerank_run(
+    run: str | Path,
+    model: str | Path | Reranker | Scorer,
+    texts: Index | Collection | None,
+    queries: Collection | None = None,
+    *,
+    split: str | None = None,
+    depth: int | None = None,
+    k: int | None = None,
+    dev: DevRun | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> LazyRun:
+    """Score the first ``depth`` documents of each query of a run file again, and keep ``k``.
+
+    ``texts`` has the documents; ``queries`` the queries, in its ``split``, if it is another collection.
+    ``model`` and ``settings`` are those of :func:`rerank`. The precision ``int8`` needs ``dev``: one half of
+    its queries calibrates it, the other half measures what it loses. A run that is wrong somewhere is refused
+    at once; the scores are computed when the rankings are read or saved.
+
+    >>> rerank_run("bm25.run", "my-reranker", data, split="test", depth=100, k=10).save("reranked.run")
+
+    Raises
+    ------
+    CollectionError
+        If a query or a document of the run is unknown, or a query is in ``dev``, too.
+    ModelError
+        If there is no such back end or precision, or ``dev`` is missing or not needed.
+    MissingExtra
+        If torch or the package of the back end is not installed.
+    """
+    scorer = _open_scorer(model, texts if isinstance(texts, Index) else None, settings)
+    if (scorer.precision == "int8") != (dev is not None):
+        raise ModelError("int8 goes with --dev, a run to calibrate it and to measure its loss on")
+    source = queries or (texts if isinstance(texts, Collection) else None)
+    if source is None or texts is None:
+        raise CollectionError("give the documents, and the collection that has the queries")
+    calibrating = [] if dev is None else list(_candidates(dev.run, dev.data, dev.split, depth))
+    candidates = _candidates(run, source, split, depth, frozenset(part.query.qid for part in calibrating))
+    docnos = None if isinstance(texts, Index) else {docno for part in calibrating for docno in part.docnos}
+    rankings, total = candidates.check(docnos)
+    runs = str(run) if dev is None else f"{run} or {dev.run}"
+    docs = texts.docs if isinstance(texts, Index) else _store_docs(texts, docnos or set(), runs)
+    calibration = None if dev is None else _calibrate(scorer, docs, calibrating, dev)
+    scorer = scorer if calibration is None else calibration.scorer
+    options = {"run": str(run), "depth": depth, "k": k, "texts": _name(texts), "queries": source.name}
+    scoring = _Scoring(scorer, docs, rankings, k, total, options, calibration, progress)
+    packages = ("telerank", "torch", "transformers", *_PACKAGES.get(scorer.backend, ()))
+    return LazyRun(scoring.compute, scoring.record, scoring.describe, packages)
+
+
+@dataclass
+class _Scoring:
+    """Scoring the candidates of one run, and what it took."""
+
+    scorer: Scorer
+    docs: Docs
+    candidates: Iterable[Ranking]
+    k: int | None
+    total: int | None
+    options: Mapping[str, Any]
+    calibration: Calibration | None
+    progress: Progress | None
+    seconds: float = field(default=0.0, init=False)
+
+    def compute(self) -> Iterator[Ranking]:
+        from telerank.reranking.stage import CrossReranker
+
+        began = time.perf_counter()
+        with show_progress(self.progress, self.total) as shown:
+            for ranking in CrossReranker(self.scorer, self.docs, self.k)(self.candidates):
+                shown("scoring", self.scorer.counts.pairs, self.total)
+                yield ranking
+        self.seconds = time.perf_counter() - began
+
+    def record(self) -> dict[str, Any]:
+        counts, scorer = self.scorer.counts, self.scorer
+        record = {
+            "model": scorer.name,
+            "backend": scorer.backend,
+            "precision": scorer.precision,
+            "max_query": scorer.max_query,
+            "max_length": scorer.max_length,
+            "pairs": counts.pairs,
+            "seconds": round(self.seconds, 3),
+            "cut pairs": counts.cut_pairs,
+            "cut tokens": counts.cut,
+            **self.options,
+        }
+        return record if self.calibration is None else {**record, "loss": self.calibration.record()}
+
+    def describe(self) -> list[str]:
+        counts, scorer = self.scorer.counts, self.scorer
+        rate = f"{self.seconds:.1f} s, {counts.pairs / max(self.seconds, 1e-9):,.0f} a second"
+        by = f"{scorer.name} in {scorer.backend} {scorer.precision}"
+        lines = [f"scored {_count(counts.pairs)} by {by} ({rate})"]
+        if counts.cut_pairs:
+            longest = scorer.reranker.shape.max_length
+            cut = f"cut there, {counts.cut:,} tokens were not read"
+            lines.append(f"{_count(counts.cut_pairs)} longer than {longest} tokens: {cut}")
+        return lines if self.calibration is None else [*lines, str(self.calibration)]
+
+
+def _open_scorer(
+    model: str | Path | Reranker | Scorer, index: Index | None, settings: Mapping[str, Any]
+) -> Scorer:
+    from telerank.reranking.scorer import Scorer
+
+    if isinstance(model, str | Path):
+        model = locate_model(str(model), index=None if index is None else index.folder)
+    return model if isinstance(model, Scorer) else Scorer(model, **settings)
+
+
+def _candidates(
+    run: str | Path,
+    queries: Collection,
+    split: str | None,
+    depth: int | None,
+    excluded: frozenset[str] = frozenset(),
+) -> RunCandidates:
+    from telerank.reranking.run_candidates import RunCandidates
+
+    texts = {query.qid: query.text for query in queries.split_queries(split)}
+    return RunCandidates(str(run), texts, queries.name, depth, excluded)
+
+
+def _calibrate(scorer: Scorer, docs: Docs, rankings: list[Ranking], dev: DevRun) -> Calibration:
+    from telerank.reranking.calibration import calibrate
+
+    return calibrate(scorer, docs, rankings, dev.data.judged(dev.split))
+
+
+def _store_docs(collection: Collection, docnos: set[str], runs: str) -> Docs:
+    """The documents of a collection that are named, in a temporary docstore."""
+    from telerank.retrieval.temporary import store_temporarily
+
+    missing = set(docnos)
+
+    def named() -> Iterator[Any]:
+        for doc in collection.docs():
+            if doc.docno in missing:
+                missing.remove(doc.docno)
+                yield doc
+
+    store = store_temporarily(named())
+    if missing:
+        more = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
+        raise CollectionError(f"{runs}: {min(missing)!r}{more} is none of the documents of {collection.name}")
+    return store
+
+
+def _name(texts: Index | Collection) -> str:
+    return str(texts.folder) if isinstance(texts, Index) else texts.name
+
+
+def _count(pairs: int) -> str:
+    return f"{pairs:,} pair{'' if pairs == 1 else 's'}"
