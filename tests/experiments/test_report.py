@@ -42,7 +42,7 @@ def make_outcome(bench, folder) -> ExperimentOutcome:
     counts, lacking = {"documents": 40, "judged queries": 30}, {"BERT": "not given: a run"}
     results = analyse_all(bench, spec.analyses)
     return ExperimentOutcome(
-        spec, bench.data, "words", False, counts, bench.systems, lacking, results, folder
+        spec, bench.data, "words", "full size", counts, bench.systems, lacking, results, folder
     )
 
 

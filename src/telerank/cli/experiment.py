@@ -152,7 +152,7 @@ def print_outcome(outcome: ExperimentOutcome) -> None:
     """Print the tables and the notes of an experiment."""
     from telerank.show.tables import render_terminal
 
-    console.out.print(f"{outcome.spec.title} ({outcome.size})\n", style="bold", markup=False)
+    console.out.print(f"{outcome.title}\n", style="bold", markup=False)
     for result in outcome.results:
         for table in result.tables:
             console.out.print(render_terminal(table))

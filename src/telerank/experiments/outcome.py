@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class ExperimentOutcome:
     """The results of every analysis; ``lacking`` says why systems are missing.
 
-    ``small`` says that this is the small copy, not the paper's own size. ``counts`` are numbers of things
-    by name: documents, queries. The files are in ``folder``.
+    ``size`` is ``full size`` or ``small copy`` of a file that has both. ``counts`` are numbers of things by
+    name: documents, queries. The files are in ``folder``.
     """
 
     spec: Experiment
     data: DataSpec
     name_of_data: str
-    small: bool
+    size: str
     counts: Mapping[str, int]
     systems: Mapping[str, SystemRuns]
     lacking: Mapping[str, str]
@@ -34,9 +34,9 @@ class ExperimentOutcome:
     folder: Path
 
     @property
-    def size(self) -> str:
-        """Which size was run, for the head of a table."""
-        return "small copy" if self.small else "full size"
+    def title(self) -> str:
+        """The title of the experiment, and the size that was run."""
+        return f"{self.spec.title} ({self.size})" if self.size else self.spec.title
 
     @property
     def protocol(self) -> tuple[str, ...]:
@@ -44,7 +44,9 @@ class ExperimentOutcome:
         counts = ", ".join(f"{count:,} {what}" for what, count in self.counts.items())
         about = f": {self.data.about}" if self.data.about else ""
         split = f", split {self.data.split}" if self.data.split else ""
-        notes = [f"Measured on {self.name_of_data}{about} ({counts}{split}; {self.size})."]
+        notes = [
+            f"Measured on {self.name_of_data}{about} ({counts}{split}{'; ' if self.size else ''}{self.size})."
+        ]
         if self.spec.published and not self.data.paper:
             notes.append(f"The paper's values ({self.spec.source}) are of other data: a rough guide.")
         notes += [f"{name}: {system.about}." for name, system in self.systems.items() if system.about != name]

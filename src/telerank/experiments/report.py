@@ -58,7 +58,7 @@ def render_report(outcome: ExperimentOutcome) -> str:
         analyses=[_AnalysisSection(spec, result) for spec, result in pairs],
         notes=outcome.protocol,
         facts={
-            "Size": outcome.size,
+            **({"Size": outcome.size} if outcome.size else {}),
             "Seed": outcome.spec.seed,
             "Versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
             "Machine": machine(),
@@ -69,7 +69,7 @@ def render_report(outcome: ExperimentOutcome) -> str:
 def render_tables(outcome: ExperimentOutcome) -> str:
     """The tables and notes in Markdown."""
     tables = [render_markdown(table) for result in outcome.results for table in result.tables]
-    text = [f"# {outcome.spec.title}\n", *tables, *(f"- {note}" for note in outcome.notes)]
+    text = [f"# {outcome.title}\n", *tables, *(f"- {note}" for note in outcome.notes)]
     return "\n".join(text) + "\n"
 
 

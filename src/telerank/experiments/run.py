@@ -18,13 +18,15 @@ from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRunner, SystemRuns
 from telerank.types import Progress, silent
 
+FULL_SIZE, SMALL_COPY = "full size", "small copy"
+
 
 @dataclass(frozen=True)
 class RunOptions:
     """Where an experiment finds things, and where its results go.
 
     ``only`` names some of its data; ``given`` are runs or folders of models for systems by name, ``skip`` are
-    systems to leave out. ``small`` says that the file is the small copy.
+    systems to leave out. ``size`` is ``full size`` or ``small copy`` of a file that has both.
     """
 
     folder: Path = Path("telerank-experiments")
@@ -33,7 +35,7 @@ class RunOptions:
     only: tuple[str, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)
     skip: tuple[str, ...] = ()
-    small: bool = False
+    size: str = ""
 
 
 def run_experiment(
@@ -76,7 +78,7 @@ def _run_on(
 ) -> ExperimentOutcome:
     spec = spec.on(data_name)
     data = open_data(data_name, spec, options.data, options.folder, progress)
-    size = "-small" if options.small else ""
+    size = "-small" if options.size == SMALL_COPY else ""
     folder = options.folder / f"{plain_name(name.replace('/', '-'))}{size}-{plain_name(data_name)}"
     runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
     systems, lacking = runner.run()
@@ -87,7 +89,7 @@ def _run_on(
     if data.dev is not None:
         counts["queries that choose"] = len(data.dev.queries)
     outcome = ExperimentOutcome(
-        spec, data.spec, data_name, options.small, counts, systems, lacking, results, folder
+        spec, data.spec, data_name, options.size, counts, systems, lacking, results, folder
     )
     write_report(outcome)
     return outcome

@@ -15,9 +15,9 @@ from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.outcome import ExperimentOutcome
 from telerank.experiments.packaged import find_experiment, list_experiments
 from telerank.experiments.result import ExperimentResult
-from telerank.experiments.run import RunOptions
+from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
-from telerank.experiments.schema import read_experiment
+from telerank.experiments.schema import has_small, read_experiment
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
@@ -107,7 +107,7 @@ def run_experiment(
         tuple(on),
         dict(systems or {}),
         tuple(skip),
-        small,
+        SMALL_COPY if small else FULL_SIZE if has_small(path) else "",
     )
     with show_progress(progress) as shown:
         return run_file(spec.with_seeds(tuple(seeds)) if seeds else spec, name, options, progress=shown)
