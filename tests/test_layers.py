@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,8 @@ ALLOWED = {
 """What a part may import; ``verbs`` may import all of these, ``cli`` everything; nothing imports it."""
 ALLOWED["verbs"] = {*ALLOWED}
 
+_MAP = Path(__file__).parent.parent / "ARCHITECTURE.md"
+
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -100,6 +103,17 @@ def test_what_starts_often_loads_nothing_heavy(command):
         "numpy",
         "rich",
     }
+
+
+def test_the_table_in_architecture_says_what_a_part_may_import():
+    names = {"low": _LOW, "nothing": set(), "all above but testing": ALLOWED["experiments"]}
+    names["all above"] = ALLOWED["verbs"] - {"verbs"}
+    table = dict.fromkeys(ALLOWED, None)
+    for line in _MAP.read_text(encoding="utf-8").split("```")[1].strip().splitlines():
+        parts, imports = re.split(r"  +", line)
+        words = [imports] if imports in names else imports.split(", ")
+        table |= dict.fromkeys(parts.split(", "), set().union(*(names.get(word, {word}) for word in words)))
+    assert {part: table[part] for part in ALLOWED} == {**ALLOWED, "verbs": ALLOWED["verbs"] - {"verbs"}}
 
 
 def test_nothing_is_called_utils():
