@@ -103,7 +103,7 @@ def test_everything_is_written_into_the_folder(bench, tmp_path):
     assert "Recall of &lt;words&gt;" in (outcome.folder / "report.html").read_text(encoding="utf-8")
     assert read_experiment(outcome.folder / "experiment.yaml") == outcome.spec
     tables = (outcome.folder / "tables.md").read_text(encoding="utf-8")
-    assert tables.startswith("# Words <of> & signs\n")
+    assert tables.startswith("# Words <of> & signs (full size)\n")
     assert "- Not measured: BERT (not given: a run)." in tables
     record = json.loads((outcome.folder / "results.json").read_text(encoding="utf-8"))
     assert [(one["kind"], one["title"]) for one in record["results"]] == [
