@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from telerank.verbs.open import open  # noqa: A004 — telerank.open reads as it should
     from telerank.verbs.rerank import rerank
     from telerank.verbs.search import search
+    from telerank.verbs.tune import tune
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ __all__ = [
     "rerank",
     "rrf",
     "search",
+    "tune",
 ]
 
 _LAZY = {
@@ -72,6 +74,7 @@ _LAZY = {
     "rerank": ("telerank.verbs.rerank", "rerank"),
     "rrf": ("telerank.fuse", "rrf"),
     "search": ("telerank.verbs.search", "search"),
+    "tune": ("telerank.verbs.tune", "tune"),
 }
 """The names that are imported when they are first used, so that ``import telerank`` stays light."""
 

@@ -23,7 +23,7 @@ SHORT_HELPS = {
     "evaluate": "Measure runs over all queries of the qrels; a query without results counts 0.",
     "compare": "Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap "
     "interval.",
-    "tune": "Tune a model's parameters, and analyzers, by cross-validation or on one split for another.",
+    "tune": "Tune pipelines and analyzers, by cross-validation or on one split for another.",
     "tune-fusion": "Tune the weights of `fuse --method linear` over a grid, by cross-validation.",
     "train": "Train models: `bi-encoder`, `reranker`.",
     "inspect": "See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over "

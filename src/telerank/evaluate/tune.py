@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from telerank.errors import MeasureError
 from telerank.evaluate.measures import Evaluation, Values, measure, parse_measures
+from telerank.show.report import Report
+from telerank.show.tables import Table
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 S = TypeVar("S")
+
+_SHOWN = 10  # settings in the table of a result
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,7 @@ class Folds:
 
 
 @dataclass(frozen=True, eq=False)
-class TuneResult(Generic[S]):
+class TuneResult(Report, Generic[S]):
     """The chosen setting, its mean on the queries that chose it, and its mean on queries held out.
 
     ``dev`` holds each setting's mean over the queries that choose. ``evaluation`` holds the values of
@@ -90,6 +94,54 @@ class TuneResult(Generic[S]):
     def choices(self) -> tuple[S, ...]:
         """The setting of each fold."""
         return tuple(self.settings[i] for i in self.chosen)
+
+    @property
+    def measure(self) -> str:
+        """The name of the measure."""
+        return self.evaluation.measures[0]
+
+    @property
+    def title(self) -> str:
+        return "Tuning"
+
+    @property
+    def remarks(self) -> list[str]:
+        unjudged = len(self.unjudged)
+        return [f"{unjudged} queries have no judgment and were left out"] if unjudged else []
+
+    def tables(self) -> list[Table]:
+        """The best settings, and those that a fold chose."""
+        order = sorted(range(len(self.settings)), key=lambda i: -self.dev[i])
+        shown = [i for rank, i in enumerate(order) if rank < _SHOWN or i in self.chosen]
+        folds = len(self.folds)
+        rows = [
+            [str(self.settings[i]), f"{self.dev[i]:.4f}", *([str(self.chosen.count(i))] if folds > 1 else [])]
+            for i in shown
+        ]
+        columns = ["setting", f"{self.measure} in dev", *(["folds"] if folds > 1 else [])]
+        caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
+        held_out = f"{folds} folds" if folds > 1 else "test split"
+        notes = (
+            f"tuned: {self.best}",
+            f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
+            f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
+        )
+        return [Table.of(columns, rows, caption=caption, notes=notes)]
+
+    def record(self) -> dict[str, Any]:
+        settings = [
+            {**_setting_record(setting), "dev": value}
+            for setting, value in zip(self.settings, self.dev, strict=True)
+        ]
+        choices = zip(self.folds, self.choices, strict=True)
+        return {
+            "measure": self.measure,
+            "tuned": settings[self.settings.index(self.best)],
+            "held_out": self.held_out,
+            "choices": [{"queries": len(fold), **_setting_record(setting)} for fold, setting in choices],
+            "settings": settings,
+            "unjudged": list(self.unjudged),
+        }
 
     def evaluation_of(self, setting: S) -> Evaluation:
         """The evaluation of one setting on the queries of ``evaluation``, to compare with the tuned one."""
@@ -138,6 +190,12 @@ def tune(
         table=table,
         unjudged=tuple(query.qid for query in queries if query.qid not in table),
     )
+
+
+def _setting_record(setting: object) -> dict[str, Any]:
+    if is_dataclass(setting) and not isinstance(setting, type):
+        return asdict(setting)
+    return {"setting": str(setting)}
 
 
 def _judged_qids(queries: Sequence[Query], qrels: Qrels, what: str) -> tuple[str, ...]:

@@ -1,0 +1,122 @@
+"""Tuning: choose among pipelines and analyzers by cross-validation, or on one split for another."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
+from telerank.errors import CollectionError
+from telerank.evaluate.tune import Folds, Objective, TuneResult
+from telerank.evaluate.tune import tune as tune_settings
+from telerank.pipelines.functions import pipeline
+from telerank.retrieval.index import Index
+from telerank.show.progress import show_progress
+from telerank.sparse.similarities import make_grid, parse_similarity
+from telerank.sparse.writer import build_index
+from telerank.stage import change_stages
+from telerank.text import Analyzer
+from telerank.types import Progress, Qrels, Query, Ranking
+
+__all__ = ["Folds", "TuneResult", "TuneSetting", "tune"]
+
+_BATCH = 256  # queries answered at a time
+
+
+@dataclass(frozen=True)
+class TuneSetting:
+    """A pipeline, by its text, over the documents as an analyzer makes terms of them."""
+
+    pipeline: str
+    analyzer: str
+
+    def __str__(self) -> str:
+        return f"{self.pipeline}, {self.analyzer}"
+
+
+def tune(
+    index: Index | str | Path,
+    data: Collection | str | Path,
+    models: str | Sequence[str] = (),
+    *,
+    settings: Sequence[str] = (),
+    analyzers: Sequence[str] = (),
+    measure: str = "nDCG@10",
+    split: str | None = None,
+    test: str | None = None,
+    folds: Folds = Folds(),  # noqa: B008 — frozen
+    k: int = 1000,
+    progress: Progress | None = None,
+) -> TuneResult[TuneSetting]:
+    """Choose the best of several pipelines for the judged queries of a split, by cross-validation.
+
+    ``models`` are families of sparse models (``bm25``, ``dfr``, …), whose usual settings are tried: by
+    default ``bm25``. ``settings`` are texts of any pipelines. Each is tried with each of the ``analyzers``:
+    by default the index's own; for others the texts are indexed again, temporarily. With ``test``, another
+    split measures the choice instead of folds. ``k`` documents are kept for each query.
+
+    >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measure="nDCG@10"))
+
+    Raises
+    ------
+    CollectionError
+        If the index is another collection's, or there are too few judged queries.
+    ExpressionError
+        If a setting or the name of a family cannot be read.
+    MeasureError
+        If the measure's name is invalid, or there are several measures.
+    """
+    opened = Index(index) if isinstance(index, str | Path) else index
+    source = open_collection(data) if isinstance(data, str | Path) else data
+    families = [models] if isinstance(models, str) else list(models)
+    texts = _list_texts(opened, families or ([] if settings else ["bm25"]), settings)
+    dev, qrels = list(source.split_queries(split)), source.judged(split)
+    held_out: Folds | list[Query] = folds
+    if test is not None:
+        held_out, qrels = list(source.split_queries(test)), {**qrels, **source.judged(test)}
+    _check_documents(opened, source, qrels)
+    with show_progress(progress) as shown, _open_indexes(opened, analyzers, shown) as indexes:
+        choices = [TuneSetting(text, name) for name in indexes for text in texts]
+
+        def run(setting: TuneSetting, queries: Sequence[Query]) -> Iterator[Ranking]:
+            stage = pipeline(setting.pipeline, indexes[setting.analyzer]) % k
+            return change_stages(stage, lambda part: part.in_batches(_BATCH)).run(queries)
+
+        objective = Objective(dev, qrels, measure)
+        try:
+            return tune_settings(choices, run, objective, held_out=held_out, progress=shown)
+        except ValueError as error:  # too few queries for the folds, and similar
+            raise CollectionError(f"{source.name}: {error}") from error
+
+
+def _list_texts(index: Index, families: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """The texts to try, each as its pipeline prints it, so that none comes twice."""
+    grids = [repr(similarity) for name in families for similarity in make_grid(parse_similarity(name))]
+    return list(dict.fromkeys([*grids, *(pipeline(text, index).text for text in settings)]))
+
+
+def _check_documents(index: Index, source: Collection, qrels: Qrels) -> None:
+    """Check that the index holds a document that is judged."""
+    if not any(docno in index.docs for grades in qrels.values() for docno in grades):
+        raise CollectionError(
+            f"{index.folder}: holds no document that {source.name} judges: another collection's index"
+        )
+
+
+@contextmanager
+def _open_indexes(index: Index, analyzers: Sequence[str], progress: Progress) -> Iterator[dict[str, Index]]:
+    """The index for each analyzer: itself for its own, a temporary one of its texts for another."""
+    with tempfile.TemporaryDirectory(prefix="telerank-tune-") as folder:
+        indexes = {}
+        for number, name in enumerate(analyzers or [index.analyzer.name]):
+            analyzer = Analyzer.parse(name)
+            indexes[analyzer.name] = index
+            if analyzer != index.analyzer:
+                place = Path(folder, str(number))
+                build_index(index.docs, place, analyzer=analyzer, progress=progress)
+                indexes[analyzer.name] = Index(place)
+        yield indexes
