@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -38,7 +38,7 @@ from results_page import write
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import search
 from telerank.dense.vectors import Encoded, Vectors
-from telerank.dense.writer import write_vectors
+from telerank.dense.writer import VectorWriter
 from telerank.show.tables import Cell, Table, render_markdown
 
 MODEL = "synthetic"
@@ -96,6 +96,15 @@ def drawing(dimension: int, like: Path | None) -> tuple[Draw, int]:
         return partial(synthetic, dimension=dimension), dimension
     real = Vectors(like)
     return partial(moved, texts=real.take(np.arange(len(real)))), real.dimension
+
+
+def write_vectors(
+    folder: Path, blocks: Iterable[tuple[list[str], np.ndarray]], manifest: VectorManifest
+) -> Vectors:
+    with VectorWriter(folder, manifest) as writer:
+        for docnos, vectors in blocks:
+            writer.add(docnos, (), vectors)
+    return Vectors(folder)
 
 
 def prepared(folder: Path, rows: int, draw: Draw, dimension: int, queries: int) -> Data:

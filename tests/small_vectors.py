@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
-from telerank.dense.writer import write_vectors
+from telerank.dense.writer import VectorWriter
 from telerank.types import Doc
 
 MODEL = "letters"
@@ -33,6 +33,16 @@ def stored(folder, vectors: np.ndarray, dtype: str = "float32", shard: int = 500
     parts = range(0, len(vectors), shard)
     blocks = ((docnos[at : at + shard], vectors[at : at + shard]) for at in parts)
     return write_vectors(folder, blocks, VectorManifest(vectors.shape[1], dtype, MODEL, FINGERPRINT))
+
+
+def write_vectors(
+    folder, blocks: Iterable[tuple[Sequence[str], np.ndarray]], manifest: VectorManifest
+) -> Vectors:
+    """Written with a shard for each block of docnos and vectors."""
+    with VectorWriter(folder, manifest) as writer:
+        for docnos, vectors in blocks:
+            writer.add(docnos, (), vectors)
+    return Vectors(folder)
 
 
 def asked(vectors: np.ndarray) -> Encoded:

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_vectors import FINGERPRINT, Letters, docs, made, stored
+from small_vectors import FINGERPRINT, Letters, docs, made, stored, write_vectors
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.vectors import Vectors
-from telerank.dense.writer import VectorWriter, write_vectors
+from telerank.dense.writer import VectorWriter
 from telerank.errors import DocumentError, IndexDamaged, IndexFault, IndexLocked, ModelError
 from telerank.stored import MANIFEST
 from telerank.types import Doc

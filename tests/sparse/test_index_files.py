@@ -18,7 +18,6 @@ from small import build, docs, retriever
 from telerank import stored
 from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse import index as opening
-from telerank.sparse import manifest as manifests
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.segment import Segment
@@ -241,21 +240,20 @@ def test_readers_keep_what_they_have_opened_whatever_writers_do(copy):
     assert [doc.docno for doc in SparseIndex(copy).docs] == ["other"]
 
 
-@pytest.mark.parametrize("seam", ["check_segment", "Segment"])
+@pytest.mark.parametrize("seam", ["check_files", "Segment"])
 def test_an_index_that_is_replaced_while_it_is_opened_is_opened_as_it_then_is(copy, monkeypatch, seam):
     """The files that the manifest named are swept away between its reading and theirs."""
-    of = manifests if seam == "check_segment" else opening
-    real, calls = getattr(of, seam), []
+    real, calls = getattr(opening, seam), []
 
     def replaced_meanwhile(*arguments: object) -> object:
         calls.append(arguments)
         if len(calls) <= 2:
-            monkeypatch.setattr(of, seam, real)
+            monkeypatch.setattr(opening, seam, real)
             build_index([Doc(f"new{len(calls)}", "a")], copy, overwrite=True, workers=1)
-            monkeypatch.setattr(of, seam, replaced_meanwhile)
+            monkeypatch.setattr(opening, seam, replaced_meanwhile)
         return real(*arguments)
 
-    monkeypatch.setattr(of, seam, replaced_meanwhile)
+    monkeypatch.setattr(opening, seam, replaced_meanwhile)
     assert [doc.docno for doc in SparseIndex(copy).docs] == ["new2"]
     assert len(calls) == 3
 

@@ -27,8 +27,7 @@ def compare(
     split: options.Split = None,
     level: options.Level = 0.05,
     queries: Annotated[
-        int,
-        typer.Option("--queries", min=0, max=10, help="Show only N of the queries that changed most."),
+        int, typer.Option("--queries", min=0, max=10, help="Show only N of the queries that changed most.")
     ] = 10,
     form: options.TableForm = None,
     output: options.TableOutput = "-",

@@ -12,15 +12,13 @@ from telerank.cli.output import write_plot, write_report
 
 def consistency(
     reference: Annotated[
-        str,
-        typer.Argument(metavar="REFERENCE", help="The run whose candidates a re-ranker was trained on."),
+        str, typer.Argument(metavar="REFERENCE", help="The run whose candidates a re-ranker was trained on.")
     ],
     run: options.RunArguments,
     *,
     depths: Annotated[str, typer.Option("--depths", help="Depths n of the runs.")] = "1,5,10,50,100,500,1000",
     reference_depth: Annotated[
-        int,
-        typer.Option("--reference-depth", min=1, help="Documents of the reference that are candidates."),
+        int, typer.Option("--reference-depth", min=1, help="Documents of the reference that are candidates.")
     ] = 1000,
     plot: options.PlotFile = None,
     form: options.TableForm = None,

@@ -31,8 +31,7 @@ CollectionArgument = Annotated[
 ]
 IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
 QrelsArgument = Annotated[
-    str,
-    typer.Argument(metavar="QRELS", help="A qrels file (`-`: standard input) or a collection."),
+    str, typer.Argument(metavar="QRELS", help="A qrels file (`-`: standard input) or a collection.")
 ]
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN", help="Run files; `-`: standard input.")]
 FormatOption = Annotated[
@@ -46,8 +45,7 @@ Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of the colle
 Split = Annotated[str | None, typer.Option("--split", help="Split of the collection; default: the only one.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Measures = Annotated[
-    str,
-    typer.Option("--measures", "-m", help="Measures by the names of ir_measures, separated by spaces."),
+    str, typer.Option("--measures", "-m", help="Measures by the names of ir_measures, separated by spaces.")
 ]
 Keep = Annotated[int | None, typer.Option("--keep", "-k", min=1, help="Documents kept for each query.")]
 Depth = Annotated[int, typer.Option("--depth", min=1, help="Documents taken from each run for each query.")]

@@ -59,13 +59,7 @@ def encode_documents(
     how = encoding or Encoding()
     settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}
     manifest = VectorManifest(
-        encoder.dimension,
-        how.dtype,
-        encoder.name,
-        encoder.fingerprint,
-        settings,
-        how.collection,
-        how.source,
+        encoder.dimension, how.dtype, encoder.name, encoder.fingerprint, settings, how.collection, how.source
     )
     done = 0
     with VectorWriter(folder, manifest, overwrite=overwrite) as writer:

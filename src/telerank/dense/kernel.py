@@ -14,6 +14,7 @@ bounds (N, 4): scale s, |x - s c|, |s c| and the sum of c.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ _LINE = 64  # bytes of a cache line
 _TINY = np.float32(1e-36)  # larger than what products of tiny numbers lose
 
 Array = Any  # numba takes arrays of any of its types
+# the compiler chooses the order of a sum, the same for every row; a score's digits do not show it in float64
+_reordered = partial(compiled, fastmath={"reassoc", "contract"})
 
 
 @compiled
@@ -174,7 +177,8 @@ def quantise(vectors: Array, codes: Array, bounds: Array) -> None:
         bounds[r, 3] = np.float32(total)
 
 
-def _exact_float32(vectors: Array, rows: Array, query: Array, scores: Array) -> None:
+@_reordered
+def exact_float32(vectors: Array, rows: Array, query: Array, scores: Array) -> None:
     """Inner products of rows of float32 vectors with a float64 query: exact products, summed in float64."""
     for n in range(len(rows)):
         total = 0.0
@@ -183,7 +187,8 @@ def _exact_float32(vectors: Array, rows: Array, query: Array, scores: Array) -> 
         scores[n] = np.float32(total)
 
 
-def _exact_half(vectors: Array, rows: Array, query: Array, scores: Array, is_float16: bool) -> None:
+@_reordered
+def exact_half(vectors: Array, rows: Array, query: Array, scores: Array, is_float16: bool) -> None:
     """The same for the bits of float16 or bfloat16 vectors."""
     bits = np.empty(len(query), np.uint32)
     wide = bits.view(np.float32)
@@ -205,19 +210,14 @@ def _exact_half(vectors: Array, rows: Array, query: Array, scores: Array, is_flo
         scores[n] = np.float32(total * factor)
 
 
-def _exact_codes(codes: Array, bounds: Array, rows: Array, query: Array, scores: Array) -> None:
+@_reordered
+def exact_codes(codes: Array, bounds: Array, rows: Array, query: Array, scores: Array) -> None:
     """The same for codes that are the vectors."""
     for n in range(len(rows)):
         total = 0.0
         for i in range(len(query)):
             total += query[i] * np.float64(codes[rows[n], i])
         scores[n] = np.float32(total * np.float64(bounds[rows[n], 0]))
-
-
-# the compiler chooses the order of a sum, the same for every row; a score's digits do not show it in float64
-exact_float32 = compiled(_exact_float32, fastmath={"reassoc", "contract"})
-exact_half = compiled(_exact_half, fastmath={"reassoc", "contract"})
-exact_codes = compiled(_exact_codes, fastmath={"reassoc", "contract"})
 
 
 @compiled

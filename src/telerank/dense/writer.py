@@ -19,7 +19,7 @@ from telerank.dense import kernel
 from telerank.dense.kinds import Floats, check_kind, check_vectors, narrow, widen
 from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
 from telerank.dense.rotate import pad_width, rotate
-from telerank.dense.vectors import Vectors, shard_files
+from telerank.dense.vectors import shard_files
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.stored import MANIFEST, StoredFile, remove, replace_folder, sweep, sync_folder, verify_files
 
@@ -135,23 +135,6 @@ class VectorWriter:
         shards = self.manifest.shards
         named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
         sweep(self._part.iterdir(), named)
-
-
-def write_vectors(
-    folder: str | Path,
-    blocks: Iterable[tuple[Sequence[str], Floats]],
-    manifest: VectorManifest,
-    *,
-    overwrite: bool = False,
-) -> Vectors:
-    """Write vectors that were made elsewhere: blocks of docnos and float32 vectors, each as a shard."""
-    with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
-        for docnos, vectors in blocks:
-            if writer.kept:
-                writer.skip(docnos, ())
-            else:
-                writer.add(docnos, (), vectors)
-    return Vectors(folder)
 
 
 def compute_texts_checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:

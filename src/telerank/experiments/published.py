@@ -85,48 +85,35 @@ def depth_tables(
     the change from the first system, as in table 2 of RepBERT.
     """
     measured = {name: dict(zip(map(str, depths), values, strict=True)) for name, values in curves.items()}
-    columns: list[_DepthColumn] = []
-    for name, values in measured.items():
-        columns.append(_DepthColumn(name, values, _find_base(measured, name, changes=changes)))
+    rows = [str(depth) for depth in depths]
+    columns = []
+    for name in measured:
+        columns.append((name, _texts_by_depth(measured, name, rows, changes=changes)))
         if name in published:
-            columns.append(_DepthColumn(PAPER, published[name], _find_base(published, name, changes=changes)))
+            columns.append((PAPER, _texts_by_depth(published, name, rows, changes=changes)))
     notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
-    tables = [_depth_table(columns, [str(depth) for depth in depths], caption, notes)]
+    tables = [_depth_table(columns, rows, caption, notes)]
     if any(name not in measured for name in published):
-        others = [
-            _DepthColumn(name, values, _find_base(published, name, changes=changes))
-            for name, values in published.items()
-        ]
-        rows = [depth for depth in map(str, depths) if any(depth in row for row in published.values())]
-        tables.append(_depth_table(others, rows, "All that the paper prints", []))
+        rows = [depth for depth in rows if any(depth in row for row in published.values())]
+        columns = [(name, _texts_by_depth(published, name, rows, changes=changes)) for name in published]
+        tables.append(_depth_table(columns, rows, "All that the paper prints"))
     return tuple(tables)
 
 
-@dataclass(frozen=True)
-class _DepthColumn:
-    """Values by depth; with a ``base``, each is shown with its change from that."""
-
-    head: str
-    values: Mapping[str, float | None]
-    base: Mapping[str, float | None] | None
-
-    def text(self, depth: str) -> str:
-        return _format_with_change(self.values.get(depth), self.base.get(depth) if self.base else None)
-
-
-def _find_base(
-    lines: Mapping[str, Mapping[str, float | None]], name: str, *, changes: bool
-) -> Mapping[str, float | None] | None:
-    """The values of the first system, unless this is the first one."""
+def _texts_by_depth(
+    lines: Mapping[str, Mapping[str, float | None]], name: str, depths: Sequence[str], *, changes: bool
+) -> list[str]:
+    """The values of a system, with ``changes`` from the first system, unless it is the first."""
     first = next(iter(lines))
-    return lines[first] if changes and name != first else None
+    base = lines[first] if changes and name != first else {}
+    return [_format_with_change(lines[name].get(depth), base.get(depth)) for depth in depths]
 
 
 def _depth_table(
-    columns: Sequence[_DepthColumn], depths: Sequence[str], caption: str, notes: Sequence[str]
+    columns: Sequence[tuple[str, list[str]]], depths: list[str], caption: str, notes: Sequence[str] = ()
 ) -> Table:
-    rows = [[depth, *(column.text(depth) for column in columns)] for depth in depths]
-    return Table.of(("depth", *(column.head for column in columns)), rows, caption=caption, notes=notes)
+    rows = [list(row) for row in zip(depths, *(texts for _, texts in columns), strict=True)]
+    return Table.of(("depth", *(head for head, _ in columns)), rows, caption=caption, notes=notes)
 
 
 def published_matrix(published: Published, measure: str) -> Table:

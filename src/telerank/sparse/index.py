@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from telerank.errors import AnalyzerError, IndexDamaged
-from telerank.sparse import manifest as manifests
 from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.segment import Segment
 from telerank.sparse.similarities import Similarity, Statistics
+from telerank.stored import check_files, verify_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -41,7 +42,10 @@ class SparseIndex:
         self.folder = Path(folder).resolve()
         self.manifest, self.segments = _open(self.folder)
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
-        self._require_same_terms()
+        if self.manifest.fingerprint != self.analyzer.fingerprint():
+            versions = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
+            built = f"was built where {self.analyzer} made other terms ({versions})"
+            raise AnalyzerError(f"{self.folder}: {built}; build it again")
         self.docs = IndexDocs(self.folder, self.state, self.segments)
         self._terms: dict[str, Term] = {}
         self._impacts: OrderedDict[Similarity, tuple[Impacts, ...]] = OrderedDict()
@@ -68,13 +72,6 @@ class SparseIndex:
         """Raise AnalyzerError if an analyzer differs from the index's own."""
         if analyzer != self.analyzer:
             raise AnalyzerError(f"{self.folder}: was built with the analyzer {self.analyzer}, not {analyzer}")
-
-    def _require_same_terms(self) -> None:
-        """Refuse an index whose analyzer makes other terms than under the versions it was built with."""
-        if self.manifest.fingerprint != self.analyzer.fingerprint():
-            versions = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
-            built = f"was built where {self.analyzer} made other terms ({versions})"
-            raise AnalyzerError(f"{self.folder}: {built}; build it again")
 
     def verify(self, progress: Progress = silent) -> None:
         """Read every file and compare its checksum; if a writer replaces files, the new ones are read."""
@@ -127,16 +124,17 @@ class SparseIndex:
         return SparseIndex, (self.folder,)
 
 
+@dataclass(frozen=True, repr=False)
 class IndexDocs:
     """The documents of an index by docno, without deleted ones; pickled as the index is."""
 
-    def __init__(self, folder: Path, state: str, segments: tuple[Segment, ...]) -> None:
-        self.folder, self.state = folder, state
-        self._segments = segments
+    folder: Path
+    state: str
+    segments: tuple[Segment, ...] = field(compare=False)
 
     def locate(self, docno: str) -> tuple[int, int]:
         """The number of a document's segment, and its row there; raises KeyError if there is no document."""
-        for number, segment in enumerate(self._segments):
+        for number, segment in enumerate(self.segments):
             try:
                 row = segment.docnos.row(docno)
             except KeyError:
@@ -147,7 +145,7 @@ class IndexDocs:
 
     def __getitem__(self, docno: str) -> Doc:
         number, row = self.locate(docno)
-        return self._segments[number].docs.get_row(row)
+        return self.segments[number].docs.get_row(row)
 
     def __contains__(self, docno: str) -> bool:
         try:
@@ -157,21 +155,13 @@ class IndexDocs:
         return True
 
     def __iter__(self) -> Iterator[Doc]:
-        for segment in self._segments:
+        for segment in self.segments:
             for row, doc in enumerate(segment.docs):
                 if not segment.is_deleted(row):
                     yield doc
 
     def __len__(self) -> int:
-        return sum(len(segment) - int(segment.deleted.sum()) for segment in self._segments)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IndexDocs):
-            return NotImplemented
-        return (self.folder, self.state) == (other.folder, other.state)
-
-    def __hash__(self) -> int:
-        return hash((self.folder, self.state))
+        return sum(len(segment) - int(segment.deleted.sum()) for segment in self.segments)
 
     def __repr__(self) -> str:
         return f"SparseIndex({str(self.folder)!r}).docs"
@@ -190,7 +180,7 @@ def _open(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
         manifest = IndexManifest.read(folder)
         try:
             for entry in manifest.segments:
-                manifests.check_segment(folder, entry)
+                check_files(folder / "segments" / entry.name, entry.files)
             return manifest, tuple(
                 Segment(folder / "segments" / entry.name, entry.deleted) for entry in manifest.segments
             )
@@ -207,7 +197,7 @@ def _damage(folder: Path, manifest: IndexManifest, progress: Progress = silent) 
     """The error that names the first file that is missing or damaged."""
     try:
         for entry in manifest.segments:
-            manifests.verify_segment(folder, entry, progress)
+            verify_files(folder / "segments" / entry.name, entry.files, f"verifying {entry.name}", progress)
     except IndexDamaged as damage:
         return damage
     except FileNotFoundError as error:  # removed meanwhile

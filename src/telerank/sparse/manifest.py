@@ -1,7 +1,6 @@
 """The manifest of an index: replacing this one file is what commits a change.
 
-Opening an index compares the sizes of all files and the checksums of small ones (4 MiB and less);
-:func:`verify_segment` compares every checksum.
+Opening an index compares the sizes of all files and the checksums of small ones (4 MiB and less).
 """
 
 from __future__ import annotations
@@ -13,16 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from telerank.errors import IndexFault
-from telerank.stored import (
-    MANIFEST,
-    StoredFile,
-    check_files,
-    parse_entries,
-    read_manifest,
-    verify_files,
-    write_manifest,
-)
-from telerank.types import Progress, silent
+from telerank.stored import MANIFEST, StoredFile, parse_entries, read_manifest, write_manifest
 
 FORMAT = 1
 
@@ -78,13 +68,3 @@ def read_versions() -> dict[str, str]:
 
     packages = ("telerank", "numpy", "numba", "PyStemmer")
     return {"python": python_version(), **{name: version(name) for name in packages}}
-
-
-def check_segment(folder: Path, entry: SegmentEntry) -> None:
-    """Compare sizes, and checksums of small files, of a segment."""
-    check_files(folder / "segments" / entry.name, entry.files)
-
-
-def verify_segment(folder: Path, entry: SegmentEntry, progress: Progress = silent) -> None:
-    """Compare sizes and all checksums of a segment."""
-    verify_files(folder / "segments" / entry.name, entry.files, f"verifying {entry.name}", progress)

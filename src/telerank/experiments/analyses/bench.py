@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.errors import TelerankError
 from telerank.experiments.analyses.specs import Published
+from telerank.experiments.compare_systems import read_rankings
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.retrieval.index import Index
 from telerank.show.tables import Table
 from telerank.sparse.index import IndexDocs
 from telerank.stage import Stage
-from telerank.trec import read_run
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 if TYPE_CHECKING:
@@ -59,10 +59,8 @@ class Bench:
         ``seed`` is the number of the training, for a system that has several runs.
         """
         runs = self.systems[name].runs
-        queries = {query.qid: query for query in self.queries}  # a run file holds no texts
-        for ranking in read_run(runs[seed if len(runs) > 1 else 0]):
-            if query := queries.get(ranking.query.qid):
-                yield Ranking.presorted(query, ranking.docnos, ranking.scores).cut(self.depth)
+        for ranking in read_rankings(runs[seed if len(runs) > 1 else 0], self.queries):
+            yield ranking.cut(self.depth)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,7 @@ from telerank.evaluate.compare import Comparison, compare_evaluations
 from telerank.evaluate.latency import Latency, time_stage
 from telerank.evaluate.measures import Evaluation, measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
-from telerank.experiments.analyses.significance import (
-    describe_difference,
-    describe_marks,
-    record_differences,
-)
+from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
 from telerank.experiments.analyses.specs import QualitySpec
 from telerank.experiments.provenance import load
 from telerank.experiments.published import SystemQuality, quality_table
