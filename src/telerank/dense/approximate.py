@@ -65,14 +65,8 @@ def build_approximate(
 ) -> RecallReport:
     """Build an approximate index beside the vectors; ``kind`` may name parameters: ``hnsw(links=16)``.
 
-    Recall is measured for ``queries``; without them, for 200 of the documents' vectors.
-
-    Raises
-    ------
-    ModelError
-        If the kind or a parameter is unknown.
-    MissingExtra
-        If FAISS is not installed.
+    Recall is measured for ``queries``; without them, for 200 of the documents' vectors. An unknown kind or
+    parameter raises ModelError.
     """
     faiss = _faiss()
     name, parameters = parse_kind(kind, vectors)

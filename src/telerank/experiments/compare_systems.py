@@ -37,14 +37,8 @@ def compare_systems(
     """SystemRun the systems over the queries, measure them, and compare them with the baselines.
 
     Stages that systems share are run once. With ``folder`` the runs are kept there, and a run that is there
-    is read instead, if everything that it depends on is the same.
-
-    Raises
-    ------
-    MeasureError
-        If a name is not a measure's.
-    CollectionError
-        If there is no system, or a baseline is none of them.
+    is read instead, if everything that it depends on is the same. An unknown measure raises MeasureError; an
+    unknown baseline, or no system, CollectionError.
     """
     names = parse_measures(measures)
     if not systems:
