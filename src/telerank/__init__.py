@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from telerank.verbs.open import open  # noqa: A004 — telerank.open reads as it should
     from telerank.verbs.rerank import rerank
     from telerank.verbs.search import search
+    from telerank.verbs.train import train
     from telerank.verbs.tune import tune
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ __all__ = [
     "rerank",
     "rrf",
     "search",
+    "train",
     "tune",
 ]
 
@@ -74,6 +76,7 @@ _LAZY = {
     "rerank": ("telerank.verbs.rerank", "rerank"),
     "rrf": ("telerank.fuse", "rrf"),
     "search": ("telerank.verbs.search", "search"),
+    "train": ("telerank.verbs.train", "train"),
     "tune": ("telerank.verbs.tune", "tune"),
 }
 """The names that are imported when they are first used, so that ``import telerank`` stays light."""

@@ -184,25 +184,32 @@ class Training(Section):
 
 
 T = TypeVar("T", bound=Section)
+SettingsSource: TypeAlias = str | Path | Mapping[str, Any]
+"""A YAML file, or what it would hold."""
 
 
-def read_settings(path: str | Path, kind: type[T]) -> T:
-    """The settings of a YAML file.
+def read_settings(path: SettingsSource, kind: type[T]) -> T:
+    """The settings of a YAML file, or of a mapping.
 
     Raises FormatError if it is not YAML, has an unknown key, or an invalid value.
     """
     return validate_settings(read_mapping(path), kind, path)
 
 
-def read_mapping(path: str | Path) -> dict[str, Any]:
-    """The mapping of a YAML file, unchecked. Raises FormatError if it is not a mapping."""
+def read_mapping(path: SettingsSource) -> dict[str, Any]:
+    """The mapping of a YAML file, unchecked, or the mapping itself.
+
+    Raises FormatError if the file does not hold a mapping.
+    """
+    if isinstance(path, Mapping):
+        return dict(path)
     record = read_yaml(path)
     if not isinstance(record, dict):
         raise FormatError(path, None, "a mapping with at least data: {collection: …}", repr(record))
     return record
 
 
-def validate_settings(record: Mapping[str, Any], kind: type[T], path: str | Path) -> T:
+def validate_settings(record: Mapping[str, Any], kind: type[T], path: SettingsSource) -> T:
     """The settings of a mapping that was read from ``path``.
 
     Raises FormatError if it has an unknown key, or an invalid value.
@@ -210,7 +217,8 @@ def validate_settings(record: Mapping[str, Any], kind: type[T], path: str | Path
     try:
         return kind.model_validate(record)
     except ValidationError as error:
-        raise FormatError(path, None, describe_error(error)) from error
+        source = "the settings" if isinstance(path, Mapping) else path
+        raise FormatError(source, None, describe_error(error)) from error
 
 
 def write_settings(settings: Section, path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from telerank.cli import console
 from telerank.cli.train import losses
 from telerank.cli.train import reranker as train_reranker
 
@@ -40,15 +39,10 @@ def bi_encoder(
 
     Example: `telerank train bi-encoder repbert.yaml --output trained --resume`
     """
-    from telerank.training.bi_encoder.config import read_config
+    import telerank as tr
 
-    settings = read_config(config)
-
-    from telerank.training.bi_encoder.train import train_bi_encoder
-
-    with console.progress() as progress:
-        model = train_bi_encoder(settings, output, resume=resume, report=losses.lines(), progress=progress)
-    losses.say_trained(model)
+    trained = tr.train("bi-encoder", config, output, resume=resume, report=losses.lines())
+    losses.say_trained(trained.model)
 
 
 app.command("reranker")(train_reranker.reranker)

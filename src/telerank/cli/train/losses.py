@@ -34,7 +34,7 @@ def lines() -> Report:
 
 def say_trained(model: Path) -> None:
     """Print the model's folder, once if several processes have trained it."""
-    from telerank.training.parallel import is_first_process
+    from telerank.verbs.train import is_first_process
 
     if is_first_process():
         console.err.print(f"trained {model}")

@@ -9,6 +9,7 @@ import typer
 
 from telerank.cli import console
 from telerank.cli.options import parse_numbers
+from telerank.cli.output import write_tables
 from telerank.cli.train import losses
 
 
@@ -51,32 +52,25 @@ def reranker(
 
     Example: `telerank train reranker monobert.yaml --output seeds --seeds 0,1`
     """
-    given = {
-        "seeds": parse_numbers("--seeds", seeds, least=0),
-        "sizes": parse_numbers("--sizes", sizes, least=1),
-    }
+    import telerank as tr
+    from telerank.verbs.train import is_first_process
 
-    from telerank.training.reranker.grid import read_plan
-
-    plan = read_plan(config, **{name: values for name, values in given.items() if values})
-
-    from telerank.show.tables import render_terminal
-    from telerank.training.parallel import is_first_process
-    from telerank.training.reranker.compare import train_rerankers
-
-    with console.progress() as progress:
-        trained = train_rerankers(plan, output, resume=resume, report=losses.lines(), progress=progress)
+    trained = tr.train(
+        "reranker",
+        config,
+        output,
+        resume=resume,
+        seeds=parse_numbers("--seeds", seeds, least=0),
+        sizes=parse_numbers("--sizes", sizes, least=1),
+        report=losses.lines(),
+    )
     if not is_first_process():
         return
-    for folder, counts in trained.counts.items():
-        numbers_read = "; ".join(f"{what}: {count:,}" for what, count in counts.items() if count)
-        console.say(numbers_read if folder == "." else f"{folder}: {numbers_read}")
-    if trained.plot:
-        console.say(f"plot in {trained.plot}")
-    if plan.is_single:
-        losses.say_trained(trained.models["."])
+    for remark in trained.remarks:
+        console.say(remark)
+    if not trained.tables():
+        losses.say_trained(trained.model)
     elif as_json:
         print(json.dumps(trained.record(), indent=2))  # noqa: T201
     else:
-        for table in trained.tables():
-            console.out.print(render_terminal(table))
+        write_tables(trained.tables(), "-", None, trained.title)

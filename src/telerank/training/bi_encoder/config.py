@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
@@ -12,6 +11,7 @@ from telerank.training.settings import (
     DevSettings,
     Interval,
     Section,
+    SettingsSource,
     Share,
     Training,
     TrainingData,
@@ -126,8 +126,8 @@ class BiEncoderTraining(Training):
     """Dev queries; without them the last weights are kept."""
 
 
-def read_config(path: str | Path) -> BiEncoderTraining:
-    """The settings of a YAML file.
+def read_config(path: SettingsSource) -> BiEncoderTraining:
+    """The settings of a YAML file, or of a mapping.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from telerank.training.parallel import join_processes
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.study import DEV, Study, Variant, format_mean, list_variants, run_study
 from telerank.training.reranker.train import train_reranker
-from telerank.training.settings import describe_error, read_mapping, validate_settings
+from telerank.training.settings import SettingsSource, describe_error, read_mapping, validate_settings
 from telerank.training.training import choose_device
 from telerank.types import Progress, silent
 
@@ -90,8 +90,8 @@ class TrainingPlan(RerankerTraining):
         return self
 
 
-def read_plan(path: str | Path, **changes: Sequence[int]) -> TrainingPlan:
-    """The plan of a YAML file, with ``seeds`` or ``sizes`` instead of the file's.
+def read_plan(path: SettingsSource, **changes: Sequence[int]) -> TrainingPlan:
+    """The plan of a YAML file or a mapping, with ``seeds`` or ``sizes`` instead of the file's.
 
     Raises
     ------

@@ -1,0 +1,125 @@
+"""Training bi-encoders and re-rankers on a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from telerank.errors import ModelError
+from telerank.show.progress import show_progress
+from telerank.show.report import Report
+from telerank.show.tables import Table
+from telerank.types import Progress
+
+if TYPE_CHECKING:
+    from telerank.training.log import Report as LogReport
+    from telerank.training.reranker.compare import TrainedRerankers
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModels(Report):
+    """The folders of trained models, by the folder of each training below the output (``.`` if it is alone).
+
+    ``compared`` has the tests of re-rankers; it is None for a bi-encoder.
+    """
+
+    models: Mapping[str, Path]
+    compared: TrainedRerankers | None = None
+
+    @property
+    def title(self) -> str:
+        return "Training"
+
+    @property
+    def model(self) -> Path:
+        """The folder of the only model.
+
+        Raises
+        ------
+        ModelError
+            If there are several.
+        """
+        if len(self.models) > 1:
+            raise ModelError(f"{len(self.models)} models were trained: {', '.join(self.models)}")
+        return next(iter(self.models.values()))
+
+    @property
+    def remarks(self) -> list[str]:
+        """What each training learned from, and where the plot is."""
+        if self.compared is None:
+            return []
+        lines = []
+        for folder, counts in self.compared.counts.items():
+            numbers = "; ".join(f"{what}: {count:,}" for what, count in counts.items() if count)
+            lines.append(numbers if folder == "." else f"{folder}: {numbers}")
+        return [*lines, f"plot in {self.compared.plot}"] if self.compared.plot else lines
+
+    def tables(self) -> list[Table]:
+        """The dev measures of a grid and the tests; none if nothing was measured."""
+        return [] if self.compared is None else self.compared.tables()
+
+    def record(self) -> Mapping[str, Any]:
+        return {} if self.compared is None else self.compared.record()
+
+
+def train(
+    kind: Literal["bi-encoder", "reranker"],
+    config: str | Path | Mapping[str, Any],
+    output: str | Path = "trained",
+    *,
+    resume: bool = False,
+    seeds: Sequence[int] = (),
+    sizes: Sequence[int] = (),
+    report: LogReport | None = None,
+    progress: Progress | None = None,
+) -> TrainedModels:
+    """Train a bi-encoder or a re-ranker as settings say, in a YAML file or in memory.
+
+    ``output`` is the folder for the model, its checkpoints and its log. With ``resume`` an interrupted
+    training continues from its last checkpoint. A re-ranker is trained with each of ``seeds`` and on each of
+    ``sizes`` numbers of queries, if they are given. ``report`` is called with the records of the log.
+
+    >>> tr.train("reranker", {"data": {"collection": "scifact", "negatives": {"random": True}}}).model
+
+    Raises
+    ------
+    FormatError
+        If the settings have an unknown key or an invalid value.
+    ModelError
+        If there is another training in the output, or the loss becomes infinite.
+    CollectionError
+        If the collection lacks what the settings name.
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    from telerank.training.log import silent_report
+
+    heard = report or silent_report
+    with show_progress(progress) as shown:
+        if kind == "reranker":
+            from telerank.training.reranker.grid import read_plan
+
+            changes = {"seeds": tuple(seeds), "sizes": tuple(sizes)}
+            plan = read_plan(config, **{name: values for name, values in changes.items() if values})
+            from telerank.training.reranker.compare import train_rerankers
+
+            trained = train_rerankers(plan, output, resume=resume, report=heard, progress=shown)
+            return TrainedModels(trained.models, trained)
+        if kind != "bi-encoder" or seeds or sizes:
+            raise ModelError(f"{kind}: train bi-encoder or reranker; seeds and sizes are for re-rankers")
+        from telerank.training.bi_encoder.config import read_config
+
+        settings = read_config(config)
+        from telerank.training.bi_encoder.train import train_bi_encoder
+
+        model = train_bi_encoder(settings, output, resume=resume, report=heard, progress=shown)
+        return TrainedModels({".": model})
+
+
+def is_first_process() -> bool:
+    """Whether this is the only process, or the first of those that train together."""
+    from telerank.training import parallel
+
+    return parallel.is_first_process()
