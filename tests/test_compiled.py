@@ -32,7 +32,7 @@ COLD = """
 import sys
 from telerank.compiled import ColdStart, compiled
 from telerank.sparse import kernel
-from telerank.corpus.gather import gather
+from telerank.corpus.docnos import gather
 cold = ColdStart(10)
 assert cold.covers(4) and cold.covers(6) and not cold.covers(1) and not cold.covers(0)
 assert "numba" not in sys.modules and isinstance(gather, compiled)

@@ -59,7 +59,7 @@ def test_bm25_negatives_share_words_with_the_question_and_do_not_hold_its_answer
     opened = open_collection(tmp_path / "set")
     texts = {doc.docno: doc.text for doc in opened.docs()}
     for part in ("train", "dev", "test"):
-        answers = {one.qid: one for one in opened.split_answers(part)}
+        answers = {one.qid: one for one in opened.answers[part]()}
         for ranking in opened.pools[f"{part}/negatives"]():
             assert len(ranking) == 5
             answer = answers[ranking.query.qid]

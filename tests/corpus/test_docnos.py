@@ -12,10 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telerank.corpus import docnos as module
-from telerank.corpus.docnos import FILES, Docnos, DocnosWriter, write_docnos
+from telerank.corpus.docnos import FILES, Docnos, DocnosWriter
 from telerank.errors import DocumentError, IndexDamaged
 
 NAMES = st.text(st.characters(exclude_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1, max_size=8)
+
+
+def write_docnos(folder: Path, docnos) -> Docnos:
+    with DocnosWriter(folder) as writer:
+        for docno in docnos:
+            writer.add(docno)
+    return Docnos.open(folder)
 
 
 @settings(deadline=None, max_examples=50)  # the first loads Arrow and compiles

@@ -86,7 +86,7 @@ def test_no_document_is_positive_and_negative_and_none_holds_the_answer(tmp_path
     seen = 0
     for part in PARTS:
         positives, negatives = pairs(tmp_path / "set", part)
-        answers = {answer.qid: answer.text for answer in opened.split_answers(part)}
+        answers = {answer.qid: answer.text for answer in opened.answers[part]()}
         for qid, docnos in negatives.items():
             seen += len(docnos)
             assert len(docnos) <= 4
@@ -150,7 +150,7 @@ def test_the_folder_reads_back_as_a_collection(tmp_path):
     texts = {doc.docno: doc.text for doc in opened.docs()}
     for part in PARTS:
         assert [ranking.query for ranking in opened.pools[f"{part}/negatives"]()] == queries[part]
-        for answer in opened.split_answers(part):
+        for answer in opened.answers[part]():
             assert texts[answer.docno][answer.start : answer.end] == answer.text
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
 from telerank.evaluate.compare import compare_evaluations
+from telerank.evaluate.measures import Evaluation
 from telerank.evaluate.tune import Folds, Objective, tune
 from telerank.types import Query, Ranking
 
@@ -40,7 +42,7 @@ def test_a_test_part_has_no_part_in_the_choice():
     assert (found.held_out, found.choices) == (0.5, ("b",))
     assert found.folds == (("10", "11", "12", "13"),)
     assert found.evaluation.of("RR") == dict.fromkeys(("10", "11", "12", "13"), 0.5)
-    assert found.evaluation_of("c").mean == {"RR": 1.0}
+    assert [found.table[qid][2] for qid in found.evaluation.qids] == [1.0] * 4
 
 
 def test_every_setting_runs_once_over_all_judged_queries():
@@ -83,7 +85,9 @@ def test_of_equally_good_settings_the_first_is_chosen():
 
 def test_the_tuned_setting_can_be_compared_with_a_fixed_one():
     found = tune(["a", "b", "c"], answers(HITS), Objective(QUERIES, QRELS, "P@1"))
-    systems = {"default": found.evaluation_of("a"), "tuned": found.evaluation}
+    qids = found.evaluation.qids
+    fixed = Evaluation(qids, {"P@1": np.array([found.table[qid][0] for qid in qids])})
+    systems = {"default": fixed, "tuned": found.evaluation}
     one = compare_evaluations(systems, ["default"]).differences[0]
     assert (one.system, one.mean, one.baseline_mean) == ("tuned", found.held_out, pytest.approx(0.3))
 

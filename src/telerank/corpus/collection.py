@@ -84,10 +84,6 @@ class Collection:
             grades.update({docno: 0 for docno, grade in grades.items() if 0 < grade < self.relevant_from})
         return qrels
 
-    def split_answers(self, split: str | None = None) -> Iterator[Answer]:
-        """The answer spans of a split (see :meth:`resolve_split`)."""
-        return self._stream("answers", self.answers, split)
-
     def _stream(
         self, kind: str, streams: Mapping[str, Callable[[], Iterator[Record]]], split: str | None
     ) -> Iterator[Record]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import mmap
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -25,8 +26,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from telerank.compiled import cold_start
-from telerank.corpus.gather import gather
+from telerank.compiled import cold_start, compiled
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.npy import load_npy
 
@@ -40,8 +40,31 @@ _LINE = 40  # reading a line in Python takes as long as this many elements of an
 _COMPARED = 1 << 20  # docnos compared with their neighbours at a time
 
 
-class DocnosWriter:
-    """Writes the docnos of a folder, streaming; a context manager that leaves no file if it fails."""
+class FolderWriter(ABC):
+    """Writes files of a folder, streaming; a context manager that leaves no file if it fails."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Remove the files written so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.close()
+        finally:
+            self.discard()
+
+
+class DocnosWriter(FolderWriter):
+    """Writes the docnos of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -72,33 +95,12 @@ class DocnosWriter:
             (self._folder / _part(name)).replace(self._folder / name)
 
     def discard(self) -> None:
-        """Remove the files written so far."""
         self._file.close()
         for name in FILES:
             (self._folder / _part(name)).unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return self._count
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if error is None:
-                self.close()
-        finally:
-            self.discard()
-
-
-def write_docnos(folder: Path, docnos: Iterable[str]) -> Docnos:
-    """Write the docnos of a folder (see :class:`DocnosWriter`)."""
-    with DocnosWriter(folder) as writer:
-        for docno in docnos:
-            writer.add(docno)
-    return Docnos.open(folder)
 
 
 def check_docno(docno: str, number: int) -> None:
@@ -255,3 +257,25 @@ def _sort_rows(blob: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.
             docno = docnos[first].as_py()[:-1].decode()
             raise DocumentError(f"docno {docno!r} comes twice: documents {first + 1} and {second + 1}")
     return np.asarray(order.to_numpy(), dtype=np.uint32)
+
+
+@compiled
+def gather(
+    blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.signedinteger], rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint8]:
+    """Join the lines of ``rows``, the last without its line end; an empty array if a row does not exist."""
+    total, touched = 0, np.uint8(0)
+    for row in rows:
+        if row < 0 or row >= len(offsets) - 1:
+            return np.empty(0, np.uint8)
+        total += offsets[row + 1] - offsets[row]
+        # touching all lines first overlaps their fetches: copying line by line takes three times as long
+        touched |= blob[offsets[row]]
+    joined = np.empty(total, np.uint8)
+    joined[0] = touched  # used, so that the compiler keeps the reads
+    end = np.uint64(0)
+    for row in rows:
+        for source in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
+            joined[end] = blob[source]
+            end += np.uint64(1)
+    return joined[: total - 1]

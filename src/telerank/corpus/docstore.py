@@ -11,14 +11,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import ipc
 
 from telerank.corpus.docnos import FILES as DOCNO_FILES
-from telerank.corpus.docnos import Docnos, DocnosWriter, check_text
+from telerank.corpus.docnos import Docnos, DocnosWriter, FolderWriter, check_text
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.types import Doc
 
@@ -30,8 +29,8 @@ _BATCH = 4 << 20  # characters held before they are written
 _LARGEST = 1 << 30  # characters of one document: a batch's offsets have 32 bits
 
 
-class DocstoreWriter:
-    """Writes the documents of a folder, streaming; a context manager that leaves no file if it fails.
+class DocstoreWriter(FolderWriter):
+    """Writes the documents of a folder.
 
     Memory holds 4 M characters and, at the end, the docnos to sort (see :mod:`.docnos`).
     """
@@ -60,10 +59,8 @@ class DocstoreWriter:
                 )
             self._flush()
         self._names.append(doc.docno)
-        texts, titles, urls = self._held
-        texts.append(doc.text)
-        titles.append(doc.title)
-        urls.append(doc.url)
+        for values, text in zip(self._held, (doc.text, doc.title, doc.url), strict=True):
+            values.append(text)
         self._room -= size + 1
         return row
 
@@ -75,25 +72,12 @@ class DocstoreWriter:
         self._part.replace(self._folder / TEXTS)
 
     def discard(self) -> None:
-        """Remove the files written so far."""
         self._docnos.discard()
         self._file.close()
         self._part.unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return len(self._docnos)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if error is None:
-                self.close()
-        finally:
-            self.discard()
 
     def _flush(self) -> None:
         if not self._held[0]:

@@ -11,7 +11,6 @@ from telerank.corpus.ranking_sets.ranking_set import RANKING_SET
 from telerank.corpus.readers.antique import ANTIQUE
 from telerank.corpus.readers.beir import BEIR
 from telerank.corpus.readers.car_folder import TREC_CAR
-from telerank.corpus.readers.cranfield import CRANFIELD
 from telerank.corpus.readers.csv_files import CSV, PASSAGES
 from telerank.corpus.readers.folder import FOLDER
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
@@ -20,7 +19,7 @@ from telerank.corpus.readers.jsonl import JSONL
 from telerank.corpus.readers.msmarco import MSMARCO
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.topics_qrels import TOPICS
-from telerank.corpus.readers.trec_sgml import TREC
+from telerank.corpus.readers.trec_sgml import CRANFIELD, TREC
 from telerank.errors import CollectionError
 from telerank.trec.files import open_bytes
 from telerank.types import Doc

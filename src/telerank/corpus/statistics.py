@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate, count, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -38,26 +38,12 @@ OTHERS = "others"
 _QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
 QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "french": {
-            "Que": (*_QUE.split(), "duquel", "desquels", "desquelles"),
-            "Qui": ("qui",),
-            "Combien": ("combien",),
-            "Quand": ("quand",),
-            "Où": ("où",),
-            "Comment": ("comment",),
-            "Pourquoi": ("pourquoi",),
-            "quoi": ("quoi",),
+        "french": {"Que": (*_QUE.split(), "duquel", "desquels", "desquelles")}
+        | {
+            word: (word.lower(),) for word in ("Qui", "Combien", "Quand", "Où", "Comment", "Pourquoi", "quoi")
         },
-        "english": {
-            "What": ("what",),
-            "Who": ("who", "whom", "whose"),
-            "How many": ("how many", "how much"),
-            "When": ("when",),
-            "Where": ("where",),
-            "How": ("how",),
-            "Why": ("why",),
-            "Which": ("which",),
-        },
+        "english": {"What": ("what",), "Who": ("who", "whom", "whose"), "How many": ("how many", "how much")}
+        | {word: (word.lower(),) for word in ("When", "Where", "How", "Why", "Which")},
     }
 )
 """For each language the rows of the table and their forms, case-folded.
@@ -92,9 +78,7 @@ class Lengths:
 
     @property
     def mean(self) -> float:
-        return (
-            sum(length * count for length, count in self.counts.items()) / self.total if self.total else 0.0
-        )
+        return sum(length * count for length, count in self.counts.items()) / (self.total or 1)
 
     def quantile(self, q: float) -> int:
         """The least length such that at least the share ``q`` of the texts is no longer; 0 without texts."""
@@ -121,8 +105,9 @@ class Lengths:
         """
         if not self.total:
             return []
+        widths = (unit * 10**power for power in count() for unit in (1, 2, 5))
         low, high, longest = min(self.counts), self.quantile(0.99), max(self.counts)
-        width = next(width for width in _widths() if high // width - low // width + 1 < most)
+        width = next(width for width in widths if high // width - low // width + 1 < most)
         edges = [*range(low // width * width, (high // width + 1) * width + 1, width)]
         edges += [longest + 1] if longest >= edges[-1] else []
         return [
@@ -156,19 +141,17 @@ class CollectionStatistics:
     negatives: int
     notes: Mapping[str, int]
 
-    def bin_inputs(self, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
-        return bin_inputs(self.inputs, edges)
-
     def to_dict(self) -> dict[str, Any]:
         """All statistics, ready for JSON."""
         words = [asdict(word) for word in self.question_words]
+        bins = [asdict(column) for column in bin_inputs(self.inputs)]
         return {
             "name": self.name,
             "splits": self.splits,
             "documents": self.documents.to_dict(),
             "questions": self.questions.to_dict() | {"different": self.unique_questions},
             "question_words": {"language": self.language, "kinds": words},
-            "inputs": self.inputs.to_dict() | {"bins": [asdict(column) for column in self.bin_inputs()]},
+            "inputs": self.inputs.to_dict() | {"bins": bins},
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),
         }
@@ -210,7 +193,8 @@ def describe(
     length. ``language`` defaults to the one in which more question words are recognised.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
-    queries = _queries(collection, names)
+    streams = (collection.queries.get(split, tuple) for split in names)
+    queries: dict[str, Query] = {query.qid: query for stream in streams for query in stream()}
     question_lengths = {qid: count(query.text) for qid, query in queries.items()}
     pairs = _pairs(collection, names)
     paired = {docno for docnos in pairs.values() for docno in docnos}
@@ -228,12 +212,18 @@ def describe(
     return CollectionStatistics(
         name=collection.name,
         splits=names,
-        documents=Lengths(MappingProxyType(dict(sorted(texts.items())))),
+        documents=Lengths.of(texts),
         questions=Lengths.of(question_lengths.values()),
         unique_questions=len({normalise(query.text) for query in queries.values()}),
         language=language,
         question_words=words,
-        inputs=Lengths.of(_input_lengths(pairs, question_lengths, lengths)),
+        inputs=Lengths.of(
+            question_lengths[qid] + lengths[docno] + SPECIALS
+            for qid, docnos in pairs.items()
+            if qid in question_lengths
+            for docno in docnos
+            if docno in lengths
+        ),
         positives=positives,
         negatives=sum(map(len, pairs.values())) - positives,
         notes=collection.notes(),
@@ -275,11 +265,11 @@ def _find_question_word(text: str, forms: Mapping[str, str]) -> str:
     return OTHERS
 
 
-def bin_inputs(inputs: Lengths, edges: tuple[int, ...] = EDGES) -> list[InputBin]:
+def bin_inputs(inputs: Lengths) -> list[InputBin]:
     """The bins of table 4: ``[0,112[ … [412,512] +512``; models cut inputs longer than the last edge."""
-    lows = (0, *edges[:-1])
-    named = [(f"[{low},{high}[", range(low, high)) for low, high in zip(lows, edges, strict=True)]
-    low, high = lows[-1], edges[-1]
+    lows = (0, *EDGES[:-1])
+    named = [(f"[{low},{high}[", range(low, high)) for low, high in zip(lows, EDGES, strict=True)]
+    low, high = lows[-1], EDGES[-1]
     named[-1] = (f"[{low},{high}]", range(low, high + 1))
     counts = [sum(n for length, n in inputs.counts.items() if length in lengths) for _, lengths in named]
     counts.append(inputs.total - sum(counts))
@@ -289,11 +279,6 @@ def bin_inputs(inputs: Lengths, edges: tuple[int, ...] = EDGES) -> list[InputBin
         InputBin(name, count, below / inputs.total if inputs.total else 0.0)
         for name, count, below in zip(names, counts, reached, strict=True)
     ]
-
-
-def _queries(collection: Collection, splits: tuple[str, ...]) -> dict[str, Query]:
-    streams = (collection.queries[split] for split in splits if split in collection.queries)
-    return {query.qid: query for stream in streams for query in stream()}
 
 
 def _pairs(collection: Collection, splits: tuple[str, ...]) -> dict[str, dict[str, bool]]:
@@ -309,23 +294,3 @@ def _pairs(collection: Collection, splits: tuple[str, ...]) -> dict[str, dict[st
         for qrel in collection.qrels.get(split, tuple)():
             pairs.setdefault(qrel.qid, {})[qrel.docno] = qrel.grade >= collection.relevant_from
     return pairs
-
-
-def _input_lengths(
-    pairs: Mapping[str, Mapping[str, bool]], questions: Mapping[str, int], docs: Mapping[str, int]
-) -> Iterator[int]:
-    return (
-        questions[qid] + docs[docno] + SPECIALS
-        for qid, docnos in pairs.items()
-        if qid in questions
-        for docno in docnos
-        if docno in docs
-    )
-
-
-def _widths() -> Iterator[int]:
-    """1, 2, 5, 10, 20, 50, …"""
-    power = 1
-    while True:
-        yield from (power, 2 * power, 5 * power)
-        power *= 10

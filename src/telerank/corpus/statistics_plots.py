@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from telerank.corpus.statistics import CollectionStatistics, Lengths
+from telerank.corpus.statistics import CollectionStatistics, Lengths, bin_inputs
 
 FORMATS = ("png", "svg", "pdf")
 _BLUE, _ORANGE, _GREY = "#2f6690", "#d1762b", "#5b6670"
@@ -49,14 +49,6 @@ def _question_words(axes: Axes, statistics: CollectionStatistics) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _question_lengths(axes: Axes, statistics: CollectionStatistics) -> None:
-    _histogram(axes, statistics.questions, f"Question lengths of {statistics.name}", "questions")
-
-
-def _document_lengths(axes: Axes, statistics: CollectionStatistics) -> None:
-    _histogram(axes, statistics.documents, f"Document lengths of {statistics.name}", "documents")
-
-
 def _histogram(axes: Axes, lengths: Lengths, title: str, what: str) -> None:
     bins = lengths.bins(30)
     width = bins[0][1] - bins[0][0]
@@ -83,7 +75,7 @@ def _histogram(axes: Axes, lengths: Lengths, title: str, what: str) -> None:
 
 
 def _input_lengths(axes: Axes, statistics: CollectionStatistics) -> None:
-    bins = statistics.bin_inputs()
+    bins = bin_inputs(statistics.inputs)
     names = [one.name for one in bins]
     bars = axes.bar(
         names, [one.count for one in bins], color=[*[_BLUE] * (len(bins) - 1), _ORANGE], width=0.75
@@ -120,8 +112,14 @@ _PLOTS: Mapping[
     str, tuple[Callable[[CollectionStatistics], object], Callable[[Axes, CollectionStatistics], None]]
 ] = {
     "question-words": (lambda statistics: statistics.questions.total, _question_words),
-    "question-lengths": (lambda statistics: statistics.questions.total, _question_lengths),
-    "document-lengths": (lambda statistics: statistics.documents.total, _document_lengths),
+    "question-lengths": (
+        lambda statistics: statistics.questions.total,
+        lambda axes, all_: _histogram(axes, all_.questions, f"Question lengths of {all_.name}", "questions"),
+    ),
+    "document-lengths": (
+        lambda statistics: statistics.documents.total,
+        lambda axes, all_: _histogram(axes, all_.documents, f"Document lengths of {all_.name}", "documents"),
+    ),
     "input-lengths": (lambda statistics: statistics.inputs.total, _input_lengths),
     "class-balance": (lambda statistics: statistics.negatives, _class_balance),
 }

@@ -143,13 +143,6 @@ class TuneResult(Report, Generic[S]):
             "unjudged": list(self.unjudged),
         }
 
-    def evaluation_of(self, setting: S) -> Evaluation:
-        """The evaluation of one setting on the queries of ``evaluation``, to compare with the tuned one."""
-        (name,) = self.evaluation.measures
-        column = self.settings.index(setting)
-        values = np.array([self.table[qid][column] for qid in self.evaluation.qids])
-        return Evaluation(self.evaluation.qids, {name: values})
-
 
 def tune(
     settings: Sequence[S],

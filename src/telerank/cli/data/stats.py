@@ -158,9 +158,11 @@ def _bar(share: float) -> str:
 
 
 def _input_lengths(statistics: CollectionStatistics) -> Table:
+    from telerank.corpus.statistics import bin_inputs
+
     table = Table(title="lengths of inputs: question, document and 3 special tokens", title_justify="left")
     table.add_column("tokens")
-    bins = statistics.bin_inputs()
+    bins = bin_inputs(statistics.inputs)
     for column in bins:
         table.add_column(escape(column.name), justify="right")
     table.add_row("frequency", *(f"{column.count:,}" for column in bins))

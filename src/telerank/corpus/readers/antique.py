@@ -15,12 +15,12 @@ Source: ciir.cs.umass.edu/downloads/Antique (Hashemi et al. 2020). Licence as st
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import find_file, read_lines
+from telerank.corpus.readers.reading import bind, find_file, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id
 from telerank.trec.qrels import read_qrels
@@ -67,13 +67,9 @@ def _open(path: Path, encoding: str) -> Collection:
     return Collection(
         name=path.name,
         format=ANTIQUE.name,
-        docs=functools.partial(read_antique_docs, docs, encoding=encoding),
-        queries={
-            split: functools.partial(read_antique_queries, file, encoding=encoding)
-            for split, file in queries.items()
-            if file
-        },
-        qrels={split: functools.partial(read_antique_qrels, file) for split, file in qrels.items() if file},
+        docs=partial(read_antique_docs, docs, encoding=encoding),
+        queries=bind(read_antique_queries, queries, encoding=encoding),
+        qrels=bind(read_antique_qrels, qrels),
         licence="research purposes",
         source="ciir.cs.umass.edu/downloads/Antique",
         relevant_from=RELEVANT_FROM,

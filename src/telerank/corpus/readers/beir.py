@@ -7,13 +7,13 @@ folder does not state it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.jsonl import read_docs
-from telerank.corpus.readers.reading import WHOLE, find_file, plain_name, require_file
+from telerank.corpus.readers.reading import WHOLE, bind, find_file, plain_name, require_file
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Query
@@ -27,21 +27,18 @@ def _recognises(path: Path) -> bool:
 def _open(path: Path, encoding: str) -> Collection:
     corpus, queries = require_file(path, "corpus.jsonl"), find_file(path, "queries.jsonl")
     qrels = _qrels_files(path)
-    if qrels and queries is None:
+    if not qrels:
+        streams = bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
+    elif queries:
+        streams = bind(partial(_judged_queries, queries, encoding=encoding), qrels)
+    else:
         raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
-    streams = {
-        split: functools.partial(_judged_queries, queries, file, encoding)
-        for split, file in qrels.items()
-        if queries
-    }
-    if queries and not qrels:
-        streams = {WHOLE: functools.partial(read_topics, queries, format="jsonl", encoding=encoding)}
     return Collection(
         path.name,
         BEIR.name,
-        functools.partial(read_docs, corpus, encoding),
+        partial(read_docs, corpus, encoding),
         streams,
-        {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
+        bind(read_qrels, qrels),
         source="a BEIR folder (github.com/beir-cellar/beir names the source of each set)",
     )
 

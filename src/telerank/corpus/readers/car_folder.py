@@ -13,9 +13,9 @@ Files are recognised by their content (``.cbor`` in the name) or their name (qre
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
@@ -48,12 +48,10 @@ def _open(path: Path, encoding: str) -> Collection:
     files = [(file, _car_kind(file)) for file in _inside(path)]
     if not any(kind is not None for _, kind in files):
         raise CollectionError(f"{path}: expected TREC-CAR files of paragraphs or outlines (.cbor)")
-    readers = {_stem(file): functools.partial(read_outlines, file) for file, kind in files if kind == PAGES}
+    readers = {_stem(file): partial(read_outlines, file) for file, kind in files if kind == PAGES}
+    readers |= {_stem(file): partial(read_outlines, file) for file, kind in files if kind == OUTLINES}
     readers |= {
-        _stem(file): functools.partial(read_outlines, file) for file, kind in files if kind == OUTLINES
-    }
-    readers |= {
-        _stem(file): functools.partial(read_topics, file, format="car")
+        _stem(file): partial(read_topics, file, format="car")
         for file, kind in files
         if kind is None and _TOPICS.search(plain_name(file))
     }
@@ -64,13 +62,13 @@ def _open(path: Path, encoding: str) -> Collection:
     return Collection(
         name=path.name if path.is_dir() else _stem(path),
         format=TREC_CAR.name,
-        docs=functools.partial(_docs, tuple(file for file, kind in files if kind == PARAGRAPHS)),
+        docs=partial(_docs, tuple(file for file, kind in files if kind == PARAGRAPHS)),
         queries={
-            split: functools.partial(_queries_of_level, readers[stem], level)
+            split: partial(_queries_of_level, readers[stem], level)
             for split, (stem, level) in sorted(levels.items())
             if stem in readers
         },
-        qrels={split: functools.partial(read_qrels, file) for file, split, _, _ in judged},
+        qrels={split: partial(read_qrels, file) for file, split, _, _ in judged},
         licence="CC BY-SA 3.0",
         source="trec-car.cs.unh.edu",
     )

@@ -12,22 +12,16 @@ which is not searched. These are file formats, not data sets: source and licence
 from __future__ import annotations
 
 import csv
-import functools
 import itertools
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers import reading
 from telerank.corpus.readers.jsonl import DOCNO_KEYS, TEXT_KEYS
-from telerank.corpus.readers.reading import (
-    check_encoding,
-    decode_line,
-    find_file,
-    plain_name,
-    read_beginning,
-    read_lines,
-)
+from telerank.corpus.readers.reading import check_encoding, find_file, plain_name, read_all, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import open_bytes
 from telerank.types import Doc
@@ -71,7 +65,7 @@ def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     with open_bytes(path) as file:
         numbered = enumerate(itertools.chain([next(file, b"").removeprefix(b"\xef\xbb\xbf")], file), 1)
         reader = csv.reader(
-            (decode_line(line, path, number, encoding) for number, line in numbered), strict=True
+            (reading.decode_line(line, path, number, encoding) for number, line in numbered), strict=True
         )
         try:
             for row in reader:
@@ -108,7 +102,7 @@ def _suffix(path: Path) -> str:
 
 
 def _has_header(path: Path) -> bool:
-    first = next(iter(read_beginning(path).splitlines()), "")
+    first = next(iter(reading.read_beginning(path).splitlines()), "")
     header = first.split("\t") if _suffix(path) == ".tsv" else next(csv.reader([first]), [])
     return {"docno", "text"} <= _columns(header).keys()
 
@@ -117,12 +111,7 @@ def _open(path: Path, encoding: str) -> Collection:
     files = _files(path)
     if not files:
         raise CollectionError(f"{path}: expected a .csv or .tsv file, or a folder of such files only")
-    return Collection(path.name, CSV.name, functools.partial(_docs, tuple(files), encoding))
-
-
-def _docs(files: tuple[Path, ...], encoding: str) -> Iterator[Doc]:
-    for file in files:
-        yield from read_docs(file, encoding)
+    return Collection(path.name, CSV.name, partial(read_all, read_docs, files, encoding))
 
 
 def _passages_file(path: Path) -> Path | None:
@@ -140,7 +129,7 @@ def _open_passages(path: Path, encoding: str) -> Collection:
     file = _passages_file(path)
     if file is None:
         raise CollectionError(f"{path}: no passages.tsv (or .gz, .xz)")
-    return Collection(path.name, PASSAGES.name, functools.partial(read_passages, file, encoding))
+    return Collection(path.name, PASSAGES.name, partial(read_passages, file, encoding))
 
 
 CSV = Format(

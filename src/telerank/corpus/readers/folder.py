@@ -8,11 +8,11 @@ set: source and licence are those of the texts.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -84,7 +84,7 @@ def _recognises(path: Path) -> bool:
 def _open(path: Path, encoding: str) -> Collection:
     if not path.is_dir():
         raise CollectionError(f"{path}: a file, not a folder of texts")
-    return Collection(path.name, FOLDER.name, functools.partial(read_docs, path, encoding))
+    return Collection(path.name, FOLDER.name, partial(read_docs, path, encoding))
 
 
 FOLDER = Format("folder", _recognises, _open, "folder of plain texts (.txt, .md), a document each")

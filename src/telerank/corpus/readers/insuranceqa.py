@@ -10,10 +10,10 @@ Source: github.com/shuzi/insuranceQA (Feng et al. 2015). Licence as stated there
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -102,7 +102,7 @@ class _Folder:
     questions: Mapping[str, Mapping[int, Path]]
     encoding: str
 
-    @functools.cached_property
+    @cached_property
     def words(self) -> Mapping[str, str]:
         return read_vocabulary(self.vocabulary, encoding=self.encoding)
 
@@ -162,10 +162,10 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
         name=path.name,
         format=(INSURANCEQA if variety == "raw" else INSURANCEQA_TOKEN).name,
         docs=folder.docs,
-        queries={split: functools.partial(folder.queries, split) for split in folder.questions},
-        qrels={split: functools.partial(folder.qrels, split) for split in folder.questions},
+        queries={split: partial(folder.queries, split) for split in folder.questions},
+        qrels={split: partial(folder.qrels, split) for split in folder.questions},
         pools={
-            f"{split}/{size}": functools.partial(folder.pool, split, size)
+            f"{split}/{size}": partial(folder.pool, split, size)
             for split, files in folder.questions.items()
             for size in files
         },
@@ -178,7 +178,7 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
 INSURANCEQA = Format(
     "insuranceqa",
     lambda path: _find_folder(path, "raw") is not None,
-    functools.partial(_open, "raw"),
+    partial(_open, "raw"),
     "InsuranceQA v2: vocabulary, InsuranceQA.label2answer.raw.encoded, …",
 )
 """The original texts. Pools are ``test/100``, ``test/500``, … for each size there is."""
@@ -186,7 +186,7 @@ INSURANCEQA = Format(
 INSURANCEQA_TOKEN = Format(
     "insuranceqa-token",
     lambda path: _find_folder(path, "raw") is None and _find_folder(path, "token") is not None,
-    functools.partial(_open, "token"),
+    partial(_open, "token"),
     "InsuranceQA v2, tokenised: InsuranceQA.label2answer.token.encoded, …",
 )
 """The tokenised variety, which must be chosen with ``format`` if a folder contains both."""

@@ -11,8 +11,8 @@ Wrangling with ir_datasets, SIGIR 2021).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,11 +35,11 @@ def open_id(name: str, package: ModuleType | None = None) -> Collection:
     return Collection(
         name,
         IR_DATASETS,
-        functools.partial(_docs, dataset),
-        {split: functools.partial(_queries, part) for split, part in splits.items() if part.has_queries()},
-        {split: functools.partial(_qrels, part) for split, part in splits.items() if part.has_qrels()},
+        partial(_docs, dataset),
+        {split: partial(_queries, part) for split, part in splits.items() if part.has_queries()},
+        {split: partial(_qrels, part) for split, part in splits.items() if part.has_qrels()},
         pools={
-            f"{split}/scoreddocs": functools.partial(_pool, part)
+            f"{split}/scoreddocs": partial(_pool, part)
             for split, part in splits.items()
             if part.has_scoreddocs() and part.has_queries()
         },

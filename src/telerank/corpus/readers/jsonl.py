@@ -14,15 +14,22 @@ set: source and licence are those of the texts.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import plain_name, read_beginning, read_lines
+from telerank.corpus.readers.reading import (
+    bind,
+    check_surrogates,
+    plain_name,
+    read_all,
+    read_beginning,
+    read_lines,
+)
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Doc
@@ -32,8 +39,6 @@ TEXT_KEYS = ("text", "contents", "content", "body")
 _QUERIES = re.compile(r"queries\.(.+)\.jsonl")
 _QRELS = re.compile(r"qrels\.(.+)\.(?:tsv|txt)")
 _NOTES = re.compile(r"readme|licen[sc]e", re.IGNORECASE)
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
@@ -55,8 +60,7 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any]:
         raise FormatError(path, number, f"a JSON object ({error})", line) from error
     if not isinstance(record, dict):
         raise FormatError(path, number, "a JSON object", line)
-    if _ESCAPED.search(line) and (half := _SURROGATE.search(json.dumps(record, ensure_ascii=False))):
-        raise FormatError(path, number, "whole characters", f"half of a surrogate pair, U+{ord(half[0]):04X}")
+    check_surrogates(line, record, path, number)
     return record
 
 
@@ -111,12 +115,9 @@ def _open(path: Path, encoding: str) -> Collection:
     return Collection(
         path.name,
         JSONL.name,
-        functools.partial(_docs, tuple(files), encoding),
-        {
-            split: functools.partial(read_topics, file, format="jsonl", encoding=encoding)
-            for split, file in queries.items()
-        },
-        {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
+        partial(read_all, read_docs, files, encoding),
+        bind(read_topics, queries, format="jsonl", encoding=encoding),
+        bind(read_qrels, qrels),
     )
 
 
@@ -125,11 +126,6 @@ def _doc_files(folder: Path) -> list[Path]:
     return [
         file for file, name in names if name.endswith(".jsonl") and not name.startswith((".", "queries."))
     ]
-
-
-def _docs(files: tuple[Path, ...], encoding: str) -> Iterator[Doc]:
-    for file in files:
-        yield from read_docs(file, encoding)
 
 
 JSONL = Format(

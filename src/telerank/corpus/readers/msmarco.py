@@ -21,14 +21,14 @@ Source: Nguyen et al., MS MARCO: A Human Generated MAchine Reading COmprehension
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from telerank.corpus.collection import Collection, Format, Pool, rank_in_order
-from telerank.corpus.readers.reading import plain_name, read_lines
+from telerank.corpus.readers.reading import bind, plain_name, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
 from telerank.types import Doc, Query, Ranking
@@ -117,12 +117,9 @@ def _open(path: Path, encoding: str) -> Collection:
     return Collection(
         path.name,
         MSMARCO.name,
-        functools.partial(read, file, encoding),
-        {
-            split: functools.partial(read_topics, topics, format="tsv", encoding=encoding)
-            for split, topics in queries.items()
-        },
-        {split: functools.partial(read_qrels, judgments) for split, judgments in qrels.items()},
+        partial(read, file, encoding),
+        bind(read_topics, queries, format="tsv", encoding=encoding),
+        bind(read_qrels, qrels),
         pools=_pools(files, encoding, queries),
         licence="MS MARCO terms: non-commercial research",
         source="microsoft.github.io/msmarco",
@@ -143,10 +140,9 @@ def _pools(files: list[Path], encoding: str, queries: dict[str, Path]) -> dict[s
             if split == "dev" and "dev.small" in queries:
                 split = "dev.small"
             is_run = match[3] and not plain_name(file).endswith(".tsv")
-            read = (
-                functools.partial(read_run, file) if is_run else functools.partial(read_pool, file, encoding)
+            pools[f"{split}/{name}"] = (
+                partial(read_run, file) if is_run else partial(read_pool, file, encoding)
             )
-            pools[f"{split}/{name}"] = read
     return pools
 
 

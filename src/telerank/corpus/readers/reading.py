@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
+from telerank.corpus.collection import Record
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import numbered_bytes, open_bytes
 
@@ -14,6 +17,8 @@ WHOLE = "all"
 PACKED = (".gz", ".xz")
 _AFFIXES = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)|\.(?:txt|tsv|trec|xml|jsonl)$")
 _BOM = b"\xef\xbb\xbf"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 _COMPRESS = (".z", ".0z", ".1z", ".2z")
 
 
@@ -32,6 +37,12 @@ def decode_line(line: bytes, path: Path, number: int, encoding: str) -> str:
         byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
         hint = f"{encoding} text (for another encoding: --encoding latin-1)"
         raise FormatError(path, number, hint, byte) from error
+
+
+def check_surrogates(text: str, loaded: object, path: str | Path, number: int | None) -> None:
+    """Check that JSON has no half of a surrogate pair, which UTF-8 cannot encode."""
+    if _ESCAPED.search(text) and (half := _SURROGATE.search(json.dumps(loaded, ensure_ascii=False))):
+        raise FormatError(path, number, "whole characters", f"half of a surrogate pair, U+{ord(half[0]):04X}")
 
 
 def check_encoding(encoding: str) -> None:
@@ -77,6 +88,20 @@ def require_file(folder: Path, name: str) -> Path:
     if file is None:
         raise CollectionError(f"{folder}: no {name} (or .gz, .xz)")
     return file
+
+
+def bind(
+    read: Callable[..., Iterator[Record]], files: Mapping[str, Path | None], **settings: object
+) -> dict[str, Callable[[], Iterator[Record]]]:
+    """The stream of each split that has a file."""
+    return {split: partial(read, file, **settings) for split, file in files.items() if file}
+
+
+def read_all(
+    read: Callable[[Path, str], Iterator[Record]], files: Iterable[Path], encoding: str
+) -> Iterator[Record]:
+    """The records of all files, one file after the other."""
+    return (record for file in files for record in read(file, encoding))
 
 
 def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:

@@ -4,39 +4,37 @@ Such a file becomes a collection as follows:
 
 - A paragraph is a document. Its docno is its position in the file, ``3-7`` for ``data[3].paragraphs[7]``, and
   its title that of the article. A paragraph with the text of an earlier one is merged with that
-  (``SquadTally.merged_paragraphs``), and so are the questions about it.
+  (``tally.merged_paragraphs``), and so are the questions about it.
 - A question is a query, and its paragraph is relevant to it with grade 1. A question marked
   ``is_impossible`` (SQuAD 2.0) is a query without relevant document or answer: its paragraph, which is in
   ``QASet.paragraphs``, was judged not to have one. In the qrels it would count 0 in every mean.
-- An id that comes twice is one question if text and paragraph are equal (``SquadTally.merged_questions``; its
+- An id that comes twice is one question if text and paragraph are equal (``tally.merged_questions``; its
   answers are joined), and an error otherwise.
 - The text of an answer must begin at its offset. If it does not, the answer moves to the text's only
-  occurrence (``SquadTally.moved``) or to the one nearest to the offset (``SquadTally.nearest``); in COVID-QA
+  occurrence (``tally.moved``) or to the one nearest to the offset (``tally.nearest``); in COVID-QA
   this repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does
   not occur is not a span; it is kept in ``QASet.unlocated`` as the file has it.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import PACKED, plain_name, read_beginning
+from telerank.corpus.readers.reading import PACKED, check_surrogates, plain_name, read_beginning
 from telerank.errors import FormatError
 from telerank.trec.files import check_id, open_bytes
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 _TYPE_NAMES = {
     dict: "an object",
     list: "a list",
@@ -46,31 +44,18 @@ _TYPE_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SquadTally:
-    """Counts of what was read and repaired; ``exact + moved + nearest + absent == answers``."""
-
-    articles: int = 0
-    paragraphs: int = 0
-    merged_paragraphs: int = 0
-    questions: int = 0
-    merged_questions: int = 0
-    unanswerable: int = 0
-    answers: int = 0
-    exact: int = 0
-    moved: int = 0
-    nearest: int = 0
-    absent: int = 0
-
-    def __add__(self, other: SquadTally) -> SquadTally:
-        return SquadTally(
-            *(getattr(self, field.name) + getattr(other, field.name) for field in fields(SquadTally))
-        )
+_COUNTED = (
+    *("articles", "paragraphs", "merged_paragraphs", "questions", "merged_questions", "unanswerable"),
+    *("answers", "exact", "moved", "nearest", "absent"),
+)
 
 
 @dataclass(frozen=True, eq=False)
 class QASet:
-    """Paragraphs, questions and answers of one file; ``paragraphs[qid]`` is the docno of a question's."""
+    """Paragraphs, questions and answers of one file; ``paragraphs[qid]`` is the docno of a question's.
+
+    ``tally`` counts what was read and repaired; ``exact + moved + nearest + absent == answers``.
+    """
 
     docs: tuple[Doc, ...]
     queries: tuple[Query, ...]
@@ -78,7 +63,7 @@ class QASet:
     unanswerable: frozenset[str]
     answers: tuple[Answer, ...]
     unlocated: tuple[Answer, ...]
-    tally: SquadTally
+    tally: Mapping[str, int]
 
     @property
     def qrels(self) -> Iterator[Qrel]:
@@ -102,7 +87,7 @@ class _SquadReader:
 
     def __init__(self, path: str | Path, prefix: str) -> None:
         self._path, self._prefix = path, prefix
-        self._counts: dict[str, int] = {field.name: 0 for field in fields(SquadTally)}
+        self._counts: dict[str, int] = dict.fromkeys(_COUNTED, 0)
         self._docs: dict[str, Doc] = {}  # by text
         self._queries: dict[str, Query] = {}
         self._paragraphs: dict[str, str] = {}
@@ -118,7 +103,7 @@ class _SquadReader:
             frozenset(self._unanswerable),
             tuple(self._answers),
             tuple(self._unlocated),
-            SquadTally(**self._counts),
+            MappingProxyType(self._counts),
         )
 
     def load(self, encoding: str) -> object:
@@ -131,9 +116,7 @@ class _SquadReader:
             loaded = json.loads(text)
         except json.JSONDecodeError as error:
             raise FormatError(self._path, error.lineno, "JSON", error.msg) from error
-        if _ESCAPED.search(text) and (half := _SURROGATE.search(json.dumps(loaded, ensure_ascii=False))):
-            got = f"half of a surrogate pair, U+{ord(half[0]):04X}"
-            raise FormatError(self._path, None, "whole characters", got)
+        check_surrogates(text, loaded, self._path, None)
         return loaded
 
     def field(
@@ -188,9 +171,7 @@ class _SquadReader:
 
     def _qid(self, question: object, where: str) -> str:
         number = isinstance(question, dict) and isinstance(question.get("id"), int)  # COVID-QA numbers them
-        qid = (
-            str(self.field(question, "id", int, where)) if number else self.field(question, "id", str, where)
-        )
+        qid = str(self.field(question, "id", int if number else str, where))
         return check_id(qid, "question id", f"{self._path}: {where}")
 
     def _read_answer(self, qid: str, doc: Doc, answer: object, where: str) -> None:
@@ -237,9 +218,7 @@ def _open(path: Path, encoding: str) -> Collection:
     files = _files(path) or {"all": path}
     several = len(files) > 1
     load = {
-        split: functools.cache(
-            functools.partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if several else "")
-        )
+        split: cache(partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if several else ""))
         for split, file in files.items()
     }
     return Collection(
@@ -249,7 +228,7 @@ def _open(path: Path, encoding: str) -> Collection:
         queries={split: _stream(read, "queries") for split, read in load.items()},
         qrels={split: _stream(read, "qrels") for split, read in load.items()},
         answers={split: _stream(read, "answers") for split, read in load.items()},
-        notes=lambda: asdict(sum((read().tally for read in load.values()), SquadTally())),
+        notes=lambda: {name: sum(read().tally[name] for read in load.values()) for name in _COUNTED},
     )
 
 

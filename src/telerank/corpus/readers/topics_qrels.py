@@ -6,13 +6,13 @@ folder of such files only. This is a file format, not a data set: source and lic
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import group_by_split, plain_name
+from telerank.corpus.readers.reading import bind, group_by_split, plain_name
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Doc
@@ -26,10 +26,8 @@ def open_topics(path: str | Path, *, format: str | None = None) -> Collection:  
 
     ``format`` is one of :func:`~telerank.trec.read_topics`.
     """
-    queries = functools.partial(read_topics, path, format=format)
-    return Collection(
-        str(path), TOPICS.name, functools.partial(_no_docs, Path(path)), {"all": queries}, size=0
-    )
+    queries = partial(read_topics, path, format=format)
+    return Collection(str(path), TOPICS.name, partial(_no_docs, Path(path)), {"all": queries}, size=0)
 
 
 def _files(path: Path) -> list[Path]:
@@ -56,9 +54,9 @@ def _open(path: Path, encoding: str) -> Collection:
     return Collection(
         path.name,
         TOPICS.name,
-        functools.partial(_no_docs, path),
-        {split: functools.partial(read_topics, file, encoding=encoding) for split, file in topics.items()},
-        {split: functools.partial(read_qrels, file) for split, file in qrels.items()},
+        partial(_no_docs, path),
+        bind(read_topics, topics, encoding=encoding),
+        bind(read_qrels, qrels),
         size=0,
     )
 

@@ -25,26 +25,20 @@ Source: TREC disks 4 and 5 (trec.nist.gov/data/cd45; licence: NIST's agreement, 
 
 from __future__ import annotations
 
-import functools
 import html
 import re
 from collections.abc import Iterator
+from functools import partial
 from html.entities import html5
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
-    check_encoding,
-    check_packing,
-    decode_line,
-    group_by_split,
-    is_compressed,
-    read_beginning,
-)
+from telerank.corpus.readers import reading
+from telerank.corpus.readers.reading import WHOLE, bind, check_encoding, group_by_split, require_file
 from telerank.errors import FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.files import open_bytes
-from telerank.types import Doc
+from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")
 _TEXTS = ("text", "lp", "leadpara")
@@ -67,7 +61,7 @@ _NO_DOCUMENTS = re.compile(
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of one file."""
     check_encoding(encoding)
-    check_packing(path)
+    reading.check_packing(path)
     for begun, raw in _documents(path):
         yield _doc(path, begun, _decode(path, begun, raw, encoding))
 
@@ -111,7 +105,8 @@ def _decode(path: Path, begun: int, raw: bytes, encoding: str) -> str:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
         before = raw.count(b"\n", 0, error.start)
-        decode_line(raw.split(b"\n")[before], path, begun + before, encoding)  # raises with the line and byte
+        line = raw.split(b"\n")[before]
+        reading.decode_line(line, path, begun + before, encoding)  # raises with the line and byte
         raise
 
 
@@ -153,22 +148,17 @@ def _one_line(text: str) -> str:
 
 def _recognises(path: Path) -> bool:
     kinds = {_kind(file) for file in _first_files(path)}
-    return kinds <= {"doc", "top", "qrels"} and "doc" in kinds and not is_cranfield(path)
+    return kinds <= {"doc", "top", "qrels"} and "doc" in kinds and not _is_cranfield(path)
 
 
 def _kind(path: Path) -> str:
     """``doc`` or ``top`` by the content of the file, ``qrels`` by its name, or nothing."""
-    if is_compressed(path):
+    if reading.is_compressed(path):
         return "doc"  # reading it says what to do
-    if match := _FIRST.match(read_beginning(path)):
+    if match := _FIRST.match(reading.read_beginning(path)):
         return match[1].lower()
     name = path.name.lower()
     return "qrels" if "qrel" in name else "top" if name.startswith("topics") else ""
-
-
-def is_cranfield(path: Path) -> bool:
-    """Whether this is the folder of Cranfield, which has a reader of its own."""
-    return path.is_dir() and any(file.name.startswith("cran.all.1400") for file in path.iterdir())
 
 
 def _first_files(path: Path, count: int = 20) -> Iterator[Path]:
@@ -194,12 +184,9 @@ def _open(path: Path, encoding: str) -> Collection:
     return Collection(
         path.name,
         TREC.name,
-        functools.partial(_docs, path, encoding, frozenset((*topics, *qrels))),
-        {
-            split: functools.partial(read_topics, file, format="trec", encoding=encoding)
-            for split, file in questions.items()
-        },
-        {split: functools.partial(read_qrels, file) for split, file in judgments.items()},
+        partial(_docs, path, encoding, frozenset((*topics, *qrels))),
+        bind(read_topics, questions, format="trec", encoding=encoding),
+        bind(read_qrels, judgments),
     )
 
 
@@ -210,3 +197,38 @@ def _docs(path: Path, encoding: str, others: frozenset[Path]) -> Iterator[Doc]:
 
 
 TREC = Format("trec", _recognises, _open, "TREC SGML: files of <DOC> … </DOC>, with topics and qrels")
+
+
+_CRANFIELD = ("cran.all.1400.xml", "cran.qry.xml", "cranqrel.trec.txt")
+
+
+def _is_cranfield(path: Path) -> bool:
+    return path.is_dir() and any(file.name.startswith("cran.all.1400") for file in path.iterdir())
+
+
+def _open_cranfield(path: Path, encoding: str) -> Collection:
+    docs, queries, qrels = (require_file(path, name) for name in _CRANFIELD)
+    return Collection(
+        path.name,
+        CRANFIELD.name,
+        partial(read_docs, docs, encoding),
+        {WHOLE: partial(_number_queries, queries, encoding)},
+        {WHOLE: partial(read_qrels, qrels)},
+        size=1400,
+        source="Cleverdon 1967, ir.dcs.gla.ac.uk/resources/test_collections/cran",
+    )
+
+
+def _number_queries(path: Path, encoding: str) -> Iterator[Query]:
+    for position, query in enumerate(read_topics(path, format="trec", encoding=encoding), 1):
+        yield Query(str(position), query.text)
+
+
+CRANFIELD = Format("cranfield", _is_cranfield, _open_cranfield, f"Cranfield: {', '.join(_CRANFIELD)}")
+"""The ``<num>`` of a query (1, 2, 4, 8, …, 365) is its number in a longer list; the qrels use the position of
+the query (1 to 225), which is its qid here. Two documents (471 and 995) are empty. The text of a document
+begins with its title, which is also its ``title``.
+
+Source: Cleverdon, 1967, in the edition of University of Glasgow
+(ir.dcs.gla.ac.uk/resources/test_collections/cran) as TREC files. Licence: none stated.
+"""
