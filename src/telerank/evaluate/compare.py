@@ -74,11 +74,8 @@ class Comparison(Report):
         return len(next(iter(self.evaluations.values())).qids)
 
     def difference(self, system: str, baseline: str, measure: str) -> Difference:
-        key = (system, baseline, measure)
-        for difference in self.differences:
-            if (difference.system, difference.baseline, difference.measure) == key:
-                return difference
-        raise KeyError(key)
+        rows = {(row.system, row.baseline, row.measure): row for row in self.differences}
+        return rows[system, baseline, measure]
 
     def mark(self, baseline: str) -> str:
         """The mark of a significant difference from this baseline."""

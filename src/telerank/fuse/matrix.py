@@ -60,11 +60,8 @@ class CombinationMatrix(Report):
     level: float = 0.05
 
     def cell(self, first: str, second: str, measure_name: str) -> Combination:
-        key = (first, second, measure_name)
-        for cell in self.cells:
-            if (cell.first, cell.second, cell.measure) == key:
-                return cell
-        raise KeyError(key)
+        cells = {(cell.first, cell.second, cell.measure): cell for cell in self.cells}
+        return cells[first, second, measure_name]
 
     def tables(self) -> list[Table]:
         return [matrix_table(self, name) for name in self.measures]

@@ -7,7 +7,7 @@ line that does not follow its format raises a :class:`~telerank.errors.FormatErr
 from telerank.trec.files import numbered_lines, open_text
 from telerank.trec.qrels import load_qrels, read_qrels, write_qrels
 from telerank.trec.runs import read_run, write_json_lines, write_run
-from telerank.trec.topics import read_topics, write_topics
+from telerank.trec.topics import read_topics
 
 __all__ = [
     "load_qrels",
@@ -19,5 +19,4 @@ __all__ = [
     "write_json_lines",
     "write_qrels",
     "write_run",
-    "write_topics",
 ]

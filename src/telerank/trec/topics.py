@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from telerank.errors import FormatError
-from telerank.trec.files import check_id, numbered_lines, open_text
+from telerank.trec.files import check_id, numbered_lines
 from telerank.types import Query
 
 _Lines: TypeAlias = Iterator[tuple[int, str]]
@@ -74,31 +74,6 @@ def read_topics(
         if begun.setdefault(query.qid, number) != number:
             raise FormatError(path, number, f"query {query.qid} once, as on line {begun[query.qid]}")
         yield query
-
-
-def write_topics(path: str | Path, queries: Iterable[Query]) -> None:
-    """Write JSON lines if the name contains ``.jsonl``, else lines of a qid, a tab and the text.
-
-    Raises
-    ------
-    FormatError
-        If a qid is empty or contains a blank, or the text of a tab-separated line a tab or line end.
-    """
-    json_lines = ".jsonl" in Path(path).suffixes
-    with open_text(path, "w") as file:
-        for query in queries:
-            qid = check_id(query.qid, "qid", path)
-            if json_lines:
-                # escaped if need be: a text may contain a lone surrogate
-                file.write(
-                    json.dumps({"_id": qid, "text": query.text}, ensure_ascii=not query.text.isprintable())
-                )
-                file.write("\n")
-            elif re.search(r"[\t\n\r]", query.text):
-                what = f"a text for query {qid} without tabs and line ends (a .jsonl file may have them)"
-                raise FormatError(path, None, what, query.text)
-            else:
-                file.write(f"{qid}\t{query.text}\n")
 
 
 def _recognise_format(path: str | Path, number: int, line: str) -> str:
