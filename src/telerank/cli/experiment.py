@@ -34,7 +34,7 @@ def experiment() -> None:
 
     `telerank experiment NAME` is short for `telerank experiment run NAME`.
 
-    Example: `telerank experiment repbert/table1 --on scifact --skip MiniLM`
+    Example: `telerank experiment repbert/table1 --small --on scifact --skip MiniLM`
     """
 
 
@@ -109,9 +109,9 @@ def run(
 ) -> None:
     """Run experiments, and show the paper's values beside the measured ones.
 
-    Example: `telerank experiment repbert/table3 --on scifact --system MiniLM=dfr.run`
+    Example: `telerank experiment repbert/table3 --small --on scifact --system MiniLM=dfr.run`
 
-    Example: `telerank experiment bert-dmn/table2 --small --show`
+    Example: `telerank experiment run bert-dmn/table2 --small --show`
     """
     from telerank.verbs.experiment import run_experiment, show_experiment
 
