@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import telerank
 
 SOURCE = Path(telerank.__file__).parent
-LINES_OF_A_FILE, LINES_OF_A_BODY, PARAMETERS = 400, 40, 6
+LINES_OF_A_FILE, LINES_OF_A_BODY, PARAMETERS, FILES_OF_A_FOLDER = 400, 40, 6, 17
 
 LONG_BODIES: dict[str, str] = {}
 MANY_PARAMETERS = {
@@ -50,3 +51,8 @@ def test_functions_have_few_parameters():
         and not name.startswith(("cli/", "verbs/"))
     }
     assert many == set(MANY_PARAMETERS)
+
+
+def test_folders_are_small():
+    folders = Counter(path.parent.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
+    assert {folder: count for folder, count in folders.items() if count > FILES_OF_A_FOLDER} == {}

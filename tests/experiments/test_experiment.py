@@ -14,8 +14,8 @@ from letters import ByLength
 from letters import Letters as AnyLetters
 from telerank.errors import CollectionError, MeasureError
 from telerank.evaluate.measures import measure
+from telerank.experiments.comparison.shared_run import run_systems
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.shared_run import run_systems
 from telerank.trec import read_run, write_run
 from telerank.types import Explanation, Query, Ranking
 

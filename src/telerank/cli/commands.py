@@ -43,6 +43,8 @@ SHORT_HELPS = {
 
 Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or the module's ``app``.
 """
+_ON_RUNS = ("fuse", "evaluate", "compare", "tune-fusion", "depth", "consistency", "combine")
+"""Commands in ``telerank.cli.runs``."""
 
 
 class Commands(TyperGroup):
@@ -82,7 +84,8 @@ class _Loaded(Mapping[str, Any]):
 
 @cache
 def _load(name: str) -> Any:
-    module = import_module(f"telerank.cli.{name.replace('-', '_')}")
+    package = "telerank.cli.runs" if name in _ON_RUNS else "telerank.cli"
+    module = import_module(f"{package}.{name.replace('-', '_')}")
     parent = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     parent.callback()(lambda: None)
     if isinstance(getattr(module, "app", None), typer.Typer):

@@ -22,7 +22,7 @@ from telerank.corpus.ranking_sets.ranking_set import (
     write_ranking_set,
 )
 from telerank.errors import CollectionError
-from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.schema import DataSpec, Experiment
 from telerank.retrieval.index import Index

@@ -22,7 +22,7 @@ from typing import Any
 
 from telerank.evaluate.tune import Folds, Objective, tune
 from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.expressions import Expression, number_text
@@ -149,8 +149,9 @@ class ExperimentFunctions:
             rankings[0].query.qid: AlignedLists.of(rankings, scale=False)
             for rankings in run_stages(stages, (Ranking(query) for query in choosing.queries))
         }
-        weights, held_out, progress = WeightGrid(grid), self._folds(folds), self.data.progress
-        result = choose_weights(lists, choosing.qrels, by, grid=weights, folds=held_out, progress=progress)
+        points, held_out = WeightGrid(grid).points(len(stages)), self._folds(folds)
+        progress = self.data.progress
+        result = choose_weights(points, lists, choosing.qrels, by, folds=held_out, progress=progress)
         if self.data.dev is not None:
             count = len(result.settings)
             self.notes.append(f"weights {_join(result.best)}, the best of {count} by {by}")

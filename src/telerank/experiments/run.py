@@ -10,7 +10,7 @@ from telerank.errors import CollectionError
 from telerank.experiments.analyses.analyse import analyse_all
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import RerankingSpec, select_published
-from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData, Sources, choose_data, open_data
 from telerank.experiments.outcome import ExperimentOutcome
 from telerank.experiments.report import write_report

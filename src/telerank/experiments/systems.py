@@ -10,7 +10,7 @@ from pathlib import Path
 
 from telerank.errors import CollectionError, MissingExtra
 from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData, Sources
 from telerank.experiments.functions import ExperimentFunctions
 from telerank.experiments.judged_queries import JudgedQueries

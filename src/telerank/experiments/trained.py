@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.specs import QualitySpec
-from telerank.experiments.compare_systems import plain_name
+from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.comparison.identity import file_checksum, folder_checksum
 from telerank.experiments.data import MODELS, ExperimentData, Sources
-from telerank.experiments.identity import file_checksum, folder_checksum
 from telerank.experiments.overlay import merge
 from telerank.experiments.schema import Experiment, TrainedModel
 

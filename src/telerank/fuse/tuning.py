@@ -170,7 +170,7 @@ def tune_weights(
     Cut the runs before if needed. A query that a run lacks gets nothing from it; a query in no run counts 0.
     Raises MeasureError and ValueError as :func:`~telerank.evaluate.tune.tune` and for a wrong grid.
     """
-    grid.points(len(runs))  # a wrong grid is an error before the runs are read
+    points = grid.points(len(runs))
     (name, *_) = parse_measures(measure_name)
     lists: dict[str, AlignedLists] = {}
     own: dict[str, list[Ranking]] = {name: [] for name in runs}
@@ -186,29 +186,26 @@ def tune_weights(
             lacking[run_name] += not len(ranking)
             if qid in qrels:
                 own[run_name].append(ranking.cut(depth) if depth else ranking)
-    result = choose_weights(lists, qrels, measure_name, grid=grid, folds=folds, progress=progress)
+    result = choose_weights(points, lists, qrels, measure_name, folds=folds, progress=progress)
     alone = {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()}
     return FusionTuning(name, result, alone, lacking, len(lists), unjudged)
 
 
 def choose_weights(
+    points: Sequence[Weights],
     lists: Mapping[str, AlignedLists],
     qrels: Qrels,
     measure_name: str,
     *,
-    grid: WeightGrid = WeightGrid(),
     folds: Folds = Folds(),  # noqa: B008 — frozen
     progress: Progress = silent,
 ) -> TuneResult[Weights]:
-    """Choose the weights of the sum of aligned lists (by qid), cross-validated over the judged queries."""
-    if not lists:
-        raise ValueError("there is no list to fuse")
+    """Choose among weights for the sum of aligned lists (by qid), cross-validated over the judged queries."""
     depth = _depth(parse_measures(measure_name)[0])
 
     def run(weights: Weights, queries: Sequence[Query]) -> Iterator[Ranking]:
         return (lists[query.qid].sum(weights, depth) for query in queries if query.qid in lists)
 
-    points = grid.points(len(next(iter(lists.values())).table))
     objective = Objective([Query(qid, "") for qid in qrels], qrels, measure_name)
     return tune(points, run, objective, held_out=folds, progress=progress)
 

@@ -20,7 +20,7 @@ from telerank.cli.options import (
     TableOutput,
     check_plot,
 )
-from telerank.cli.output import write_json, write_tables
+from telerank.cli.runs.output import write_json, write_tables
 
 
 def diffusion(

@@ -18,7 +18,7 @@ from telerank.cli.options import (
     TableForm,
     TableOutput,
 )
-from telerank.cli.output import write_json, write_tables
+from telerank.cli.runs.output import write_json, write_tables
 
 
 def faithfulness(

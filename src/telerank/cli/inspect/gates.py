@@ -15,7 +15,7 @@ from rich.text import Text
 from telerank.cli import console
 from telerank.cli.inspect import pairs as shared
 from telerank.cli.options import AsJson, PlotFile, check_plot
-from telerank.cli.output import write_json
+from telerank.cli.runs.output import write_json
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:

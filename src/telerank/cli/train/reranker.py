@@ -9,7 +9,7 @@ import typer
 
 from telerank.cli import console
 from telerank.cli.options import parse_numbers
-from telerank.cli.output import write_tables
+from telerank.cli.runs.output import write_tables
 from telerank.cli.train import losses
 
 

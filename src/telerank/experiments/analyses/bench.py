@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.errors import TelerankError
 from telerank.experiments.analyses.specs import Published
-from telerank.experiments.compare_systems import read_rankings
+from telerank.experiments.comparison.compare_systems import read_rankings
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.retrieval.index import Index
 from telerank.show.tables import Table

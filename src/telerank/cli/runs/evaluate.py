@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from telerank.cli import options
-from telerank.cli.judged import open_runs
-from telerank.cli.output import write_plot, write_report
+from telerank.cli.runs.judged import open_runs
+from telerank.cli.runs.output import write_plot, write_report
 from telerank.errors import MeasureError
 
 

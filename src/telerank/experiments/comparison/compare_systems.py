@@ -13,10 +13,10 @@ from typing import TypeAlias
 from telerank.errors import CollectionError
 from telerank.evaluate.compare import compare_evaluations
 from telerank.evaluate.measures import measure, parse_measures
-from telerank.experiments.identity import identify_stage
+from telerank.experiments.comparison.identity import identify_stage
+from telerank.experiments.comparison.result import ExperimentResult, SystemRun
+from telerank.experiments.comparison.shared_run import SystemTimes, run_systems
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.result import ExperimentResult, SystemRun
-from telerank.experiments.shared_run import SystemTimes, run_systems
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, Query, Ranking, silent

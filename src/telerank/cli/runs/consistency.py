@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from telerank.cli import options
-from telerank.cli.output import write_plot, write_report
+from telerank.cli.runs.output import write_plot, write_report
 
 
 def consistency(

@@ -11,7 +11,7 @@ from telerank.errors import CollectionError, MissingExtra
 from telerank.evaluate.compare import Comparison
 from telerank.evaluate.measures import Evaluation
 from telerank.evaluate.report import comparison_table
-from telerank.experiments.shared_run import SystemTimes
+from telerank.experiments.comparison.shared_run import SystemTimes
 from telerank.show.report import Report
 from telerank.show.tables import Cell, Table
 from telerank.trec import write_run

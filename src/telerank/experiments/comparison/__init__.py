@@ -1,0 +1,1 @@
+"""Systems side by side: what ``telerank.experiment`` does."""
