@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
     from telerank.verbs.encode import encode
     from telerank.verbs.experiment import experiment
-    from telerank.verbs.index import index
-    from telerank.verbs.open import open  # noqa: A004 — telerank.open reads as it should
+    from telerank.verbs.index import (
+        index,
+        open,  # noqa: A004 — telerank.open reads as it should
+    )
     from telerank.verbs.rerank import rerank
     from telerank.verbs.search import search
     from telerank.verbs.train import train
@@ -69,7 +71,7 @@ _LAZY = {
     "index": ("telerank.verbs.index", "index"),
     "interleave": ("telerank.fuse", "interleave"),
     "minmax": ("telerank.fuse", "minmax"),
-    "open": ("telerank.verbs.open", "open"),
+    "open": ("telerank.verbs.index", "open"),
     "piaf": ("telerank.corpus.bundled", "piaf"),
     "pipeline": ("telerank.pipelines.functions", "pipeline"),
     "prob": ("telerank.fuse.prob", "prob"),

@@ -13,14 +13,11 @@ from telerank.fuse.methods import Fusion
 from telerank.fuse.tuning import WeightGrid
 from telerank.trec import read_run, write_qrels, write_run
 from telerank.types import Query, Ranking
-from telerank.verbs.combine import combine
+from telerank.verbs.candidates import consistency, depth
 from telerank.verbs.compare import compare
-from telerank.verbs.consistency import consistency
-from telerank.verbs.depth import depth
 from telerank.verbs.evaluate import evaluate
-from telerank.verbs.fuse import fuse
+from telerank.verbs.fuse import combine, fuse, tune_fusion
 from telerank.verbs.judge import judge, name_runs
-from telerank.verbs.tune_fusion import tune_fusion
 
 QRELS = {str(i): {"right": 1} for i in range(10)}
 

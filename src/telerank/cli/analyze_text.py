@@ -37,7 +37,7 @@ def analyze_text(
 
     Example: `telerank analyze-text --analyzer french "L'État d'aujourd'hui"`
     """
-    from telerank.text import Analyzer
+    from telerank.verbs.text import Analyzer
 
     chosen = Analyzer.parse(analyzer)
     if not as_json:
@@ -63,7 +63,7 @@ def _record(analyzer: Analyzer, text: str) -> dict[str, object]:
 
 def _table(analyzer: Analyzer, text: str) -> Table:
     """A table with one row for each step; new output is highlighted."""
-    from telerank.text.steps import TEXT_STEPS
+    from telerank.verbs.text import TEXT_STEPS
 
     table = Table()
     table.add_column("step", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Consoles, progress bars and one-line errors."""
+"""Consoles, plain columns and one-line errors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from rich.console import Console
-
-    from telerank.types import Progress
 
     out: Console
     err: Console
@@ -79,10 +75,3 @@ def say(text: str) -> None:
 
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def progress(of: int | None = None) -> AbstractContextManager[Progress]:
-    """Progress bars (see :mod:`telerank.show.progress`); ``of`` stands in for an unknown total."""
-    from telerank.show.progress import show_progress
-
-    return show_progress(total=of)

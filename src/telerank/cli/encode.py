@@ -74,7 +74,7 @@ def encode(
     Example: `telerank encode xquad-en vectors --approximate hnsw`
     """
     import telerank as tr
-    from telerank.verbs.open import open_source
+    from telerank.verbs.index import open_source
 
     encoded = tr.encode(
         open_source(collection, format=format, encoding=encoding),

@@ -35,7 +35,7 @@ def save(
     Example: `telerank pipeline save idx best "bm25 % 100 >> rerank(my-reranker) % 10"`
     """
     import telerank as tr
-    from telerank.verbs.pipeline import save_pipeline
+    from telerank.verbs.search import save_pipeline
 
     console.say(f"saved {name}: {save_pipeline(tr.open(index), name, text)}")
 
@@ -64,7 +64,7 @@ def show(index: IndexArgument, name: _Name) -> None:
     Example: `telerank pipeline show idx best`
     """
     import telerank as tr
-    from telerank.verbs.pipeline import saved_pipeline
+    from telerank.verbs.search import saved_pipeline
 
     print(saved_pipeline(tr.open(index), name))  # noqa: T201
 
@@ -76,7 +76,7 @@ def rm(index: IndexArgument, name: _Name) -> None:
     Example: `telerank pipeline rm idx best`
     """
     import telerank as tr
-    from telerank.verbs.pipeline import remove_pipeline
+    from telerank.verbs.search import remove_pipeline
 
     remove_pipeline(tr.open(index), name)
     console.say(f"removed {name}")

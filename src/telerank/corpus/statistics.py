@@ -141,6 +141,12 @@ class CollectionStatistics:
     negatives: int
     notes: Mapping[str, int]
 
+    def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
+        """Save every plot with data as png, svg or pdf; the files."""
+        from telerank.corpus.statistics_plots import save_plots
+
+        return save_plots(self, folder, format=format)
+
     def to_dict(self) -> dict[str, Any]:
         """All statistics, ready for JSON."""
         words = [asdict(word) for word in self.question_words]

@@ -15,7 +15,7 @@ from telerank.retrieval.index import Index
 from telerank.retrieval.locate import locate_model
 from telerank.show.progress import show_progress
 from telerank.types import Doc, Progress, Query
-from telerank.verbs.open import open_source
+from telerank.verbs.index import open_source
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import RecallReport

@@ -19,6 +19,8 @@ from telerank.verbs.judge import JudgedRuns
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["RunEvaluations", "evaluate", "expand_measures", "measure_runs", "parse_measures"]
+
 MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 MEASURES_BY_DEPTH = "R AP"
 

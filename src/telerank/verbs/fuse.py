@@ -1,21 +1,27 @@
-"""``fuse``: write the fusion of several runs as one run."""
+"""Fusing runs: into one run, with tuned weights, and all ordered pairs of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from telerank.errors import CollectionError
+from telerank.evaluate.tune import Folds
 from telerank.fuse.join import join_runs
+from telerank.fuse.matrix import CombinationMatrix, combine_runs
 from telerank.fuse.methods import Fusion
+from telerank.fuse.tuning import FusionTuning, WeightGrid, tune_weights
 from telerank.show.progress import show_progress
 from telerank.trec import write_run
 from telerank.types import Progress, Ranking
-from telerank.verbs.judge import Runs, name_runs, read_rankings
+from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
+
+__all__ = ["Folds", "FusedRun", "Fusion", "WeightGrid", "combine", "fuse", "tune_fusion"]
 
 DEPTH = 1000
+PAIR_MEASURES = "RR@10 R@1000"
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,69 @@ def fuse(
     if str(output) != "-":
         _write_settings(fusion, by_name, output)
     return FusedRun(queries, counts)
+
+
+def tune_fusion(
+    runs: JudgedRuns,
+    measure: str = "nDCG@10",
+    *,
+    grid: WeightGrid = WeightGrid(),  # noqa: B008 — frozen
+    folds: Folds = Folds(),  # noqa: B008 — frozen
+    progress: Progress | None = None,
+) -> FusionTuning:
+    """Tune the weights of the sum of the runs' min-max scaled scores over a grid.
+
+    Raises
+    ------
+    CollectionError
+        If there are fewer than two runs, no query of them is judged, the step does not divide 1, the grid
+        is too large, or there are fewer queries than folds.
+    MeasureError
+        If the measure's name is invalid, or there are several measures.
+    """
+    runs.require_two("fuse")
+    try:
+        grid.points(len(runs.runs))
+    except ValueError as error:
+        raise CollectionError(f"step: {error}") from error
+    rankings = {name: runs.read(name) for name in runs.runs}
+    try:
+        with show_progress(progress) as shown:
+            tuning = tune_weights(rankings, runs.qrels, measure, grid=grid, folds=folds, progress=shown)
+    except ValueError as error:  # too few queries for the folds, and similar
+        raise CollectionError(str(error)) from error
+    if not tuning.answered:
+        raise CollectionError(f"no query of the runs is judged in {runs.source}")
+    return tuning
+
+
+def combine(
+    runs: JudgedRuns,
+    measures: str | Sequence[str] = PAIR_MEASURES,
+    *,
+    fusion: Fusion = Fusion("interleave", depth=DEPTH),  # noqa: B008 — frozen
+    level: float = 0.05,
+    progress: Progress | None = None,
+) -> CombinationMatrix:
+    """Fuse all ordered pairs of runs; compare each pair with its first run.
+
+    A change is significant if its p, after Holm's correction over all pairs and measures, is below ``level``.
+
+    Raises
+    ------
+    CollectionError
+        If there are fewer than two runs, or the qrels judge no query of a run.
+    MeasureError
+        If the name of a measure is invalid.
+    """
+    runs.require_two("combine")
+    rankings = {name: runs.read(name) for name in runs.runs}
+    with show_progress(progress) as shown:
+        matrix = combine_runs(rankings, runs.qrels, measures, fusion=fusion, progress=shown)
+    for name in runs.runs:
+        judged = matrix.queries - matrix.missing[name]
+        runs.check_judged(name, judged=judged, first=next(iter(matrix.unjudged[name]), None))
+    return replace(matrix, level=level)
 
 
 def _write_settings(fusion: Fusion, runs: Mapping[str, object], output: str | Path) -> None:

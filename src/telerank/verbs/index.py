@@ -1,4 +1,4 @@
-"""Building and changing an index."""
+"""Building, opening, changing and describing an index."""
 
 from __future__ import annotations
 
@@ -49,6 +49,23 @@ def index(
     with show_progress(progress, total) as shown:
         build_index(stream, folder, analyzer=analyzer, overwrite=overwrite, workers=workers, progress=shown)
     return Index(folder)
+
+
+def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
+    """The index in a folder, or the vectors in one; raises as :class:`~telerank.retrieval.index.Index`."""
+    return Index(folder)
+
+
+def open_source(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002
+    encoding: str = "utf-8",
+) -> Index | Collection:
+    """The index in a folder, or else the collection at a path or of an id, as ``telerank.collection``."""
+    if format is None and (Path(path) / "segments").is_dir():
+        return Index(path)
+    return open_collection(path, format=format, encoding=encoding)
 
 
 def add_documents(

@@ -1,4 +1,4 @@
-"""Searching an index with a pipeline."""
+"""Searching an index with a pipeline; saving pipelines with the index."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
+from telerank.pipelines.saved import remove_pipeline, save_pipeline, saved_pipeline
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, walk_stages
 from telerank.trec import open_text
 from telerank.types import Progress, Query, Ranking
 
-__all__ = ["LazyRun", "open_text", "open_topics", "search"]
+__all__ = [
+    "LazyRun",
+    "open_text",
+    "open_topics",
+    "remove_pipeline",
+    "save_pipeline",
+    "saved_pipeline",
+    "search",
+]
 
 _BATCH = 64  # queries answered at a time
 

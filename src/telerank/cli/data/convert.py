@@ -35,11 +35,12 @@ def convert(
 
     Example: `telerank data convert vaswani vaswani-beir --to beir`
     """
-    from telerank.corpus.convert import convert
-    from telerank.corpus.formats import open_collection
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import convert
 
-    with console.progress() as progress:
-        opened = open_collection(collection, format=format, encoding=encoding)
+    with show_progress() as progress:
+        opened = tr.collection(collection, format=format, encoding=encoding)
         written = convert(opened, out, to.value, progress=progress)
     if as_json:
         print(json.dumps(asdict(written), ensure_ascii=False))  # noqa: T201 — for machines

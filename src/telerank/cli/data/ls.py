@@ -34,16 +34,17 @@ def ls(
 
     Example: `telerank data ls scifact`
     """
-    from telerank.corpus.contents import count_contents
-    from telerank.corpus.formats import list_collections, list_formats, open_collection
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import count_contents, list_collections, list_formats
 
     if where is None:
         _show_names(list_formats(), ("format", "description"), as_json=as_json)
     elif collections := {} if format else list_collections(where):
         _show_names(collections, ("collection", "format"), as_json=as_json)
     else:
-        with console.progress() as progress:
-            collection = open_collection(where, format=format, encoding=encoding)
+        with show_progress() as progress:
+            collection = tr.collection(where, format=format, encoding=encoding)
             contents = count_contents(collection, progress=progress)
         if as_json:
             _print_json(asdict(contents))

@@ -53,16 +53,17 @@ def make_ranking_set(
 
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
-    from telerank.corpus.formats import open_collection
-    from telerank.corpus.ranking_sets import ranking_set as sets_of
-    from telerank.retrieval.temporary import TemporaryIndex
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import TemporaryIndex
+    from telerank.verbs.data import ranking_set as sets_of
 
     description = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
     settings = sets_of.RankingSetSettings(negatives.value, depth, split_by.value, seed, description)
     sets_of.check_target(out, overwrite=overwrite)
-    with console.progress() as progress:
+    with show_progress() as progress:
         first_stage = TemporaryIndex(analyzer, model, progress) if description else None
-        opened = [open_collection(name, format=format, encoding=encoding) for name in sets]
+        opened = [tr.collection(name, format=format, encoding=encoding) for name in sets]
         ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)
     if as_json:

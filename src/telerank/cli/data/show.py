@@ -39,10 +39,10 @@ def show(
 
     Example: `telerank data show scifact 4983 --query 1`
     """
-    from telerank.corpus.contents import find_docs, find_query
-    from telerank.corpus.formats import open_collection
+    import telerank as tr
+    from telerank.verbs.data import find_docs, find_query
 
-    opened = open_collection(collection, format=format, encoding=encoding)
+    opened = tr.collection(collection, format=format, encoding=encoding)
     records: list[dict[str, Any]] = []
     if docnos:
         records += ({"kind": "document", **asdict(doc)} for doc in find_docs(opened, docnos))

@@ -60,23 +60,22 @@ def stats(
 
     Example: `telerank data stats piaf --plots plots`
     """
-    from telerank.corpus.formats import open_collection
-    from telerank.corpus.statistics import describe, token_counter
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import describe, token_counter
 
     count = token_counter(analyzer, tokenizer)
     records = []
     for name in collections:
-        opened = open_collection(name, format=format, encoding=encoding)
-        with console.progress(of=opened.size) as progress:
+        opened = tr.collection(name, format=format, encoding=encoding)
+        with show_progress(total=opened.size) as progress:
             statistics = describe(opened, count=count, splits=split, language=language, progress=progress)
         records.append(statistics.to_dict())
         if not as_json:
             _show(statistics)
         if plots is not None:
-            from telerank.corpus.statistics_plots import save_plots
-
             folder = plots / opened.name if len(collections) > 1 else plots
-            for file in save_plots(statistics, folder, format=plot_format.value):
+            for file in statistics.save_plots(folder, format=plot_format.value):
                 console.say(f"wrote {file}")
     if as_json:
         print(json.dumps(records if len(records) > 1 else records[0], ensure_ascii=False))  # noqa: T201
@@ -108,7 +107,7 @@ def _show(statistics: CollectionStatistics) -> None:
 
 
 def _lengths(statistics: CollectionStatistics) -> Table:
-    from telerank.corpus.statistics import QUANTILES
+    from telerank.verbs.data import QUANTILES
 
     table = Table(title="lengths in tokens", title_justify="left")
     table.add_column("")
@@ -158,7 +157,7 @@ def _bar(share: float) -> str:
 
 
 def _input_lengths(statistics: CollectionStatistics) -> Table:
-    from telerank.corpus.statistics import bin_inputs
+    from telerank.verbs.data import bin_inputs
 
     table = Table(title="lengths of inputs: question, document and 3 special tokens", title_justify="left")
     table.add_column("tokens")

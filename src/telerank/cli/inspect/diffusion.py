@@ -55,12 +55,12 @@ def diffusion(
     """
     check_plot(plot)
 
-    from telerank.corpus.formats import open_collection
-    from telerank.inspect.diffusion import compare_diffusion, diffusion_table
-    from telerank.inspect.drawn_pairs import draw_pairs, open_candidates
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.inspect import compare_diffusion, diffusion_table, draw_pairs, open_candidates
 
-    source = open_candidates(open_collection(collection, format=format, encoding=encoding), candidates, split)
-    with console.progress() as progress:
+    source = open_candidates(tr.collection(collection, format=format, encoding=encoding), candidates, split)
+    with show_progress() as progress:
         drawn = draw_pairs(source, pairs, seed=seed, progress=progress)
         checkpoints = compare_diffusion(
             model, drawn, batch_tokens=batch_tokens, device=device, progress=progress
@@ -68,8 +68,8 @@ def diffusion(
     for name, checkpoint in checkpoints.items():
         shared.say_cut(checkpoint.cut, checkpoint.pairs, name)
     if plot is not None:
-        from telerank.inspect.reranker_plots import diffusion_plot
         from telerank.show.plots import save_plot
+        from telerank.verbs.inspect import diffusion_plot
 
         save_plot(diffusion_plot(checkpoints), plot)
         console.say(f"plot in {plot}")

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from telerank.cli import console
 from telerank.cli.inspect import pairs as shared
 from telerank.cli.options import (
     AsJson,
@@ -44,17 +43,23 @@ def faithfulness(
 
     Example: `telerank inspect faithfulness insuranceqa-v2 --model bert-dmn/model --candidates test/100 -n 50`
     """
-    from telerank.corpus.formats import open_collection
-    from telerank.inspect.drawn_pairs import draw_by_class, draw_pairs, open_candidates
-    from telerank.inspect.faithfulness import faithfulness_table, measure_drawn
-    from telerank.inspect.gates import check_gates
-    from telerank.inspect.token_outputs import move
-    from telerank.models.rerankers.reranker import load_reranker
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.inspect import (
+        check_gates,
+        draw_by_class,
+        draw_pairs,
+        faithfulness_table,
+        load_reranker,
+        measure_drawn,
+        move,
+        open_candidates,
+    )
 
-    source = open_candidates(open_collection(collection, format=format, encoding=encoding), candidates, split)
+    source = open_candidates(tr.collection(collection, format=format, encoding=encoding), candidates, split)
     reranker = move(load_reranker(model), device)
     check_gates(reranker)  # before the work, not after it
-    with console.progress() as progress:
+    with show_progress() as progress:
         drawn = (
             draw_by_class(source, relevant=pairs, others=0, seed=seed, progress=progress)
             if relevant

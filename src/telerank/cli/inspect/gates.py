@@ -48,8 +48,7 @@ def gates(
 
     Example: `telerank inspect gates --model bert-dmn/model -q "a trust" --docno 12 --docs insuranceqa-v2`
     """
-    from telerank.inspect.gates import read_gates
-    from telerank.models.rerankers.reranker import load_reranker
+    from telerank.verbs.inspect import load_reranker, read_gates
 
     if (text is None) == (docno is None) or (docno is None) != (docs is None):
         raise CollectionError("gates: give --text, or --docno with --docs")
@@ -57,8 +56,8 @@ def gates(
     passage = _find_text(docno, docs) if docno is not None and docs is not None else _read_text(text or "")
     result = read_gates(load_reranker(model), query, passage)
     if plot is not None:
-        from telerank.inspect.reranker_plots import gates_plot
         from telerank.show.plots import save_plot
+        from telerank.verbs.inspect import gates_plot
 
         save_plot(gates_plot(result), plot)
         console.say(f"plot in {plot}")
@@ -74,11 +73,11 @@ def _read_text(text: str) -> str:
 
 def _find_text(docno: str, docs: str) -> str:
     import telerank
-    from telerank.corpus.contents import find_docs
-    from telerank.corpus.formats import open_collection
+    import telerank as tr
+    from telerank.verbs.data import find_docs
 
     if not (Path(docs) / "segments").is_dir():
-        return find_docs(open_collection(docs), [docno])[0].full_text
+        return find_docs(tr.collection(docs), [docno])[0].full_text
     documents = telerank.open(docs).docs
     if docno not in documents:
         raise CollectionError(f"{docs} has no document {docno!r}")

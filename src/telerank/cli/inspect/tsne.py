@@ -62,13 +62,19 @@ def tsne(
     """
     check_plot(plot)
 
-    from telerank.corpus.formats import open_collection
-    from telerank.inspect.drawn_pairs import draw_by_class, open_candidates
-    from telerank.inspect.embeddings import MapSettings, compare_embeddings, embeddings_table
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.inspect import (
+        MapSettings,
+        compare_embeddings,
+        draw_by_class,
+        embeddings_table,
+        open_candidates,
+    )
 
-    source = open_candidates(open_collection(collection, format=format, encoding=encoding), candidates, split)
+    source = open_candidates(tr.collection(collection, format=format, encoding=encoding), candidates, split)
     settings = MapSettings(perplexity, neighbours, seed)
-    with console.progress() as progress:
+    with show_progress() as progress:
         drawn = draw_by_class(source, relevant=each, others=each, seed=seed, progress=progress)
         embeddings = compare_embeddings(
             model, drawn, settings, batch_tokens=batch_tokens, device=device, progress=progress
@@ -76,8 +82,8 @@ def tsne(
     for name, embedding in embeddings.items():
         shared.say_cut(embedding.cut, len(drawn), name)
     if plot is not None:
-        from telerank.inspect.reranker_plots import embeddings_plot
         from telerank.show.plots import save_plot
+        from telerank.verbs.inspect import embeddings_plot
 
         save_plot(embeddings_plot(embeddings, drawn), plot)
         console.say(f"plot in {plot}")

@@ -36,8 +36,7 @@ def combine(
 
     Example: `telerank combine scifact bm25.run dfr.run lmd.run --split test -m "RR@10 R@1000"`
     """
-    from telerank.fuse.methods import Fusion
-    from telerank.verbs.combine import combine
+    from telerank.verbs.fuse import Fusion, combine
 
     judged = open_runs(qrels, run, split, format=format, encoding=encoding)
     fusion = Fusion(method.value, depth=depth)

@@ -31,7 +31,7 @@ def consistency(
 
     Example: `telerank consistency bm25.run dfr.run lmd.run --depths 1,10,100,1000 --plot consistency.png`
     """
-    from telerank.verbs.consistency import consistency
+    from telerank.verbs.candidates import consistency
 
     options.check_one_dash([reference, *run])
     cuts = options.parse_depths(depths)

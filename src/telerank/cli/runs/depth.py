@@ -41,7 +41,7 @@ def depth(
 
     Example: `telerank depth scifact bm25.run dfr.run --split test --reranker lmd.run --plot depths.png`
     """
-    from telerank.verbs.depth import depth
+    from telerank.verbs.candidates import depth
 
     options.check_one_dash([qrels, *run, reranker])
     cuts = options.parse_depths(depths)

@@ -49,9 +49,7 @@ def evaluate(
 
     Example: `telerank evaluate qrels.txt bm25.run dfi.run -m "R AP" --depths 1,3,…,15 --plot depth.png`
     """
-    from telerank.evaluate.depth import expand_measures
-    from telerank.evaluate.measures import parse_measures
-    from telerank.verbs.evaluate import evaluate
+    from telerank.verbs.evaluate import evaluate, expand_measures, parse_measures
 
     cuts = [] if depths is None else options.parse_depths(depths)
     if measures is not None:  # before the files are read

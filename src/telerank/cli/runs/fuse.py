@@ -49,8 +49,7 @@ def fuse(
 
     Example: `telerank fuse bm25.run dfr.run --method linear --weights 0.4,0.6 -o fused.run`
     """
-    from telerank.fuse.methods import Fusion
-    from telerank.verbs.fuse import fuse
+    from telerank.verbs.fuse import Fusion, fuse
 
     options.check_one_dash(run)
     if weights is not None and method is not Method.linear:

@@ -23,12 +23,12 @@ def open_runs(
     depth: int | None = None,
 ) -> JudgedRuns:
     """The runs with their qrels, as the options name them; prints remarks about them."""
-    from telerank.corpus.formats import open_collection
+    import telerank as tr
     from telerank.verbs.judge import judge
 
     check_one_dash([qrels, *runs])
     plain = format is None and encoding == "utf-8"
-    data = qrels if plain else open_collection(qrels, format=format, encoding=encoding)
+    data = qrels if plain else tr.collection(qrels, format=format, encoding=encoding)
     judged = judge(runs, data, split=split, depth=depth)
     for remark in judged.remarks:
         console.say(remark)

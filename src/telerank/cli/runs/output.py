@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from telerank.cli import console
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from telerank.show.report import Report
     from telerank.show.tables import Table
-    from telerank.types import Ranking
 
 
 def write_report(report: Report, output: str, form: Form | None, *, as_json: bool = False) -> None:
@@ -52,7 +50,7 @@ def write_plot(figure: Figure, path: str) -> None:
 
 
 def write_text(text: str, output: str) -> None:
-    from telerank.trec import open_text
+    from telerank.verbs.judge import open_text
 
     with open_text(output, "w") as file:
         file.write(text)
@@ -63,13 +61,3 @@ def write_json(value: object, output: str) -> None:
     from telerank.show.report import to_json
 
     write_text(to_json(value), output)
-
-
-def write_json_lines(rankings: Iterable[Ranking], output: str) -> None:
-    """Write a line per query: `{"qid": …, "ranking": [[docno, score], …]}`; ``-`` is standard output."""
-    from telerank.trec import open_text
-
-    with open_text(output, "w") as file:
-        for ranking in rankings:
-            record = {"qid": ranking.query.qid, "ranking": list(ranking)}
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")

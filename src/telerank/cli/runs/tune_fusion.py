@@ -52,9 +52,7 @@ def tune_fusion(
 
     Example: `telerank tune-fusion scifact bm25.run dfr.run --split test --measure nDCG@10 --plot weights.png`
     """
-    from telerank.evaluate.tune import Folds
-    from telerank.fuse.tuning import WeightGrid
-    from telerank.verbs.tune_fusion import tune_fusion
+    from telerank.verbs.fuse import Folds, WeightGrid, tune_fusion
 
     options.check_plot(plot)
     if plot is not None and len(run) > _DRAWN[grid]:
