@@ -119,5 +119,6 @@ def test_a_word_that_is_no_command_is_refused_with_the_nearest():
 def test_every_command_has_a_module_of_its_name():
     folder = Path(sys.modules["telerank.cli.main"].__file__).parent
     for name in SHORT_HELPS:
-        module = folder / name.replace("-", "_")
-        assert module.with_suffix(".py").is_file() or (module / "__init__.py").is_file()
+        plain = name.replace("-", "_")
+        files = (f"{plain}.py", f"{plain}/__init__.py", f"runs/{plain}.py")
+        assert [file for file in files if (folder / file).is_file()], name

@@ -116,7 +116,7 @@ def _open_indexes(index: Index, analyzers: Sequence[str], progress: Progress) ->
             analyzer = Analyzer.parse(name)
             indexes[analyzer.name] = index
             if analyzer != index.analyzer:
-                place = Path(folder, str(number))
-                build_index(index.docs, place, analyzer=analyzer, progress=progress)
-                indexes[analyzer.name] = Index(place)
+                rebuilt = Path(folder, str(number))
+                build_index(index.docs, rebuilt, analyzer=analyzer, progress=progress)
+                indexes[analyzer.name] = Index(rebuilt)
         yield indexes
