@@ -43,10 +43,10 @@ def shown(tmp_path_factory):
 def test_it_shows_its_tables_and_what_was_measured(shown):
     text = " ".join(shown[0].stdout.split())
     assert "First stages and a re-ranker on PIAF" in text
-    assert "Sparse models, with and without preprocessing" in text
+    assert "With and without preprocessing, at defaults and tuned" in text
     assert "(1,518 documents, 60 judged queries, 20 queries that choose" in text
     if NEURAL:
-        assert "Dense vectors, and both together" in text
+        assert "reciprocal ranks" in text
         assert "BERT-DMN-lite" in text
 
 
