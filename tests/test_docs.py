@@ -170,6 +170,15 @@ def test_every_public_name_is_documented():
     assert [name for name in telerank.__all__ if not re.search(rf"\b(tr|telerank)\.{name}\b", ALL)] == []
 
 
+def test_every_file_that_architecture_names_exists():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    files = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[st]*/**/*.py")]
+    named = re.findall(r"`([\w/]+\.py)`", text)
+    assert [
+        file for file in named if file != "trec.py" and not any(f.endswith(f"/{file}") for f in files)
+    ] == []
+
+
 @pytest.mark.parametrize("path", [*sorted(ROOT.glob("*.md")), *DOCUMENTS[1:]], ids=name)
 def test_every_link_leads_somewhere(path):
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
