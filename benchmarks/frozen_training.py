@@ -40,7 +40,7 @@ from telerank.models.quiet import quiet
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Table, render_markdown
-from telerank.training.features.frozen_encoder import FrozenEncoder
+from telerank.training.features.filling import FrozenEncoder
 from telerank.training.features.store import FeatureStore
 from telerank.training.reranker.config import RerankerOptimisation
 from telerank.training.reranker.pair_logits import cut_batches

@@ -28,9 +28,9 @@ from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Cell, Table
-from telerank.training.features.frozen_encoder import FrozenEncoder
+from telerank.training.features.filling import FrozenEncoder
 from telerank.training.features.store import FeatureStore
-from telerank.training.optimiser import build_optimiser
+from telerank.training.loop import build_optimiser
 from telerank.training.reranker.config import RerankerOptimisation
 from telerank.training.reranker.pair_logits import compute_logits
 from telerank.types import Progress, silent

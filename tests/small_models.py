@@ -65,3 +65,21 @@ def small_tokenizer(architecture: str):
         mask_token="<mask>",
         **special,
     )
+
+
+def fingerprint_of(name) -> str:
+    from telerank.models.fingerprints import fingerprint
+    from telerank.models.loading import load_bi_encoder
+
+    return fingerprint(*load_bi_encoder(name))
+
+
+def save_vectors(folder: Path, words, table) -> None:
+    """Write word vectors, without the rows of padding and the unknown word."""
+    import numpy as np
+
+    from telerank.models.pairs.words import SPECIAL, save_vocabulary
+
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "vectors.npy", table[SPECIAL:].numpy())
+    save_vocabulary(folder / "vocab.txt", words)

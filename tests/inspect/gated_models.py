@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from small_models import small_encoder
+from small_models import save_vectors, small_encoder
 
 SENTENCES = [" ".join(f"d{(3 * n + i) % 40}" for i in range(2 + n % 3)) + "." for n in range(12)]
 TEXTS = [(f"q{n} q{n + 1}", " ".join(SENTENCES[n % 7 : n % 7 + 1 + n % 4])) for n in range(16)]
@@ -13,7 +13,6 @@ def tiny_dmn(folder, kind="bert-dmn", *, max_length=48):
     """Weights as far from zero as a trained model's, so that gates differ."""
     import torch
 
-    from telerank.models.pairs.word_vectors import save_vectors
     from telerank.models.rerankers.reranker import Shape, fresh_reranker
 
     if kind == "dmn":

@@ -11,8 +11,7 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
-from telerank.models.encoders.pooling import first, mean  # noqa: E402
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, first, mean  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
 from telerank.models.loading import load_bi_encoder  # noqa: E402
 

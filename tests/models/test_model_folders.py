@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_models import ARCHITECTURES, small_encoder  # noqa: E402
+from small_models import ARCHITECTURES, fingerprint_of, small_encoder  # noqa: E402
 from telerank.errors import MissingExtra, ModelError  # noqa: E402
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
 from telerank.models.encoders.folders import save_bi_encoder  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
-from telerank.models.fingerprints import fingerprint, fingerprint_of  # noqa: E402
+from telerank.models.fingerprints import fingerprint  # noqa: E402
 from telerank.models.loading import fresh_bi_encoder, load_bi_encoder, locate  # noqa: E402
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7 " * 4]

@@ -7,10 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from small_models import save_vectors  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.pairs.word_sides import make_embedding, split_sides  # noqa: E402
-from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
 from telerank.models.precision import in_float32  # noqa: E402
 from telerank.models.rerankers import registry  # noqa: E402
 from telerank.models.rerankers.kind import ModelExplanation, RerankerKind  # noqa: E402

@@ -9,13 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_models import ARCHITECTURES, small_encoder  # noqa: E402
+from small_models import ARCHITECTURES, save_vectors, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.models.attention_kernels import train_plainly  # noqa: E402
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
-from telerank.models.pairs.word_vectors import save_vectors  # noqa: E402
-from telerank.models.positions import positions  # noqa: E402
 from telerank.models.rerankers.encoder_ranker import HEAD  # noqa: E402
 from telerank.models.rerankers.reranker import (  # noqa: E402
     SETTINGS,
@@ -24,6 +22,7 @@ from telerank.models.rerankers.reranker import (  # noqa: E402
     load_reranker,
     save_reranker,
 )
+from telerank.models.rerankers.transformer_ranker import positions  # noqa: E402
 
 PAIRS = [("q1 q2", "d1 d2 d3 d4"), ("q3", "d5"), ("q4 q5 q6", " ".join(f"d{n}" for n in range(12)))]
 SMALL = {"max_query": 8, "max_length": 32}

@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from small_models import save_vectors  # noqa: E402
 from telerank.errors import FormatError, ModelError  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
-from telerank.models.pairs.word_vectors import (  # noqa: E402
-    load_vectors,
+from telerank.models.pairs.word_vectors import load_vectors  # noqa: E402
+from telerank.models.pairs.words import (  # noqa: E402
+    PADDING,
+    SPECIAL,
+    UNKNOWN,
+    Words,
     load_vocabulary,
-    save_vectors,
     save_vocabulary,
+    words_in,
 )
-from telerank.models.pairs.words import PADDING, SPECIAL, UNKNOWN, Words, words_in  # noqa: E402
 
 ENGLISH = [
     "what",

@@ -19,7 +19,7 @@ from telerank.models.losses.contrastive import (  # noqa: E402
     multi_label_margin,
 )
 from telerank.training.bi_encoder.config import BiEncoderOptimisation  # noqa: E402
-from telerank.training.optimiser import compute_rate  # noqa: E402
+from telerank.training.loop import compute_rate  # noqa: E402
 
 
 def drawn(seed, queries=7, documents=11, most=4):

@@ -26,7 +26,7 @@ from telerank.models.loading import read_encoder, read_tokenizer  # noqa: E402
 from telerank.models.pairs.pair import PairTokenizer  # noqa: E402
 from telerank.models.rerankers.bert import ClsMlp  # noqa: E402
 from telerank.models.rerankers.encoder_ranker import EncoderRanker  # noqa: E402
-from telerank.training.features.frozen_encoder import FrozenEncoder  # noqa: E402
+from telerank.training.features.filling import FrozenEncoder  # noqa: E402
 from telerank.training.features.store import FeatureStore  # noqa: E402
 
 ENCODER = TableEncoder()

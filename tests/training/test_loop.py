@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from telerank.errors import ModelError  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
-from telerank.training.optimiser import build_optimiser, compute_rate, count_warm_up  # noqa: E402
+from telerank.training.loop import build_optimiser, compute_rate, count_warm_up  # noqa: E402
 from telerank.training.settings import DevSettings, OptimisationSettings, Training  # noqa: E402
 from telerank.training.training import train  # noqa: E402
 

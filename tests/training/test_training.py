@@ -15,10 +15,9 @@ pytest.importorskip("transformers")
 
 from small_training import PAIRS, hard_run, losses, small_place, training  # noqa: E402
 
-from small_models import small_encoder  # noqa: E402
+from small_models import fingerprint_of, small_encoder  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
 from telerank.errors import CollectionError, MissingExtra, ModelError  # noqa: E402
-from telerank.models.fingerprints import fingerprint_of  # noqa: E402
 from telerank.models.loading import load_bi_encoder  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
 from telerank.training.bi_encoder.batches import Batches  # noqa: E402

@@ -25,12 +25,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
-from telerank.inspect.token_outputs import (
-    BATCH,
-    compute_token_outputs,
-    iterate_batches,
-    open_checkpoints,
-)
+from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.show.tables import Table
@@ -106,10 +101,7 @@ def measure_diffusion(
         If the model has no outputs of a transformer.
     """
     counts = {kind: _CosineCounts() for kind in KINDS}
-    batches = iterate_batches(
-        pairs, reranker.texts.pad_id, batch_tokens, label="reading pairs", progress=progress
-    )
-    for _, batch in batches:
+    for _, batch in iterate_batches(pairs, reranker.texts.pad_id, batch_tokens, progress):
         outputs = compute_token_outputs(reranker, batch)  # (B, L, H)
         for pair_outputs, parts in zip(outputs, batch.parts, strict=True):
             _add_pair(counts, pair_outputs, parts)

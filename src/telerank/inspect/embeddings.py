@@ -17,12 +17,7 @@ import numpy.typing as npt
 
 from telerank.errors import CollectionError, MissingExtra
 from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
-from telerank.inspect.token_outputs import (
-    BATCH,
-    compute_token_outputs,
-    iterate_batches,
-    open_checkpoints,
-)
+from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.show.tables import Table
@@ -144,10 +139,7 @@ def compute_cls_vectors(
     Raises ModelError if the model has no outputs of a transformer.
     """
     by_row: dict[int, Vectors] = {}
-    batches = iterate_batches(
-        pairs, reranker.texts.pad_id, batch_tokens, label="reading pairs", progress=progress
-    )
-    for rows, batch in batches:
+    for rows, batch in iterate_batches(pairs, reranker.texts.pad_id, batch_tokens, progress):
         vectors = compute_token_outputs(reranker, batch)[:, 0].numpy()  # (B, L, H) -> (B, H)
         by_row.update(zip(rows, vectors, strict=True))
     return np.stack([by_row[row] for row in range(len(pairs))])

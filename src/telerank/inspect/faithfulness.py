@@ -166,10 +166,7 @@ def _score(
 ) -> tuple[_Values, list[_Values]]:
     """The logit of each pair, (pairs,), and its gates, (episodes, sentences) each."""
     scores, gates = np.empty(len(pairs)), [np.empty((0, 0))] * len(pairs)
-    batches = iterate_batches(
-        pairs, reranker.texts.pad_id, batch_tokens, label="reading pairs", progress=progress
-    )
-    for rows, batch in batches:
+    for rows, batch in iterate_batches(pairs, reranker.texts.pad_id, batch_tokens, progress):
         logits, batch_gates = compute_gates(reranker, batch)  # (B,), (B, E, S)
         scores[rows] = logits
         for row, own in zip(rows, batch_gates, strict=True):
@@ -203,12 +200,9 @@ def _drops(
     deletions = [
         (i, sentence) for i, trial in enumerate(trials) for sentence in sorted({*chain(*trial.values())})
     ]
-    texts = reranker.texts
-    shorter = [delete_sentence(texts, pairs[i], sentence) for i, sentence in deletions]
+    shorter = [delete_sentence(reranker.texts, pairs[i], sentence) for i, sentence in deletions]
     drops = {}
-    for rows, batch in iterate_batches(
-        shorter, texts.pad_id, batch_tokens, label="deleting", progress=progress
-    ):
+    for rows, batch in iterate_batches(shorter, reranker.texts.pad_id, batch_tokens, progress, "deleting"):
         logits, _ = compute_gates(reranker, batch)
         for row, logit in zip(rows, logits.tolist(), strict=True):
             i, _ = deletions[row]

@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from telerank.show.plots import COLOURS, STYLE
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from telerank.inspect.diffusion import Diffusion
     from telerank.inspect.drawn_pairs import JudgedPair
     from telerank.inspect.embeddings import Embedding, Marks, Vectors
@@ -28,13 +28,10 @@ _LINES = 3  # of a sentence
 
 def diffusion_plot(checkpoints: Mapping[str, Diffusion]) -> Figure:
     """Boxes of the three kinds of cosines, one for each checkpoint: quartiles, and a diamond at the mean."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as NewFigure
-
     kinds = list(next(iter(checkpoints.values())).spreads)
     width = 0.8 / len(checkpoints)
     with rc_context(STYLE):
-        figure = NewFigure(figsize=(7.0, 3.8), layout="constrained")
+        figure = Figure(figsize=(7.0, 3.8), layout="constrained")
         panel: Any = figure.subplots()
         handles = []
         for i, checkpoint in enumerate(checkpoints.values()):
@@ -68,13 +65,10 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
 
     ``notes`` are shown below the checkpoints' names.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as NewFigure
-
     rows = len(next(iter(maps.values())))
     with rc_context(STYLE):
         size = (_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4)
-        figure = NewFigure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         for column, (name, own_maps) in enumerate(maps.items(), 1):
             for row, points in enumerate(own_maps):
                 projection = {"projection": "3d"} if points.shape[1] == 3 else {}
@@ -88,14 +82,11 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
 
 def gates_plot(gates: Gates) -> Figure:
     """A row for each sentence, a column for each episode; a higher gate is darker."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as NewFigure
-
     sentences = [_wrap(sentence.text) for sentence in gates.sentences]
     lines = sum(text.count("\n") + 1.6 for text in sentences)
     with rc_context({**STYLE, "axes.grid": False}):
         height = max(2.0, 1.1 + 0.17 * lines)
-        figure = NewFigure(figsize=(4.6 + 0.75 * gates.episodes, height), layout="constrained")
+        figure = Figure(figsize=(4.6 + 0.75 * gates.episodes, height), layout="constrained")
         panel: Any = figure.subplots()
         edges = [0.0]
         for text in sentences:
@@ -124,14 +115,8 @@ def gates_plot(gates: Gates) -> Figure:
 
 
 def _box(spread: Any) -> dict[str, float]:
-    return {
-        "whislo": spread.low,
-        "q1": spread.first,
-        "med": spread.median,
-        "mean": spread.mean,
-        "q3": spread.third,
-        "whishi": spread.high,
-    }
+    names = {"whislo": "low", "q1": "first", "med": "median", "mean": "mean", "q3": "third", "whishi": "high"}
+    return {name: getattr(spread, own) for name, own in names.items()}
 
 
 def _box_style(colour: str) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def on_device_of(model: nn.Module, batch: PairBatch) -> PairBatch:
 
 
 def iterate_batches(
-    pairs: Sequence[Pair], pad_id: int, tokens: int, *, label: str, progress: Progress = silent
+    pairs: Sequence[Pair], pad_id: int, tokens: int, progress: Progress = silent, label: str = "reading pairs"
 ) -> Iterator[tuple[list[int], PairBatch]]:
     """Batches of at most ``tokens`` tokens, padding included, with the rows of their pairs; longest first.
 
@@ -130,8 +130,4 @@ def iterate_batches(
 
 def _find_shape(names: Sequence[str]) -> Shape | None:
     """The shape of the first of these that is a re-ranker."""
-    for name in names:
-        folder = locate(name)
-        if is_reranker(folder):
-            return load_reranker(name).shape
-    return None
+    return next((load_reranker(name).shape for name in names if is_reranker(locate(name))), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 
 from telerank.models.encoders.bi_encoder import BiEncoder, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers, rules_of
-from telerank.models.loading import load_bi_encoder
 from telerank.models.rerankers.reranker import Reranker
 
 _UNHASHED = (
@@ -46,11 +44,6 @@ def fingerprint(model: BiEncoder, tokenizers: Tokenizers) -> str:
     for side in (tokenizers.queries, tokenizers.documents):
         digest.update(_text(_tokenizer(side)))
     return digest.hexdigest()
-
-
-def fingerprint_of(name: str | Path) -> str:
-    """The fingerprint of the model of that name, see :func:`telerank.models.loading.load_bi_encoder`."""
-    return fingerprint(*load_bi_encoder(name))
 
 
 def reranker_fingerprint(reranker: Reranker) -> str:

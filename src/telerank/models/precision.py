@@ -1,4 +1,4 @@
-"""The precision of matrix products, by name.
+"""The device that computes a model, and the precision of its matrix products, by name.
 
 ``float32``
     torch's default kernels.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, wraps
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import torch
 from torch import nn
@@ -24,14 +24,30 @@ from torch import nn
 from telerank.errors import ModelError
 
 NAMES = ("float32", "float32-fast", "bfloat16")
-_Module = TypeVar("_Module", bound=nn.Module)
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
 """Opens the context in which a model computes."""
 
 _SIDES = ((64, 64, 64), (33, 384, 1536), (256, 768, 768))  # sizes of the products whose error is measured
 _ERROR = 1e-5  # relative; float32's is below 1e-6, bfloat16's above 1e-3
+
+
+def device_of(name: str) -> torch.device:
+    """The device called ``cpu``, ``cuda`` or ``cuda:1``; ``auto`` is the GPU if there is one.
+
+    Raises
+    ------
+    ModelError
+        If there is no such device on this machine.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {name!r}: {str(error).splitlines()[0]}") from error
+    return device
 
 
 def precision(name: str, device: torch.device) -> Precision:
@@ -52,20 +68,18 @@ def precision(name: str, device: torch.device) -> Precision:
     return nullcontext
 
 
-def in_float32(
-    method: Callable[Concatenate[_Module, _Arguments], _Result],
-) -> Callable[Concatenate[_Module, _Arguments], _Result]:
+def in_float32(method: _Method) -> _Method:
     """Make a method compute in float32, within ``bfloat16``, too.
 
     Many pairs share a score of bfloat16's eight bits: the candidates of a query would tie.
     """
 
     @wraps(method)
-    def compute(self: _Module, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    def compute(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
             return method(self, *args, **kwargs)
 
-    return cast("Callable[Concatenate[_Module, _Arguments], _Result]", compute)
+    return cast("_Method", compute)
 
 
 def fast_error() -> float:

@@ -23,13 +23,8 @@ from telerank.errors import ModelError
 from telerank.stored import DRAFT, remove, replace_folder, sweep_drafts
 from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
 
-CONFIG, VERSIONS, LOG, CHECKPOINTS, MODEL = (
-    "config.yaml",
-    "versions.json",
-    "log.jsonl",
-    "checkpoints",
-    "model",
-)
+CONFIG, VERSIONS, LOG = "config.yaml", "versions.json", "log.jsonl"
+CHECKPOINTS, MODEL = "checkpoints", "model"
 _STATE = "training.pt"
 _PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 # these change no update, except for rounding and, with device and tokens, the random numbers of dropout

@@ -1,8 +1,9 @@
-"""The loop: updates, dev measures, records of the log, checkpoints."""
+"""The loop: updates by Adam, dev measures, records of the log, checkpoints."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
@@ -15,8 +16,7 @@ from telerank.errors import ModelError
 from telerank.models.attention_kernels import train_plainly
 from telerank.training import checkpoint, log
 from telerank.training.log import Record, Report
-from telerank.training.optimiser import build_optimiser, compute_rate
-from telerank.training.settings import Training
+from telerank.training.settings import OptimisationSettings, Training
 from telerank.training.task import Task, TrainingDevice
 from telerank.types import Progress
 
@@ -118,10 +118,7 @@ class Loop:
         self._processes.first(write)
 
     def _save_model(self) -> None:
-        def write() -> None:
-            checkpoint.write_model(self.output, self.config, self.task.save)
-
-        self._processes.first(write)
+        self._processes.first(lambda: checkpoint.write_model(self.output, self.config, self.task.save))
 
     def _update(self, progress: Progress) -> float:
         """Update the weights once, and return the mean loss of the batches."""
@@ -183,3 +180,40 @@ class Loop:
         record = Record(position.step, loss, rate, round(position.seconds, 1), remaining, dev)
         log.append_record(self.output / checkpoint.LOG, record)
         report(record)
+
+
+def build_optimiser(weights: Sequence[nn.Parameter], settings: OptimisationSettings) -> torch.optim.Optimizer:
+    """Adam or AdamW; weights of one dimension, which are biases and those of layer norms, do not decay."""
+    decays = (
+        ([weight for weight in weights if weight.ndim > 1], settings.weight_decay),
+        ([weight for weight in weights if weight.ndim <= 1], 0.0),
+    )
+    groups = [{"params": group, "weight_decay": decay} for group, decay in decays if group]
+    kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
+    return kind(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps, fused=True)
+
+
+def compute_rate(update: int, steps: int, settings: OptimisationSettings) -> float:
+    """The learning rate of an update, counted from 0.
+
+    It rises from 0 during ``warm_up`` updates; then it falls to 0 at ``steps``, or stays.
+    """
+    warm_up = count_warm_up(steps, settings)
+    if update < warm_up:
+        return settings.learning_rate * update / warm_up
+    if settings.schedule == "constant":
+        return settings.learning_rate
+    return settings.learning_rate * (steps - update) / (steps - warm_up)
+
+
+def count_warm_up(steps: int, settings: OptimisationSettings) -> int:
+    """The number of updates of the warm-up.
+
+    Raises ModelError if the training has no more updates than that.
+    """
+    if isinstance(settings.warm_up, float):
+        return int(settings.warm_up * steps)
+    if settings.warm_up >= steps:
+        problem = f"warm_up ({settings.warm_up}) must be less than the {steps} updates of these epochs"
+        raise ModelError(f"{problem}, or a share of them, as 0.1")
+    return settings.warm_up

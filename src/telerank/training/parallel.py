@@ -139,16 +139,6 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def local_rank() -> int:
-    """The number of this process among those of its machine."""
-    return int(os.environ.get("LOCAL_RANK", "0"))
-
-
-def processes_here() -> int:
-    """How many processes ``torchrun`` has started on this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-
-
 @contextmanager
 def join_processes(device: torch.device) -> Iterator[Processes]:
     """Connect the processes that ``torchrun`` has started; or give this process alone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -12,13 +13,11 @@ import torch
 from filelock import FileLock, Timeout
 
 from telerank.errors import ModelError
-from telerank.models.device import device_of
-from telerank.models.precision import Precision, precision
+from telerank.models.precision import Precision, device_of, precision
 from telerank.training import checkpoint, log
 from telerank.training.log import Record, Report, silent_report
-from telerank.training.loop import DevSchedule, Loop
-from telerank.training.optimiser import count_warm_up
-from telerank.training.parallel import is_launched, join_processes, local_rank, processes_here
+from telerank.training.loop import DevSchedule, Loop, count_warm_up
+from telerank.training.parallel import is_launched, join_processes
 from telerank.training.settings import Training
 from telerank.training.task import MakeTask, TrainingDevice
 from telerank.types import Progress, silent
@@ -162,8 +161,8 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if is_launched() and name == "cuda":
-        name = f"cuda:{local_rank()}"
-    elif processes_here() > 1 and name.startswith("cuda"):
+        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    elif int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1 and name.startswith("cuda"):
         raise ModelError(f"device {name!r}: each process has a GPU of its own, so name it 'cuda'")
     return device_of(name)
 

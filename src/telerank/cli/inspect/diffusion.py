@@ -7,24 +7,13 @@ from typing import Annotated
 
 import typer
 
-from telerank.cli import console
+from telerank.cli import console, options
 from telerank.cli.inspect import pairs as shared
-from telerank.cli.options import (
-    AsJson,
-    CollectionArgument,
-    Encoding,
-    FormatOption,
-    PlotFile,
-    Split,
-    TableForm,
-    TableOutput,
-    check_plot,
-)
 from telerank.cli.runs.output import write_json, write_tables
 
 
 def diffusion(
-    collection: CollectionArgument,
+    collection: options.CollectionArgument,
     model: Annotated[
         list[str],
         typer.Argument(
@@ -34,17 +23,17 @@ def diffusion(
     ],
     *,
     candidates: shared.CandidatesOption = None,
-    split: Split = None,
+    split: options.Split = None,
     pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Number of pairs to draw.")] = 1000,
     seed: shared.Seed = 0,
     batch_tokens: shared.BatchTokens = 8192,
     device: shared.Device = "cpu",
-    plot: PlotFile = None,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    plot: options.PlotFile = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure how far information has spread over a pair's tokens (figure 3 of the BERT-DMN paper).
 
@@ -53,7 +42,7 @@ def diffusion(
 
     Example: `telerank inspect diffusion insuranceqa-v2 minilm --candidates test/100 -n 20 --plot cosines.png`
     """
-    check_plot(plot)
+    options.check_plot(plot)
 
     import telerank as tr
     from telerank.show.progress import show_progress

@@ -7,25 +7,17 @@ from typing import Annotated
 
 import typer
 
+from telerank.cli import options
 from telerank.cli.inspect import pairs as shared
-from telerank.cli.options import (
-    AsJson,
-    CollectionArgument,
-    Encoding,
-    FormatOption,
-    Split,
-    TableForm,
-    TableOutput,
-)
 from telerank.cli.runs.output import write_json, write_tables
 
 
 def faithfulness(
-    collection: CollectionArgument,
+    collection: options.CollectionArgument,
     *,
     model: shared.ModelOption,
     candidates: shared.CandidatesOption = None,
-    split: Split = None,
+    split: options.Split = None,
     pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Number of pairs to draw.")] = 1000,
     relevant: Annotated[
         bool, typer.Option("--relevant", help="Draw relevant pairs of the qrels instead of any candidates.")
@@ -33,11 +25,11 @@ def faithfulness(
     seed: shared.Seed = 0,
     batch_tokens: shared.BatchTokens = 8192,
     device: shared.Device = "cpu",
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Check gates: deleting the sentence with the highest gate should lower the score more often.
 

@@ -6,24 +6,13 @@ from typing import Annotated
 
 import typer
 
-from telerank.cli import console
+from telerank.cli import console, options
 from telerank.cli.inspect import pairs as shared
-from telerank.cli.options import (
-    AsJson,
-    CollectionArgument,
-    Encoding,
-    FormatOption,
-    PlotFile,
-    Split,
-    TableForm,
-    TableOutput,
-    check_plot,
-)
 from telerank.cli.runs.output import write_json, write_tables
 
 
 def tsne(
-    collection: CollectionArgument,
+    collection: options.CollectionArgument,
     model: Annotated[
         list[str],
         typer.Argument(
@@ -33,7 +22,7 @@ def tsne(
     ],
     *,
     candidates: shared.CandidatesOption = None,
-    split: Split = None,
+    split: options.Split = None,
     each: Annotated[
         int, typer.Option("--each", "-n", min=1, help="Number of relevant pairs, and of other pairs.")
     ] = 250,
@@ -49,18 +38,18 @@ def tsne(
     seed: shared.Seed = 0,
     batch_tokens: shared.BatchTokens = 8192,
     device: shared.Device = "cpu",
-    plot: PlotFile = None,
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    plot: options.PlotFile = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Map the CLS outputs of relevant and other pairs by t-SNE, and measure how far apart they lie.
 
     Example: `telerank inspect tsne insuranceqa-v2 minilm --candidates test/100 --each 20 --plot tsne.png`
     """
-    check_plot(plot)
+    options.check_plot(plot)
 
     import telerank as tr
     from telerank.show.progress import show_progress

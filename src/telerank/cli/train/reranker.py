@@ -27,8 +27,7 @@ def reranker(
         str, typer.Option("--output", "-o", help="The folder for the model, its checkpoints and its log.")
     ] = "trained",
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue from the last checkpoint; finished trainings are kept."),
+        bool, typer.Option("--resume", help="Continue from the last checkpoint; finished trainings are kept.")
     ] = False,
     seeds: Annotated[
         str | None,

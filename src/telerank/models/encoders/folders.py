@@ -73,9 +73,8 @@ def read_settings(folder: Path) -> tuple[BiEncoderSettings, bool]:
     record = _read(folder / SETTINGS)
     if not isinstance(record, dict) or not isinstance(record.get("shared"), bool):
         raise ModelError(f"{folder / SETTINGS}: these are no settings of a bi-encoder")
-    return BiEncoderSettings.of({name: value for name, value in record.items() if name != "shared"}), record[
-        "shared"
-    ]
+    shared = record.pop("shared")
+    return BiEncoderSettings.of(record), shared
 
 
 def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
@@ -209,11 +208,10 @@ def _write_modules(root: Path, routes: Mapping[str, Sequence[str]]) -> None:
         types = {name: _ST + kinds[name] for route in routes.values() for name in route}
         parameters = {"default_route": "query", "allow_empty_key": True}
         _write(root / "router_config.json", {"types": types, "structure": routes, "parameters": parameters})
-    listed = enumerate(modules)
-    _write(
-        root / MODULES,
-        [{"idx": i, "name": str(i), "path": path, "type": _ST + kind} for i, (path, kind) in listed],
-    )
+    records = [
+        {"idx": i, "name": str(i), "path": path, "type": _ST + kind} for i, (path, kind) in enumerate(modules)
+    ]
+    _write(root / MODULES, records)
 
 
 def _link(file: Path, to: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from telerank.errors import FormatError, ModelError
-from telerank.models.pairs.words import SPECIAL, VOCABULARY, load_vocabulary, save_vocabulary
+from telerank.models.pairs.words import SPECIAL, VOCABULARY, load_vocabulary
 from telerank.npy import load_npy
 
 VECTORS = "vectors.npy"
@@ -48,14 +48,6 @@ def load_vectors(path: str | Path, only: Collection[str] | None = None) -> tuple
     table[1] = torch.from_numpy(vectors.mean(0))
     table.numpy()[SPECIAL:] = vectors  # torch.from_numpy warns about a mapped file
     return vocabulary, table
-
-
-def save_vectors(folder: str | Path, vocabulary: Sequence[str], table: Tensor) -> None:
-    """Write a folder that :func:`load_vectors` reads, without the rows of padding and the unknown word."""
-    root = Path(folder)
-    root.mkdir(parents=True, exist_ok=True)
-    np.save(root / VECTORS, table[SPECIAL:].detach().cpu().numpy().astype(np.float32))
-    save_vocabulary(root / VOCABULARY, vocabulary)
 
 
 def _read_folder(folder: Path, only: Collection[str] | None) -> tuple[list[str], _Array]:

@@ -26,11 +26,10 @@ from transformers import AutoModel
 from telerank.errors import ModelError
 from telerank.models.loading import locate, read_config, read_tokenizer
 from telerank.models.pairs.pair import PairTexts
-from telerank.models.positions import positions
 from telerank.models.quiet import quiet
 from telerank.models.rerankers.kind import ModelParts, RerankerKind
 from telerank.models.rerankers.registry import find_kind
-from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length
+from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, positions
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.encoder_ranker import EncoderRanker
@@ -61,11 +60,6 @@ class Shape:
             raise ModelError(f"a {self.kind} has no settings of a head, got {', '.join(self.head)}")
         if self.frozen and not family.has_head:
             raise ModelError(f"a {self.kind} has no head on a frozen encoder")
-
-    @property
-    def needs_sentences(self) -> bool:
-        """Whether passages must be given with the spans of their sentences."""
-        return find_kind(self.kind).reads_sentences
 
     def record(self) -> dict[str, Any]:
         """The settings, for JSON."""

@@ -12,7 +12,6 @@ from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import token_types
 from telerank.models.loading import read_tokenizer
 from telerank.models.pairs.pair import PairBatch, PairTokenizer
-from telerank.models.positions import positions
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Shape
@@ -67,3 +66,15 @@ def check_length(model: nn.Module, length: int, prefix: str = "") -> None:
     longest = positions(model)
     if longest is not None and length > longest:
         raise ModelError(f"{prefix}pairs of {length} tokens, but the model has {longest} positions")
+
+
+def positions(model: nn.Module) -> int | None:
+    """The length of its table of absolute positions, less those reserved for padding; None without a table.
+
+    RoBERTa and its descendants number positions from after the padding's number: their 514 hold 512 tokens.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            reserved = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - reserved
+    return None

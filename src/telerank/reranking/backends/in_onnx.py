@@ -12,14 +12,7 @@ from torch import Tensor
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.backends import BackEndSettings, Compute, Samples
-from telerank.reranking.backends.graphs import (
-    INPUTS,
-    cache_graph,
-    check,
-    example,
-    traceable,
-    tracing,
-)
+from telerank.reranking.backends.graphs import INPUTS, cache_graph, check, example, traceable, tracing
 from telerank.reranking.backends.in_torch import threads
 
 _OPSET = 17

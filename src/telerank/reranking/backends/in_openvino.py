@@ -7,8 +7,13 @@ quantisation). The rest is computed in bfloat16, if the processor has that.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +31,10 @@ from telerank.reranking.backends import BackEndSettings, Compute, Samples
 from telerank.reranking.backends.first_token import narrow_to_first_token
 from telerank.reranking.backends.graphs import cache_graph, check, example, traceable, tracing
 from telerank.reranking.backends.in_torch import threads
-from telerank.reranking.backends.silence import silence
 
 _FILE = "model.xml"
 _PACKAGES = ("openvino",)
+_NO_REPORTS = "NNCF_CI"  # read when NNCF is imported
 
 
 def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
@@ -104,7 +109,7 @@ def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Sample
 def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path) -> None:
     if find_spec("nncf") is None:
         raise MissingExtra("nncf", "fast")
-    with silence("nncf"):
+    with _silence():
         import nncf
     graph = core.read_model(exact / _FILE)
     names = [node.any_name for node in graph.inputs]
@@ -112,7 +117,7 @@ def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path
     def inputs(batch: PairBatch) -> list[Any]:
         return [getattr(batch, name).numpy() for name in names]
 
-    with silence("nncf"):
+    with _silence():
         quantised = nncf.quantize(
             graph,
             nncf.Dataset(batches, inputs),
@@ -120,3 +125,20 @@ def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path
             subset_size=len(batches),
         )
     openvino.save_model(quantised, folder / _FILE, compress_to_fp16=False)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """NNCF without its output, its warnings, and its reports of each call to its authors."""
+    log = logging.getLogger("nncf")
+    level, reports = log.level, os.environ.get(_NO_REPORTS)
+    log.setLevel(logging.ERROR)
+    os.environ[_NO_REPORTS] = "1"
+    try:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+        if reports is None:
+            del os.environ[_NO_REPORTS]

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from telerank.models.device import device_of
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.precision import precision
+from telerank.models.precision import device_of, precision
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.backends import BackEndSettings, Compute, Samples
 

@@ -1,26 +1,68 @@
-"""Encode pairs into shards of features, whose size is known before."""
+"""The frozen encoder of a feature store, which encodes pairs into shards whose size is known before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.pair import QUERY, Pair
-from telerank.reranking.texts import TextPair, TokenizedPairs
-from telerank.training.features.frozen_encoder import PairEncoder
+from telerank.models.pairs.pair import QUERY, Pair, PairTexts, batch_of
+from telerank.models.precision import Precision
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.reranking.texts import TextPair, TokenizedPairs, tokenize_pairs
 from telerank.training.features.shards import PAIR, FeatureManifest, FeatureShard, Halves, shard_bytes
 from telerank.types import Progress, silent
 
 _LARGEST = float(np.finfo(np.float16).max)
 _SHARD_BYTES = 64 << 20  # of vectors, in memory while a shard is made
 _REPORTED = 4096  # pairs between two reports of progress while tokens are counted
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenEncoder:
+    """The encoder of a feature store; ``fingerprint`` identifies everything that decides a feature.
+
+    Sentences are split by the rules of ``language``, even for a head that does not read them, so that a store
+    serves every head. ``precision`` makes the context in which the encoder runs.
+    """
+
+    model: EncoderRanker
+    texts: PairTexts
+    fingerprint: str
+    language: str = "en"
+    precision: Precision = nullcontext
+
+    @property
+    def width(self) -> int:
+        return self.model.width
+
+    def tokens(self, pairs: Sequence[TextPair], progress: Progress = silent) -> TokenizedPairs:
+        return tokenize_pairs(self.texts, pairs, self.language, progress)
+
+    def features(self, pairs: Sequence[Pair]) -> PairFeatures:
+        """The features of a batch, without dropout, in float32; the same in every mode of the model."""
+        device = next(self.model.parameters()).device
+        batch = batch_of(pairs, self.texts.pad_id).to(device)
+        with _evaluating(self.model.encoder), torch.no_grad(), self.precision():
+            return self.model.features(batch)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    mode = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(mode)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +73,7 @@ class Filling:
     """
 
     pairs: Sequence[TextPair]
-    encoder: PairEncoder
+    encoder: FrozenEncoder
     tokens: TokenizedPairs
     sizes: npt.NDArray[np.int64]
     cls_only: bool
@@ -41,7 +83,7 @@ class Filling:
     def of(
         cls,
         pairs: Sequence[TextPair],
-        encoder: PairEncoder,
+        encoder: FrozenEncoder,
         manifest: FeatureManifest,
         *,
         shard: int = 2048,

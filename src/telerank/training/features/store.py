@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import filelock
@@ -30,8 +31,7 @@ from telerank.reranking.texts import TextPair
 from telerank.stored import MANIFEST, verify_files
 from telerank.training.features import shards
 from telerank.training.features.contents import FeatureContents, Rows
-from telerank.training.features.filling import Filling, gigabytes
-from telerank.training.features.frozen_encoder import PairEncoder
+from telerank.training.features.filling import Filling, FrozenEncoder, gigabytes
 from telerank.training.features.shards import PAIR, FeatureManifest
 from telerank.types import Progress, silent
 
@@ -98,7 +98,7 @@ class FeatureStore:
         return self._contents.batch(np.asarray(rows, np.int64))
 
     def estimate(
-        self, pairs: Sequence[TextPair], encoder: PairEncoder, *, progress: Progress = silent
+        self, pairs: Sequence[TextPair], encoder: FrozenEncoder, *, progress: Progress = silent
     ) -> int:
         """How many bytes :meth:`fill` would add for these pairs; this counts their tokens."""
         return Filling.of(self.missing(pairs), encoder, self.manifest, progress=progress).bytes
@@ -106,7 +106,7 @@ class FeatureStore:
     def fill(
         self,
         pairs: Sequence[TextPair],
-        encoder: PairEncoder,
+        encoder: FrozenEncoder,
         *,
         batch_tokens: int = 4096,
         shard: int = 2048,
@@ -146,8 +146,8 @@ class FeatureStore:
         return f"FeatureStore({str(self.folder)!r}: {len(self):,} pairs)"
 
     def __reduce__(self) -> tuple[object, ...]:
-        manifest = self.manifest
-        return _reopen, (self.folder.parent, manifest.fingerprint, manifest.width, manifest.cls_only)
+        opening = partial(FeatureStore.open, cls_only=self.manifest.cls_only)
+        return opening, (self.folder.parent, self.manifest.fingerprint, self.manifest.width)
 
     @contextmanager
     def _filling(self) -> Iterator[None]:
@@ -194,7 +194,3 @@ def _read_manifest(folder: Path, manifest: FeatureManifest) -> FeatureManifest:
     stored = FeatureManifest.read(folder)
     stored.require(manifest.fingerprint, manifest.width, folder)
     return stored
-
-
-def _reopen(folder: Path, fingerprint: str, width: int, cls_only: bool) -> FeatureStore:
-    return FeatureStore.open(folder, fingerprint, width, cls_only=cls_only)

@@ -118,10 +118,7 @@ class CandidateSet:
 
 
 def read_candidates(
-    collection: Collection,
-    settings: CandidateSettings,
-    qids: Container[str],
-    progress: Progress = silent,
+    collection: Collection, settings: CandidateSettings, qids: Container[str], progress: Progress = silent
 ) -> CandidateSet:
     """The first documents of these queries' lists.
 

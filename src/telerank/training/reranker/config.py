@@ -14,18 +14,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 
 from telerank.models.rerankers.registry import KINDS, find_kind
 from telerank.training import settings
-from telerank.training.settings import (
-    DevSettings,
-    Interval,
-    Section,
-    Share,
-    Training,
-    TrainingData,
-    check_measures,
-)
 
 
-class RerankerNegatives(Section):
+class RerankerNegatives(settings.Section):
     """Documents that are not relevant to a query, from exactly one of three sources."""
 
     run: str | None = None
@@ -47,7 +38,7 @@ class RerankerNegatives(Section):
         return self
 
 
-class Triples(Section):
+class Triples(settings.Section):
     """A file of triples `query, relevant, other`, separated by tabs, of ids or of texts, as in MS MARCO."""
 
     file: str
@@ -56,7 +47,7 @@ class Triples(Section):
     """Lines that are shuffled together; 1 keeps the order of the file."""
 
 
-class RerankerData(TrainingData):
+class RerankerData(settings.TrainingData):
     """The data to learn from: the relevant pairs of a split with negatives, or triples."""
 
     negatives: RerankerNegatives | None = None
@@ -75,7 +66,7 @@ class RerankerData(TrainingData):
         return self
 
 
-class RerankerStart(Section):
+class RerankerStart(settings.Section):
     """The model that training starts from."""
 
     kind: str = "monobert"
@@ -113,7 +104,7 @@ class RerankerStart(Section):
         return self
 
 
-class RerankerLoss(Section):
+class RerankerLoss(settings.Section):
     """The loss to minimise."""
 
     objective: Literal["pointwise", "margin", "ranknet", "softmax", "margin-mse"] = "pointwise"
@@ -153,11 +144,11 @@ class RerankerOptimisation(settings.OptimisationSettings):
     change the gradients, except for dropout's random numbers."""
     learning_rate: float = Field(default=3e-5, gt=0)
     """The highest learning rate, reached at the end of the warm-up."""
-    warm_up: NonNegativeInt | Share = 1000
+    warm_up: NonNegativeInt | settings.Share = 1000
     """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
 
 
-class CandidateSettings(Section):
+class CandidateSettings(settings.Section):
     """Lists to re-rank: the first documents of a run, or of a pool of the collection."""
 
     split: str
@@ -177,14 +168,14 @@ class CandidateSettings(Section):
         return self
 
 
-class RerankerDev(CandidateSettings, DevSettings):
+class RerankerDev(CandidateSettings, settings.DevSettings):
     """Queries that decide which weights to keep, and when to stop; they are not learned from."""
 
     measure: str = "AP"
     """A measure by its name in ir_measures; higher is better."""
-    every: Interval = 1000
+    every: settings.Interval = 1000
     """Updates between two dev measures, or epochs: `0.5 epochs`."""
-    patience: Interval = 10_000
+    patience: settings.Interval = 10_000
     """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
 
 
@@ -208,11 +199,11 @@ class RerankerTest(CandidateSettings):
     @classmethod
     def _known(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
         if measures:
-            check_measures(measures)
+            settings.check_measures(measures)
         return measures
 
 
-class RerankerTraining(Training):
+class RerankerTraining(settings.Training):
     """The settings of a training, or of one of its ``folds``."""
 
     data: RerankerData

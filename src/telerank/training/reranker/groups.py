@@ -55,21 +55,6 @@ class Groups(Protocol):
         """The most different pairs that all groups together can have; infinite if that is not known."""
 
 
-class NegativeSource(Protocol):
-    """Documents that are not relevant to a query."""
-
-    @property
-    def docnos(self) -> Sequence[str]:
-        """Every document that may be drawn."""
-
-    @property
-    def most_pairs(self) -> float:
-        """The most different pairs of query and negative that can be drawn; infinite if that is many."""
-
-    def draw(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
-        """Draw ``count`` docnos."""
-
-
 @dataclass(frozen=True, eq=False)
 class ListedNegatives:
     """For each query, the rows in ``docnos`` of documents that are not relevant to it."""
@@ -79,6 +64,7 @@ class ListedNegatives:
 
     @property
     def most_pairs(self) -> float:
+        """The most different pairs of query and negative that can be drawn; infinite if that is many."""
         return sum(map(len, self.lists.values()))
 
     def draw(self, qid: str, count: int, random: np.random.Generator) -> list[str]:
@@ -108,6 +94,9 @@ class RandomNegatives:
             if docno not in relevant:
                 drawn[docno] = None
         return list(drawn)
+
+
+NegativeSource: TypeAlias = ListedNegatives | RandomNegatives
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,7 @@ from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair
 from telerank.text.sentences import RULES
-from telerank.training.features.filling import gigabytes
-from telerank.training.features.frozen_encoder import FrozenEncoder
+from telerank.training.features.filling import FrozenEncoder, gigabytes
 from telerank.training.features.store import FeatureStore
 from telerank.training.reranker.groups import Group, Groups
 from telerank.training.reranker.pair_logits import score_chunks

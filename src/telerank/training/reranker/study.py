@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 TABLE, RESULT, PLOT = "table.md", "table.json", "sizes.png"
 DEV = "dev.json"
 """The best dev measure of a training that is over; a grid chooses by it."""
-_ALTERNATIVES = {
-    "optimisation.steps": "optimisation.epochs",
-    "optimisation.epochs": "optimisation.steps",
-}
+_ALTERNATIVES = {"optimisation.steps": "optimisation.epochs", "optimisation.epochs": "optimisation.steps"}
 _PLAN = {"grid", "seeds", "sizes"}  # settings of a plan that are not a single training's
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -20,27 +20,16 @@ from telerank.models.losses.ranking import (
     ranknet,
 )
 from telerank.models.rerankers.reranker import Reranker, save_reranker
-from telerank.reranking.texts import TextPair
 from telerank.training.reranker.candidates import CandidateSet
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
-from telerank.training.reranker.groups import Group, Groups
+from telerank.training.reranker.groups import Groups
+from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.stored_logits import FromStore
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
 _UNITS = {"probability": "prob", "logit": "logit"}
-
-
-class PairScorer(Protocol):
-    """Computes logits: :class:`.pair_logits.EndToEnd` or :class:`.stored_logits.FromStore`."""
-
-    def prepare(self, numbers: range, progress: Progress) -> None:
-        """Prepare for the groups of these numbers."""
-
-    def group_logits(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """Yield some of the groups with their logits, (groups, documents of a group), until all are done."""
-
-    def score(self, pairs: Sequence[TextPair], progress: Progress) -> list[float]:
-        """The logits of pairs, without dropout."""
+PairScorer: TypeAlias = EndToEnd | FromStore
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,16 +179,12 @@ def stored_docs(collection: Collection, folder: Path, progress: Progress = silen
     # of several processes the first writes, and the others wait
     with FileLock(folder.with_name(f".{folder.name}.lock")):
         if not folder.exists():
-            _write_docs(collection, folder, progress)
+            draft = folder.with_name(folder.name + DRAFT)
+            remove(draft)
+            with DocstoreWriter(draft) as writer:
+                for number, doc in enumerate(collection.docs(), 1):
+                    writer.add(doc)
+                    if number % 10_000 == 0:
+                        progress("storing documents", number, collection.size)
+            replace_folder(folder, draft)
     return Docstore.open(folder)
-
-
-def _write_docs(collection: Collection, folder: Path, progress: Progress) -> None:
-    draft = folder.with_name(folder.name + DRAFT)
-    remove(draft)
-    with DocstoreWriter(draft) as writer:
-        for number, doc in enumerate(collection.docs(), 1):
-            writer.add(doc)
-            if number % 10_000 == 0:
-                progress("storing documents", number, collection.size)
-    replace_folder(folder, draft)
