@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: default demo test lint types docs clean
+.PHONY: default demo test lint types docs wheel clean
 default: test lint types
 
 $(BIN)/python:
@@ -32,6 +32,9 @@ types: $(VENV)/.test
 
 docs: $(VENV)/.test  # writes what the documents' code prints now into the documents
 	$(BIN)/python tests/documents.py
+
+wheel: $(VENV)/.test  # dist/telerank-VERSION-py3-none-any.whl and .tar.gz
+	$(BIN)/hatchling build
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
