@@ -1,0 +1,142 @@
+"""tr.search, tr.encode, tr.tune and tr.train, and the command that saves pipelines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import telerank as tr
+from documents import in_process
+from telerank.errors import CollectionError, ExpressionError, FormatError, ModelError
+from telerank.trec import read_run
+from telerank.verbs.index import describe_index
+from telerank.verbs.search import open_topics
+from telerank.verbs.tune import Folds, TuneSetting
+
+DOCS = {f"d{n}": f"q{n} q{n % 3} x{n % 4} x{n % 2}" for n in range(12)}
+QUERIES = [tr.Query(f"q{n}", f"q{n} x{n % 4}") for n in range(6)]
+QRELS = [f"{query.qid}\td{number}\t1" for number, query in enumerate(QUERIES)]
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tr.index(DOCS, "idx", workers=1)
+
+
+@pytest.fixture
+def judged(index):
+    """A BEIR folder ``set`` of the same documents."""
+    folder = Path("set")
+    (folder / "qrels").mkdir(parents=True)
+    write = {
+        "corpus": [{"_id": docno, "title": "", "text": text} for docno, text in DOCS.items()],
+        "queries": [{"_id": query.qid, "text": query.text} for query in QUERIES],
+    }
+    for name, records in write.items():
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    lines = ["query-id\tcorpus-id\tscore", *QRELS, ""]
+    (folder / "qrels/test.tsv").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_a_search_is_a_run_that_is_computed_when_it_is_read(index):
+    run = tr.search(index, [*QUERIES, tr.Query("none", "zebra")], "bm25(k1=0.9) % 5 + dfi % 5", k=3)
+    expected = (index.bm25(0.9) % 5 + index.dfi() % 5) % 3
+    assert list(run) == [expected.search(query) for query in QUERIES] + [
+        tr.Ranking(tr.Query("none", "zebra"))
+    ]
+    assert (run.queries, run.unanswered) == (7, ["none"])
+    assert run.remarks == ["1 of 7 queries found nothing: none"]
+    run.save("a.run")
+    assert [len(ranking) for ranking in read_run("a.run")] == [3] * 6
+    record = json.loads(Path("a.run.json").read_text(encoding="utf-8"))
+    assert record["pipeline"] == repr(expected)
+    assert record["sources"]["index"]["analyzer"] == str(index.analyzer)
+    run.save("a.jsonl", as_json=True)
+    assert len(Path("a.jsonl").read_text(encoding="utf-8").splitlines()) == 7
+
+
+def test_threads_answer_every_first_stage_of_a_pipeline(index):
+    model = "minmax(bm25) + 0.5 * (bm25 % 5 >> dfi)"
+    assert list(tr.search(index, QUERIES, model, threads=3)) == list(tr.search(index, QUERIES, model))
+
+
+def test_queries_are_those_of_a_split_or_of_a_file(index, judged):
+    from_split = list(tr.search("idx", judged, split="test"))
+    lines = "".join(f"{query.qid}\t{query.text}\n" for query in QUERIES)
+    Path("some.tsv").write_text(lines, encoding="utf-8")
+    assert list(tr.search(index, open_topics("some.tsv"))) == from_split
+    with pytest.raises(CollectionError, match="no split 'dev'"):
+        tr.search(index, judged, split="dev")
+
+
+def test_tuning_tries_pipelines_and_prints_itself(index, judged):
+    result = tr.tune(
+        index,
+        judged,
+        settings=["bm25", "bm25(k1=1.2, b=0.75)", "rrf(bm25, dfi)"],
+        analyzers=["standard", "none"],
+        measure="RR@5",
+        folds=Folds(3),
+    )
+    pipelines = ["bm25(k1=1.2, b=0.75)", "rrf(bm25(k1=1.2, b=0.75), dfi(independence=standardized), k=60)"]
+    assert {setting.pipeline for setting in result.settings} == set(pipelines)
+    assert len(result.settings) == 4
+    assert result.best == TuneSetting(pipelines[0], "standard")
+    assert "RR@5 on held-out queries (3 folds): " in str(result)
+    record = result.record()
+    assert record["tuned"] == {"pipeline": pipelines[0], "analyzer": "standard", "dev": result.best_dev}
+    result.save("tuned.md")
+    assert "| setting" in Path("tuned.md").read_text(encoding="utf-8")
+    with pytest.raises(ExpressionError, match="unknown name 'bm26'"):
+        tr.tune(index, judged, settings=["bm26"])
+    with pytest.raises(CollectionError, match="set: 9 folds of 6 judged queries: too few queries"):
+        tr.tune(index, judged, "dfi", folds=Folds(9))
+
+
+def test_documents_are_encoded_once(index, judged):
+    pytest.importorskip("torch")
+    from small_models import small_encoder
+
+    model = str(small_encoder(Path("small-bert").resolve()))
+    first = tr.encode(index, model=model)
+    assert str(first).startswith(
+        f"encoded 12 documents of idx into {index.vectors_folder(model)}: 32 x float16"
+    )
+    assert str(tr.encode("idx", model=model)).startswith("12 documents of idx are in ")
+    assert index.vectors == {"small-bert": first.vectors.folder}
+    assert describe_index(index)["vectors"] == {"small-bert": f"12 x 32 float16 by {model}"}
+    in_folder = tr.encode(judged, "v", model=model)
+    assert tr.encode(judged, "v", model=model).seconds is None
+    assert list(tr.search("v", QUERIES, k=2)) == list(tr.search(index, QUERIES, "dense(small-bert)", k=2))
+    assert in_folder.record()["rows"] == 12
+    with pytest.raises(CollectionError, match="give a folder for the vectors"):
+        tr.encode(judged, model=model)
+
+
+def test_settings_of_a_training_may_be_a_mapping():
+    pytest.importorskip("torch")
+    with pytest.raises(FormatError, match="the settings: "):
+        tr.train("bi-encoder", {"data": {"collection": "x"}, "modle": {}})
+    with pytest.raises(ModelError, match="seeds and sizes are for re-rankers"):
+        tr.train("bi-encoder", {"data": {"collection": "x"}}, seeds=[1, 2])
+
+
+def test_pipelines_are_saved_listed_shown_and_removed_by_commands(index):
+    def said(*words: str) -> str:
+        return in_process(["telerank", "pipeline", words[0], "idx", *words[1:]])
+
+    assert said("ls") == "idx has no saved pipelines\n"
+    assert said("save", "best", "bm25 % 5 >> dfi % 2").startswith("saved best: bm25(k1=1.2, b=0.75) % 5 >> ")
+    assert said("show", "best") == f"{index.bm25() % 5 >> index.dfi() % 2!r}\n"
+    assert said("ls", "--json") == json.dumps(index.pipelines) + "\n"
+    assert "q1" in in_process(
+        ["telerank", "search", "idx", "--model", "best", "--query", "q1 x1", "--explain"]
+    )
+    assert "best: bm25" in in_process(["telerank", "index", "info", "idx"])
+    assert said("rm", "best") == "removed best\n"
+    assert said("show", "best").startswith("telerank: ")
