@@ -1,32 +1,26 @@
-"""Index texts of one's own, search them under two models, and ask why a document ranks where it does."""
+"""Index texts of your own, search them with two models, and ask why a document has its score."""
 
 from __future__ import annotations
 
 import tempfile
 
-from telerank import Doc, Query
-from telerank.sparse.writer import build_index
+import telerank as tr
 
-DOCS = [
-    Doc(
-        "cni", "La carte nationale d'identité est valable dix ans pour les majeurs.", title="Carte d'identité"
-    ),
-    Doc(
-        "passeport", "Le passeport d'un mineur est valable cinq ans ; ses empreintes sont prises dès 12 ans."
-    ),
-    Doc("permis", "Le permis de conduire se demande en ligne, avec une photo d'identité numérique."),
-    Doc("impots", "L'avis d'impôt se trouve dans l'espace personnel, et il se télécharge."),
-]
-QUESTION = Query("q1", "Combien de temps un passeport est-il valable pour les mineurs ?")
+TEXTS = {
+    "cni": "Carte d'identité La carte nationale d'identité est valable dix ans pour les majeurs.",
+    "passeport": "Le passeport d'un mineur est valable cinq ans ; ses empreintes sont prises dès 12 ans.",
+    "permis": "Le permis de conduire se demande en ligne, avec une photo d'identité numérique.",
+    "impots": "L'avis d'impôt se trouve dans l'espace personnel, et il se télécharge.",
+}
+QUESTION = "Combien de temps un passeport est-il valable pour les mineurs ?"
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        index = build_index(DOCS, folder, analyzer="french")  # elision, stop words, stemming
-        for retriever in (index.bm25(k1=0.9, b=0.4), index.lm_dirichlet(mu=100)):
-            ranking = (retriever % 3).search(QUESTION)
-            print(repr(retriever.similarity))
-            for rank, (docno, score) in enumerate(ranking, 1):
+        index = tr.index(TEXTS, folder, analyzer="french")  # elision, stop words, stemming
+        for model in (index.bm25(k1=0.9, b=0.4), index.lm_dirichlet(mu=100)):
+            print(model)
+            for rank, (docno, score) in enumerate((model % 3).search(QUESTION), 1):
                 print(f"  {rank}. {docno} {score:.3f}")
         print(index.bm25().explain(QUESTION, "passeport"))
 

@@ -8,25 +8,23 @@ from __future__ import annotations
 import tempfile
 from itertools import islice
 
-from telerank.corpus.bundled import piaf
+import telerank as tr
 from telerank.evaluate.tune import Folds, Objective, tune
-from telerank.fuse import minmax
-from telerank.fuse.tuning import simplex
-from telerank.sparse.writer import build_index
+
+QUESTIONS = 300
 
 
-def main(questions: int = 300) -> None:
-    collection = piaf()
-    queries = list(islice(collection.split_queries(), questions))
-    qrels = collection.judged()
+def main() -> None:
+    data = tr.piaf()
+    queries = list(islice(data.split_queries(), QUESTIONS))
+    objective = Objective(queries, data.judged(), "RR@10")
     with tempfile.TemporaryDirectory() as folder:
-        index = build_index(collection.docs(), folder, analyzer="french")
-        bm25, dfi = minmax(index.bm25() % 100), minmax(index.dfi("saturated") % 100)
-        pipelines = [a * bm25 + b * dfi for a, b in simplex(2, step="0.1")]
-        objective = Objective(queries, qrels, "RR@10")
-        result = tune(pipelines, lambda pipeline, asked: pipeline.run(asked), objective, held_out=Folds(5))
-    for (a, b), value in zip(simplex(2, step="0.1"), result.dev, strict=True):
-        print(f"{a:.1f} * bm25 + {b:.1f} * dfi: RR@10 {value:.4f}")
+        index = tr.index(data, folder, analyzer="french")
+        bm25, dfi = tr.minmax(index.bm25() % 100), tr.minmax(index.dfi("saturated") % 100)
+        pipelines = [step / 10 * bm25 + (10 - step) / 10 * dfi for step in range(11)]
+        result = tune(pipelines, lambda pipeline, some: pipeline.run(some), objective, held_out=Folds(5))
+    for pipeline, value in zip(result.settings, result.dev, strict=True):
+        print(f"RR@10 {value:.4f}  {pipeline}")
     print(f"best where it was chosen {result.best_dev:.4f}, on held-out questions {result.held_out:.4f}")
 
 
