@@ -25,7 +25,8 @@ def main() -> None:
         result = tune(pipelines, lambda pipeline, some: pipeline.run(some), objective, held_out=Folds(5))
     for pipeline, value in zip(result.settings, result.dev, strict=True):
         print(f"RR@10 {value:.4f}  {pipeline}")
-    print(f"best where it was chosen {result.best_dev:.4f}, on held-out questions {result.held_out:.4f}")
+    print(f"the best: {result.best_dev:.4f} on the questions that chose it", end="")
+    print(f", {result.held_out:.4f} on held-out questions")
 
 
 if __name__ == "__main__":
