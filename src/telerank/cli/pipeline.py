@@ -18,7 +18,7 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline
 def pipeline() -> None:
     """Save pipelines with an index by name, list, show and remove them.
 
-    A saved pipeline's name stands for it in `--model` of the command search and in other pipelines.
+    The name of a saved pipeline stands for it in `--model` and in other pipelines.
 
     Example: `telerank pipeline save idx best "bm25(k1=0.9, b=0.4) % 100"`
     """
