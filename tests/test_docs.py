@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shlex
 import shutil
@@ -168,6 +169,16 @@ def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
 
 def test_every_public_name_is_documented():
     assert [name for name in telerank.__all__ if not re.search(rf"\b(tr|telerank)\.{name}\b", ALL)] == []
+
+
+def test_every_dotted_name_in_the_documents_exists():
+    missing = []
+    for name in sorted(set(re.findall(r"`(telerank(?:\.\w+)+)", ALL))):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            missing.append(name)
+    assert missing == []
 
 
 def test_every_file_that_architecture_names_exists():

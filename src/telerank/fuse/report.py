@@ -48,7 +48,7 @@ def matrix_table(matrix: CombinationMatrix, measure: str) -> Table:
             )
         rows.append(row)
     note = (
-        "In brackets the change from the row's run alone, which stands on the diagonal; "
+        "In brackets the change from the row's run alone, which is on the diagonal; "
         f"{_MARK} p < {matrix.level:g} (paired t-test over {matrix.queries} queries, Holm's correction over "
         "all cells of all measures)."
     )
