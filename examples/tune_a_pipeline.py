@@ -9,7 +9,7 @@ import tempfile
 from itertools import islice
 
 import telerank as tr
-from telerank.evaluate.tune import Folds, Objective, tune
+from telerank.evaluation.tune import Folds, Objective, tune
 
 QUESTIONS = 300
 

@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from telerank.corpus.bundled import piaf
     from telerank.corpus.formats import open_collection as collection
-    from telerank.fuse import interleave, minmax, rrf
-    from telerank.fuse.prob import prob
+    from telerank.fusion import interleave, minmax, rrf
+    from telerank.fusion.prob import prob
     from telerank.pipelines.functions import pipeline
     from telerank.retrieval.index import Index
     from telerank.stage import Stage
     from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
+    from telerank.verbs.candidates import consistency, depth
+    from telerank.verbs.compare import compare
     from telerank.verbs.encode import encode
+    from telerank.verbs.evaluate import evaluate
     from telerank.verbs.experiment import experiment
+    from telerank.verbs.fuse import combine, fuse, tune_fusion
     from telerank.verbs.index import (
         index,
         open,  # noqa: A004 — telerank.open reads as it should
     )
+    from telerank.verbs.judge import judge
     from telerank.verbs.rerank import rerank
     from telerank.verbs.search import search
     from telerank.verbs.train import train
@@ -42,10 +47,17 @@ __all__ = [
     "Ranking",
     "Stage",
     "collection",
+    "combine",
+    "compare",
+    "consistency",
+    "depth",
     "encode",
+    "evaluate",
     "experiment",
+    "fuse",
     "index",
     "interleave",
+    "judge",
     "minmax",
     "open",
     "piaf",
@@ -56,6 +68,7 @@ __all__ = [
     "search",
     "train",
     "tune",
+    "tune_fusion",
 ]
 
 _LAZY = {
@@ -66,20 +79,28 @@ _LAZY = {
     "Index": ("telerank.retrieval.index", "Index"),
     "Stage": ("telerank.stage", "Stage"),
     "collection": ("telerank.corpus.formats", "open_collection"),
+    "combine": ("telerank.verbs.fuse", "combine"),
+    "compare": ("telerank.verbs.compare", "compare"),
+    "consistency": ("telerank.verbs.candidates", "consistency"),
+    "depth": ("telerank.verbs.candidates", "depth"),
     "encode": ("telerank.verbs.encode", "encode"),
+    "evaluate": ("telerank.verbs.evaluate", "evaluate"),
     "experiment": ("telerank.verbs.experiment", "experiment"),
+    "fuse": ("telerank.verbs.fuse", "fuse"),
     "index": ("telerank.verbs.index", "index"),
-    "interleave": ("telerank.fuse", "interleave"),
-    "minmax": ("telerank.fuse", "minmax"),
+    "interleave": ("telerank.fusion", "interleave"),
+    "judge": ("telerank.verbs.judge", "judge"),
+    "minmax": ("telerank.fusion", "minmax"),
     "open": ("telerank.verbs.index", "open"),
     "piaf": ("telerank.corpus.bundled", "piaf"),
     "pipeline": ("telerank.pipelines.functions", "pipeline"),
-    "prob": ("telerank.fuse.prob", "prob"),
+    "prob": ("telerank.fusion.prob", "prob"),
     "rerank": ("telerank.verbs.rerank", "rerank"),
-    "rrf": ("telerank.fuse", "rrf"),
+    "rrf": ("telerank.fusion", "rrf"),
     "search": ("telerank.verbs.search", "search"),
     "train": ("telerank.verbs.train", "train"),
     "tune": ("telerank.verbs.tune", "tune"),
+    "tune_fusion": ("telerank.verbs.fuse", "tune_fusion"),
 }
 """The names that are imported when they are first used, so that ``import telerank`` stays light."""
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from telerank.cli.main import app, main
-from telerank.evaluate.measures import measure
-from telerank.fuse import interleave_rankings, sum_rankings, sum_reciprocal_ranks
+from telerank.evaluation.measures import measure
+from telerank.fusion import interleave_rankings, sum_rankings, sum_reciprocal_ranks
 from telerank.trec import read_run, write_qrels, write_run
 from telerank.types import Query, Ranking
 

@@ -16,7 +16,7 @@ import yaml  # noqa: E402
 from small_ranking import QUERIES, dev_lists, ranking_settings, small_ranking  # noqa: E402
 from telerank.cli.main import main  # noqa: E402
 from telerank.errors import FormatError  # noqa: E402
-from telerank.evaluate.measures import measure  # noqa: E402
+from telerank.evaluation.measures import measure  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
 from telerank.training.reranker.grid import TrainingPlan, read_plan  # noqa: E402
 from telerank.training.reranker.outcome import RerankerOutcome, join_outcomes  # noqa: E402

@@ -13,7 +13,7 @@ from small_vectors import Letters
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.retriever import DenseRetriever
 from telerank.errors import CollectionError, FormatError
-from telerank.evaluate.measures import measure
+from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.analyse import analyse, analyse_all
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.reranking import make_reranker

@@ -13,7 +13,7 @@ import telerank as tr
 from letters import ByLength
 from letters import Letters as AnyLetters
 from telerank.errors import CollectionError, MeasureError
-from telerank.evaluate.measures import measure
+from telerank.evaluation.measures import measure
 from telerank.experiments.comparison.shared_run import run_systems
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.trec import read_run, write_run

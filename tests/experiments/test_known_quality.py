@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from telerank.corpus.formats import open_collection
-from telerank.evaluate.measures import measure
+from telerank.evaluation.measures import measure
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.retrieval.index import Index
 from telerank.sparse.writer import build_index

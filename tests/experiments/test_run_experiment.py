@@ -14,10 +14,10 @@ import telerank as tr
 from papers import small_msmarco
 from telerank.cli.main import app
 from telerank.errors import CollectionError, ExpressionError, FormatError, ModelError, TelerankError
-from telerank.evaluate.measures import measure
+from telerank.evaluation.measures import measure
 from telerank.experiments.provenance import machine
 from telerank.experiments.schema import read_experiment
-from telerank.fuse import interleave_rankings
+from telerank.fusion import interleave_rankings
 from telerank.trec import read_run, write_run
 from telerank.types import Query, Ranking
 from telerank.verbs.experiment import run_experiment

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_bench import SMALL_GRIDS, judged, make_bench
 
-from telerank.evaluate.measures import measure
-from telerank.evaluate.tune import Folds
+from telerank.evaluation.measures import measure
+from telerank.evaluation.tune import Folds
 from telerank.experiments.analyses.analyse import analyse
 from telerank.experiments.analyses.specs import TuningSpec
 from telerank.experiments.analyses.tuning import DEFAULT, GIVEN, TUNED, SparseSystem, run_study

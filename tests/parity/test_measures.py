@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from telerank.evaluate.measures import measure
+from telerank.evaluation.measures import measure
 from telerank.types import Query, Ranking
 
 # name here -> name of trec_eval

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from letters import Letters
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import parse_expression, quote
-from telerank.fuse import interleave, minmax, rrf
-from telerank.fuse.prob import prob
+from telerank.fusion import interleave, minmax, rrf
+from telerank.fusion.prob import prob
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import RunFile
 from telerank.pipelines.saved import remove_pipeline, save_pipeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telerank.fuse.tuning import simplex, square
+from telerank.fusion.tuning import simplex, square
 from telerank.show.mixture_plots import mixture_plot
 from telerank.show.plots import render_plot
 

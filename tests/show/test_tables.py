@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from telerank.evaluate.compare import compare_evaluations
-from telerank.evaluate.measures import Evaluation
-from telerank.evaluate.report import (
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.report import (
     changes_table,
     comparison_table,
     depth_table,

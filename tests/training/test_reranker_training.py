@@ -22,7 +22,7 @@ from small_models import WORDS, save_vectors  # noqa: E402
 from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
 from telerank.errors import IndexFault, ModelError  # noqa: E402
-from telerank.evaluate.measures import measure  # noqa: E402
+from telerank.evaluation.measures import measure  # noqa: E402
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
 from telerank.training.log import Record  # noqa: E402

@@ -20,15 +20,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from telerank.evaluate.tune import Folds, Objective, tune
+from telerank.evaluation.tune import Folds, Objective, tune
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.expressions import Expression, number_text
-from telerank.fuse.linear import AlignedLists
-from telerank.fuse.lists import run_stages
-from telerank.fuse.tuning import WeightGrid, choose_weights
+from telerank.fusion.linear import AlignedLists
+from telerank.fusion.lists import run_stages
+from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.retrieval.locate import locate_model

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from telerank.evaluate.latency import Latency
-from telerank.evaluate.report import format_change
+from telerank.evaluation.latency import Latency
+from telerank.evaluation.report import format_change
 from telerank.experiments.analyses.specs import Published
 from telerank.show.tables import Cell, Table
 

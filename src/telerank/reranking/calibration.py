@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from telerank.errors import CollectionError
-from telerank.evaluate.measures import measure
+from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker, Docs, read_text
 from telerank.reranking.texts import TextPair

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from telerank.errors import FormatError, MeasureError
-from telerank.evaluate.measures import parse_measures
+from telerank.evaluation.measures import parse_measures
 from telerank.yaml_files import read_yaml
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]

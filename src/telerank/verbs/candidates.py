@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from telerank.errors import CollectionError, MeasureError
-from telerank.evaluate.consistency import Consistency, Reference, measure_consistency
-from telerank.evaluate.measures import parse_measures
-from telerank.evaluate.report import columns_table, depth_table
-from telerank.evaluate.reranking import Reranker, RerankingByDepth, measure_reranking, rerank_by_run
+from telerank.evaluation.consistency import Consistency, Reference, measure_consistency
+from telerank.evaluation.measures import parse_measures
+from telerank.evaluation.report import columns_table, depth_table
+from telerank.evaluation.reranking import Reranker, RerankingByDepth, measure_reranking, rerank_by_run
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report

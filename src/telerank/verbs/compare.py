@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from telerank.errors import CollectionError
-from telerank.evaluate.compare import Comparison, compare_evaluations
-from telerank.evaluate.measures import parse_measures
+from telerank.evaluation.compare import Comparison, compare_evaluations
+from telerank.evaluation.measures import parse_measures
 from telerank.types import Progress
 from telerank.verbs.evaluate import MEASURES, measure_runs
 from telerank.verbs.judge import JudgedRuns

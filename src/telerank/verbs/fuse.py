@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from telerank.errors import CollectionError
-from telerank.evaluate.tune import Folds
-from telerank.fuse.join import join_runs
-from telerank.fuse.matrix import CombinationMatrix, combine_runs
-from telerank.fuse.methods import Fusion
-from telerank.fuse.tuning import FusionTuning, WeightGrid, tune_weights
+from telerank.evaluation.tune import Folds
+from telerank.fusion.join import join_runs
+from telerank.fusion.matrix import CombinationMatrix, combine_runs
+from telerank.fusion.methods import Fusion
+from telerank.fusion.tuning import FusionTuning, WeightGrid, tune_weights
 from telerank.show.progress import show_progress
 from telerank.trec import write_run
 from telerank.types import Progress, Ranking

@@ -67,6 +67,9 @@ def judge(
     or opened), or qrels in memory. If a collection has several splits and ``split`` is not given, it is
     the only split that judges the first queries of the run files. Runs are cut to ``depth`` documents.
 
+    >>> runs = tr.judge(["bm25.run", "lmd.run"], "scifact", split="test")
+    >>> print(tr.compare(runs, measures="nDCG@10 AP"))
+
     Raises
     ------
     CollectionError

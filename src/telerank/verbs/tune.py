@@ -11,8 +11,8 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
-from telerank.evaluate.tune import Folds, Objective, TuneResult
-from telerank.evaluate.tune import tune as tune_settings
+from telerank.evaluation.tune import Folds, Objective, TuneResult
+from telerank.evaluation.tune import tune as tune_settings
 from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress

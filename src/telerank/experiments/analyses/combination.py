@@ -7,9 +7,9 @@ from dataclasses import asdict
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import CombinationSpec
 from telerank.experiments.published import published_matrix
-from telerank.fuse.matrix import combine_runs
-from telerank.fuse.methods import Fusion
-from telerank.fuse.report import matrix_table
+from telerank.fusion.matrix import combine_runs
+from telerank.fusion.methods import Fusion
+from telerank.fusion.report import matrix_table
 
 
 def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:

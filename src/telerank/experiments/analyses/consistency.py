@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telerank.evaluate.consistency import Reference, measure_consistency
+from telerank.evaluation.consistency import Reference, measure_consistency
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import ConsistencySpec
 from telerank.experiments.published import depth_tables

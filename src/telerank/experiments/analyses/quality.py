@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import numpy as np
 
-from telerank.evaluate.compare import Comparison, compare_evaluations
-from telerank.evaluate.latency import Latency, time_stage
-from telerank.evaluate.measures import Evaluation, measure
+from telerank.evaluation.compare import Comparison, compare_evaluations
+from telerank.evaluation.latency import Latency, time_stage
+from telerank.evaluation.measures import Evaluation, measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
 from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
 from telerank.experiments.analyses.specs import QualitySpec

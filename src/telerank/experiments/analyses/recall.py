@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telerank.evaluate.measures import measure
+from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
 from telerank.experiments.analyses.specs import RecallSpec
 from telerank.experiments.published import depth_tables

@@ -9,7 +9,7 @@ import numpy as np
 
 from telerank.dense.retriever import DenseRetriever
 from telerank.errors import MissingExtra
-from telerank.evaluate.reranking import Reranker, measure_reranking
+from telerank.evaluation.reranking import Reranker, measure_reranking
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import RerankingSpec
 from telerank.experiments.published import depth_tables

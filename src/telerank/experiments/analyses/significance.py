@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from telerank.evaluate.compare import Comparison
+from telerank.evaluation.compare import Comparison
 
 
 def describe_marks(comparison: Comparison, baseline: str) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from telerank.evaluate.compare import Comparison, compare_evaluations
-from telerank.evaluate.measures import Evaluation, measure
-from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
+from telerank.evaluation.compare import Comparison, compare_evaluations
+from telerank.evaluation.measures import Evaluation, measure
+from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
 from telerank.experiments.analyses.significance import record_differences
 from telerank.experiments.analyses.specs import TuningSpec

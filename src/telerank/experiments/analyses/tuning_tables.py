@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from telerank.evaluate.compare import Comparison
+from telerank.evaluation.compare import Comparison
 from telerank.experiments.analyses.significance import describe_difference, describe_marks
 from telerank.experiments.analyses.tuning import DEFAULT, TUNED, SparseStudy, SparseSystem
 from telerank.show.tables import Cell, Table

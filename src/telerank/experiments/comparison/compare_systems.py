@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from telerank.errors import CollectionError
-from telerank.evaluate.compare import compare_evaluations
-from telerank.evaluate.measures import measure, parse_measures
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import measure, parse_measures
 from telerank.experiments.comparison.identity import identify_stage
 from telerank.experiments.comparison.result import ExperimentResult, SystemRun
 from telerank.experiments.comparison.shared_run import SystemTimes, run_systems

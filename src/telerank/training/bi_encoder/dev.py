@@ -13,7 +13,7 @@ from torch import Tensor
 from telerank.batches import batch_by_length
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.evaluate.measures import measure, parse_measures
+from telerank.evaluation.measures import measure, parse_measures
 from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.precision import Precision

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
-from telerank.evaluate.measures import Evaluation, measure
+from telerank.evaluation.measures import Evaluation, measure
 from telerank.training.reading import check_complete, read_texts
 from telerank.training.reranker.config import CandidateSettings, RerankerTest, RerankerTraining
 from telerank.training.reranker.reading import candidate_lists, choose_queries

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from telerank.evaluate.measures import Evaluation, parse_measures
-from telerank.evaluate.report import changes_table, comparison_table, describe_gaps, difference_table
-from telerank.evaluate.statistics import (
+from telerank.evaluation.measures import Evaluation, parse_measures
+from telerank.evaluation.report import changes_table, comparison_table, describe_gaps, difference_table
+from telerank.evaluation.statistics import (
     Differences,
     bootstrap_intervals,
     effect_size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from telerank.errors import MeasureError
-from telerank.evaluate.measures import measure, parse_measures, split_names
+from telerank.evaluation.measures import measure, parse_measures, split_names
 from telerank.types import Progress, Qrels, Ranking, silent
 
 

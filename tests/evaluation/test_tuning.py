@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
-from telerank.evaluate.compare import compare_evaluations
-from telerank.evaluate.measures import Evaluation
-from telerank.evaluate.tune import Folds, Objective, tune
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.tune import Folds, Objective, tune
 from telerank.types import Query, Ranking
 
 QUERIES = [Query(str(i), "") for i in range(10)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.fuse import join_runs
+from telerank.fusion import join_runs
 from telerank.types import Query, Ranking
 
 qids = st.lists(st.sampled_from("123456"), unique=True)

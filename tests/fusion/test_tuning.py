@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
-from telerank.evaluate.measures import measure
-from telerank.evaluate.tune import Folds
-from telerank.fuse import sum_rankings
-from telerank.fuse.tuning import WeightGrid, simplex, square, tune_weights
+from telerank.evaluation.measures import measure
+from telerank.evaluation.tune import Folds
+from telerank.fusion import sum_rankings
+from telerank.fusion.tuning import WeightGrid, simplex, square, tune_weights
 from telerank.types import Query, Ranking
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from telerank.evaluate.compare import Comparison, compare_evaluations
-from telerank.evaluate.report import format_change, format_p
+from telerank.evaluation.compare import Comparison, compare_evaluations
+from telerank.evaluation.report import format_change, format_p
 from telerank.show.tables import Cell, Table
 
 if TYPE_CHECKING:
-    from telerank.fuse.matrix import CombinationMatrix
-    from telerank.fuse.tuning import FusionTuning
+    from telerank.fusion.matrix import CombinationMatrix
+    from telerank.fusion.tuning import FusionTuning
 
 _MARK = "†"
 FUSED = "fused, held out"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
-from telerank.evaluate.depth import expand_measures, measure_by_depth
-from telerank.evaluate.measures import measure, parse_measures
+from telerank.evaluation.depth import expand_measures, measure_by_depth
+from telerank.evaluation.measures import measure, parse_measures
 from telerank.types import Query, Ranking
 
 QRELS = {"1": {"a": 1, "b": 0}, "2": {"a": 2, "c": 1}, "3": {"a": 0}, "4": {"z": 1}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from telerank.expressions import call_text
-from telerank.fuse.lists import find_rank
+from telerank.fusion.lists import find_rank
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 

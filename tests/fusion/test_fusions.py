@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from letters import ByLength, Letters
-from telerank.fuse import (
+from telerank.fusion import (
     Interleave,
     ReciprocalRank,
     interleave,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from telerank.evaluate.compare import compare_evaluations
-from telerank.evaluate.measures import Evaluation
-from telerank.evaluate.statistics import bootstrap_intervals, effect_size, holm, paired_t
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.statistics import bootstrap_intervals, effect_size, holm, paired_t
 
 
 def evaluation(**values: list[float]) -> Evaluation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telerank.evaluate.consistency import Reference, measure_consistency
+from telerank.evaluation.consistency import Reference, measure_consistency
 from telerank.types import Query, Ranking
 
 

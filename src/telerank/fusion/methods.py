@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from telerank.fuse.interleave import interleave_rankings
-from telerank.fuse.linear import sum_rankings
-from telerank.fuse.rrf import K, sum_reciprocal_ranks
+from telerank.fusion.interleave import interleave_rankings
+from telerank.fusion.linear import sum_rankings
+from telerank.fusion.rrf import K, sum_reciprocal_ranks
 from telerank.types import Ranking
 
 

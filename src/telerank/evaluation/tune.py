@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from telerank.errors import MeasureError
-from telerank.evaluate.measures import Evaluation, Values, measure, parse_measures
+from telerank.evaluation.measures import Evaluation, Values, measure, parse_measures
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import Progress, Qrels, Query, Ranking, silent

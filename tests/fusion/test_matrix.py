@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telerank.evaluate.measures import measure
-from telerank.evaluate.statistics import holm, paired_t
-from telerank.fuse import interleave_rankings, join_runs, sum_reciprocal_ranks
-from telerank.fuse.matrix import combine_runs
-from telerank.fuse.methods import Fusion
+from telerank.evaluation.measures import measure
+from telerank.evaluation.statistics import holm, paired_t
+from telerank.fusion import interleave_rankings, join_runs, sum_reciprocal_ranks
+from telerank.fusion.matrix import combine_runs
+from telerank.fusion.methods import Fusion
 from telerank.types import Query, Ranking
 
 QIDS = [f"q{i:03}" for i in range(300)]  # more than are held at once

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from telerank.evaluate.measures import Evaluation, measure, parse_measures
-from telerank.evaluate.tune import Folds, Objective, TuneResult, tune
-from telerank.fuse.join import join_runs
-from telerank.fuse.linear import AlignedLists
-from telerank.fuse.report import weights_table, worth_table
+from telerank.evaluation.measures import Evaluation, measure, parse_measures
+from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
+from telerank.fusion.join import join_runs
+from telerank.fusion.linear import AlignedLists
+from telerank.fusion.report import weights_table, worth_table
 from telerank.show.mixture_plots import mixture_plot
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -168,7 +168,7 @@ def tune_weights(
     """Choose the weights of the sum of the runs' scaled scores, cross-validated over the judged queries.
 
     Cut the runs before if needed. A query that a run lacks gets nothing from it; a query in no run counts 0.
-    Raises MeasureError and ValueError as :func:`~telerank.evaluate.tune.tune` and for a wrong grid.
+    Raises MeasureError and ValueError as :func:`~telerank.evaluation.tune.tune` and for a wrong grid.
     """
     points = grid.points(len(runs))
     (name, *_) = parse_measures(measure_name)

@@ -12,11 +12,11 @@ rankings                       stages                method
 A document that is not in a list gets 0 from it. :func:`join_runs` pairs the rankings of several runs.
 """
 
-from telerank.fuse.interleave import Interleave, interleave, interleave_rankings
-from telerank.fuse.join import join_runs
-from telerank.fuse.linear import AlignedLists, linear, sum_rankings
-from telerank.fuse.minmax import MinMax, minmax, scale_scores
-from telerank.fuse.rrf import ReciprocalRank, rrf, sum_reciprocal_ranks
+from telerank.fusion.interleave import Interleave, interleave, interleave_rankings
+from telerank.fusion.join import join_runs
+from telerank.fusion.linear import AlignedLists, linear, sum_rankings
+from telerank.fusion.minmax import MinMax, minmax, scale_scores
+from telerank.fusion.rrf import ReciprocalRank, rrf, sum_reciprocal_ranks
 
 __all__ = [
     "AlignedLists",

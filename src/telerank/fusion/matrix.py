@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from telerank.evaluate.measures import Values, measure, parse_measures
-from telerank.evaluate.statistics import holm, paired_t, zero_noise
-from telerank.fuse.interleave import DEPTH
-from telerank.fuse.join import join_runs
-from telerank.fuse.methods import Fusion
-from telerank.fuse.report import matrix_table
+from telerank.evaluation.measures import Values, measure, parse_measures
+from telerank.evaluation.statistics import holm, paired_t, zero_noise
+from telerank.fusion.interleave import DEPTH
+from telerank.fusion.join import join_runs
+from telerank.fusion.methods import Fusion
+from telerank.fusion.report import matrix_table
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import Progress, Qrels, Ranking, silent

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from telerank.fuse.lists import check_query
-from telerank.fuse.minmax import minmax, scale_scores
+from telerank.fusion.lists import check_query
+from telerank.fusion.minmax import minmax, scale_scores
 from telerank.stage import Stage, Sum, Weighted
 from telerank.types import Query, Ranking
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from letters import ByLength
-from telerank.evaluate.measures import measure
-from telerank.evaluate.reranking import measure_reranking, reorder, rerank_by_run
+from telerank.evaluation.measures import measure
+from telerank.evaluation.reranking import measure_reranking, reorder, rerank_by_run
 from telerank.types import Query, Ranking
 
 

@@ -9,7 +9,7 @@ from itertools import islice, zip_longest
 import numpy as np
 
 from telerank.expressions import call_text
-from telerank.fuse.lists import check_query, check_stages, explain_rank, find_rank, run_stages
+from telerank.fusion.lists import check_query, check_stages, explain_rank, find_rank, run_stages
 from telerank.stage import Stage, check_depth
 from telerank.types import Explanation, Query, Ranking, Scores
 

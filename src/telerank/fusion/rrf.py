@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from telerank.expressions import call_text
-from telerank.fuse.lists import check_query, check_stages, explain_rank, find_rank, run_stages
+from telerank.fusion.lists import check_query, check_stages, explain_rank, find_rank, run_stages
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 

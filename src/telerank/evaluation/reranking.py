@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from telerank.evaluate.measures import Evaluation, measure
+from telerank.evaluation.measures import Evaluation, measure
 from telerank.types import Progress, Qrels, Ranking, silent
 
 Reranker: TypeAlias = Callable[[Iterable[Ranking]], Iterable[Ranking]]

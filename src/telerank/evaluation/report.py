@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from telerank.show.tables import Cell, Table
 
 if TYPE_CHECKING:
-    from telerank.evaluate.compare import Comparison, Difference
-    from telerank.evaluate.measures import Evaluation
+    from telerank.evaluation.compare import Comparison, Difference
+    from telerank.evaluation.measures import Evaluation
 
 
 def means_table(evaluations: Mapping[str, Evaluation], *, caption: str = "") -> Table:
