@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from telerank.verbs.compare import compare
     from telerank.verbs.encode import encode
     from telerank.verbs.evaluate import evaluate
-    from telerank.verbs.experiment import experiment
+    from telerank.verbs.experiment import experiment, run_experiment
     from telerank.verbs.fuse import combine, fuse, tune_fusion
     from telerank.verbs.index import (
         index,
@@ -65,6 +65,7 @@ __all__ = [
     "prob",
     "rerank",
     "rrf",
+    "run_experiment",
     "search",
     "train",
     "tune",
@@ -97,6 +98,7 @@ _LAZY = {
     "prob": ("telerank.fusion.prob", "prob"),
     "rerank": ("telerank.verbs.rerank", "rerank"),
     "rrf": ("telerank.fusion", "rrf"),
+    "run_experiment": ("telerank.verbs.experiment", "run_experiment"),
     "search": ("telerank.verbs.search", "search"),
     "train": ("telerank.verbs.train", "train"),
     "tune": ("telerank.verbs.tune", "tune"),

@@ -71,4 +71,11 @@ def test_a_setting_that_does_not_exist_is_one_line_and_status_2(config, monkeypa
 def test_a_file_that_is_not_there_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, "nowhere.yaml") == 2
-    assert "nowhere.yaml: No such file" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "nowhere.yaml: no such file; packaged trainings are: piaf/grid, repbert/insuranceqa" in message
+
+
+def test_a_packaged_training_has_a_name(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "repbert/insuranceqa") == 2
+    assert "insuranceqa-v2: " in capsys.readouterr().err  # its collection is not in this folder

@@ -24,11 +24,13 @@ def read(name: str, *, small: bool = False) -> Experiment:
     return read_experiment(PAPERS / f"{name}.yaml", small=small)
 
 
-def training(experiment: Experiment, model: str) -> RerankerTraining:
-    settings = merge(experiment.training, experiment.trained[model].settings)
+def training(experiment: Experiment, model: str) -> RerankerTraining | BiEncoderTraining:
+    kind = experiment.trained[model].train
+    settings = merge(experiment.training if kind == "reranker" else {}, experiment.trained[model].settings)
     start = settings["model"]["start"]
     settings["model"]["start"] = start if isinstance(start, str) else start[0]
-    return RerankerTraining.model_validate(merge(settings, {"data": {"collection": "the data"}}))
+    settings_class = {"reranker": RerankerTraining, "bi-encoder": BiEncoderTraining}[kind]
+    return settings_class.model_validate(merge(settings, {"data": {"collection": "the data"}}))
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -62,6 +64,16 @@ def test_a_wrong_key_that_differs_is_refused():
     record["data"]["antique"]["differs"] = {"sistems": {}}
     with pytest.raises(ValueError, match="data 'antique': differs: sistems: Extra inputs"):
         Experiment.model_validate(record)
+
+
+@pytest.mark.parametrize("name", REPBERT)
+def test_repbert_is_trained_as_the_paper_says_and_not_in_the_small_copy(name):
+    experiment = read(f"repbert/{name}")
+    assert experiment.systems["RepBERT"] == "dense(RepBERT) % 1000"
+    assert training(experiment, "RepBERT") == BiEncoderTraining.model_validate(
+        {"data": {"collection": "the data"}}
+    )
+    assert not read(f"repbert/{name}", small=True).trained
 
 
 def test_bert_dmn_is_trained_as_the_paper_says():

@@ -113,6 +113,48 @@ def test_a_chain_with_a_trained_model_is_timed(first):
     assert "sum" not in times
 
 
+BI_ENCODER = {
+    "models": {
+        "frozen": None,
+        "whole": None,
+        "two": {
+            "train": "bi-encoder",
+            "data": {"negatives": {"run": "BM25", "depth": 4}},
+            "model": {"start": ["no-such-folder/of/anybody", "tiny"]},
+            "optimisation": {"steps": 2, "warm_up": 1, "batch": 4},
+        },
+    },
+    "systems": {
+        "frozen": None,
+        "whole": None,
+        "sum": None,
+        "two": "dense(two) % 9",
+        "both": "minmax(BM25) + minmax(two)",
+    },
+    "published": None,
+}
+
+
+def test_a_bi_encoder_is_trained_when_a_system_needs_its_vectors(folder, tmp_path):
+    outcome = run(folder, tmp_path, BI_ENCODER)
+    assert outcome.systems["two"].about.startswith("dense(two) % 9: bi-encoder from tiny")
+    assert len(outcome.systems["two"].runs) == len(outcome.systems["both"].runs) == 2
+    models = sorted(tmp_path.glob("small/trained/two-*/model"))
+    assert len(models) == 2
+    again = run(folder, tmp_path, BI_ENCODER)
+    assert sorted(tmp_path.glob("small/trained/two-*/model")) == models
+    assert result(again)["means"] == result(outcome)["means"]
+    given = run(folder, tmp_path / "given", BI_ENCODER, models=[f"two={models[0]}"])
+    assert result(given)["means"]["two"] == result(outcome)["by_seed"]["two"][0]
+    assert not (tmp_path / "given/small/trained").exists()
+
+
+def test_a_wrong_setting_of_a_bi_encoder_names_the_model(folder, tmp_path):
+    changes = merge(BI_ENCODER, {"models": {"two": {"max_length": 3}}})
+    with pytest.raises(CollectionError, match="the training of two: max_length: Extra inputs"):
+        run(folder, tmp_path, changes)
+
+
 def test_what_is_trained_is_not_trained_again(folder, first):
     output = first.folder.parent
     models = sorted(output.glob("small/trained/*/model/model.safetensors"))

@@ -1,4 +1,4 @@
-"""The experiments that are installed with telerank, by name: ``bert-dmn/table2``."""
+"""The experiments and trainings that are installed with telerank, by name: ``bert-dmn/table2``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from telerank.experiments.data import Sources, is_here
 from telerank.experiments.schema import Experiment, has_small, read_experiment
 
 FOLDER = Path(__file__).parent / "papers"
+TRAININGS = Path(__file__).parent / "trainings"
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,19 @@ def find_experiment(name: str | Path) -> tuple[str, Path]:
     return str(name), FOLDER / f"{name}.yaml"
 
 
-def packaged_names() -> list[str]:
-    """The names of the packaged experiments."""
-    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
+def find_training(name: str | Path) -> Path:
+    """The file of a training's settings: a path, or the name of a packaged one (``repbert/msmarco``)."""
+    if Path(name).is_file():
+        return Path(name)
+    packaged = packaged_names(TRAININGS)
+    if str(name) not in packaged:
+        raise CollectionError(f"{name}: no such file; packaged trainings are: {', '.join(packaged)}")
+    return TRAININGS / f"{name}.yaml"
+
+
+def packaged_names(folder: Path = FOLDER) -> list[str]:
+    """The names of the packaged experiments, or trainings."""
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
 
 
 def list_experiments(options: Sequence[str] = ()) -> list[PackagedExperiment]:

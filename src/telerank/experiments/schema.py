@@ -42,9 +42,12 @@ class DataSpec(_Strict):
 
 
 class TrainedModel(_Strict):
-    """A model that the experiment trains; ``settings`` is what ``telerank train`` takes."""
+    """A model that the experiment trains; ``settings`` is what ``telerank train`` takes.
 
-    train: Literal["reranker"]
+    A ``run`` in the settings is the text of a pipeline over the systems.
+    """
+
+    train: Literal["reranker", "bi-encoder"]
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
     """Seeds of the trainings, instead of the experiment's."""
     settings: dict[str, Any] = {}
@@ -82,7 +85,7 @@ class Experiment(_Strict):
     models: dict[str, TrainedModel | GivenModel] = {}
     """For ``rerank(NAME)`` and ``dense(NAME)``."""
     training: dict[str, Any] = {}
-    """Settings that all trained models share; a ``run`` in them is a pipeline over the systems."""
+    """Settings that all trained re-rankers share; a ``run`` in them is a pipeline over the systems."""
     seeds: tuple[int, ...] = Field((0,), min_length=1)
     """Each model is trained with each; tables have the mean and the standard deviation."""
     systems: dict[str, str] = {}

@@ -129,6 +129,7 @@ class SystemRunner:
             about = f"{source.name}, given"
         tree = parse_expression(text)
         self._check_available(tree, systems)
+        about += self._train_bi_encoders(_model_words(tree) - models.keys())
         use = _reranker_use(tree)
         if use is not None and use.model in self.spec.trained and use.model not in {**models, **self._models}:
             return self._run_trained(name, use, systems)
@@ -148,6 +149,16 @@ class SystemRunner:
         first = f" (the first of {count} seeds)" if count > 1 and notes else ""
         chosen = f": {notes[0]}{first}" if notes else ""
         return SystemRuns(name, f"{about}{chosen}", tuple(paths), self._stage(text, systems, models))
+
+    def _train_bi_encoders(self, models: set[str]) -> str:
+        """Train those of the models that are bi-encoders and not trained yet; what they are, in words."""
+        about = ""
+        for model in sorted(models & self.spec.trained.keys() - self._folders.keys() - self._models.keys()):
+            if self.spec.trained[model].train == "bi-encoder":
+                folders = [self.trainer.train(model, seed) for seed in self.trainer.seeds(model)]
+                self._folders[model] = tuple(folder / MODEL for folder in folders)
+                about += f": {self.trainer.describe(model)}"
+        return about
 
     def _run_trained(self, name: str, use: RerankerUse, systems: Mapping[str, SystemRuns]) -> SystemRuns:
         """The runs of the trainings' own tests, which re-rank the candidates."""

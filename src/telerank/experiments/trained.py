@@ -12,7 +12,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import ValidationError
 
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
@@ -22,9 +24,8 @@ from telerank.experiments.comparison.identity import file_checksum, folder_check
 from telerank.experiments.data import MODELS, ExperimentData, Sources
 from telerank.experiments.overlay import merge
 from telerank.experiments.schema import Experiment, TrainedModel
-
-if TYPE_CHECKING:
-    from telerank.training.reranker.config import RerankerTraining
+from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.reranker.config import RerankerTraining
 
 MODEL = "model"
 _FILES = (
@@ -54,8 +55,8 @@ class ModelTrainer:
         """The seeds that a model is trained with."""
         return self.spec.trained[name].seeds or self.spec.seeds
 
-    def train(self, name: str, seed: int, candidates: Path) -> Path:
-        """The folder of a training, whose test has re-ranked ``candidates``.
+    def train(self, name: str, seed: int, candidates: Path | None = None) -> Path:
+        """The folder of a training; a re-ranker's test has re-ranked ``candidates``.
 
         Raises
         ------
@@ -64,30 +65,33 @@ class ModelTrainer:
         CollectionError
             If the settings are wrong.
         """
-        from telerank.training.reranker.outcome import RUN
-        from telerank.training.reranker.train import train_reranker
-
         config = self.configure(name, seed, candidates)
-        checksum = self._checksum(config)[:12]
-        folder = self.data.folder / "trained" / f"{plain_name(name)}-{seed}-{checksum}"
-        if not (folder / RUN).exists():
-            shared, progress = self.data.folder, self.data.progress
-            train_reranker(config, folder, shared=shared, resume=True, progress=progress)
+        folder = self.data.folder / "trained" / f"{plain_name(name)}-{seed}-{self._checksum(config)[:12]}"
+        shared, progress = self.data.folder, self.data.progress
+        if isinstance(config, BiEncoderTraining):
+            from telerank.training.bi_encoder.train import train_bi_encoder
+
+            if not (folder / MODEL).exists():
+                train_bi_encoder(config, folder, resume=True, progress=progress)
+        else:
+            from telerank.training.reranker.outcome import RUN
+            from telerank.training.reranker.train import train_reranker
+
+            if not (folder / RUN).exists():
+                train_reranker(config, folder, shared=shared, resume=True, progress=progress)
         return folder
 
-    def configure(self, name: str, seed: int, candidates: Path) -> RerankerTraining:
-        """The configuration of a training; the runs that it names are written.
+    def configure(
+        self, name: str, seed: int, candidates: Path | None = None
+    ) -> RerankerTraining | BiEncoderTraining:
+        """The settings of a training; the runs that they name are written.
 
         Raises
         ------
         Unavailable, CollectionError
             As :meth:`train`.
         """
-        from pydantic import ValidationError
-
-        from telerank.training.reranker.config import RerankerTraining
-
-        record = self._settings(name)
+        record = {**self._settings(name), "seed": seed}
         record["model"] = {**record.get("model", {}), "start": self.find_start(name)}
         data = record.setdefault("data", {})
         data["collection"] = self.data.source
@@ -97,15 +101,17 @@ class ModelTrainer:
         self._replace_run(data.get("negatives"), data.get("split", "train"))
         if dev := record.get("dev"):
             self._replace_run(dev, dev.get("split", "dev"))
-        record["test"] = {
-            "split": self.data.split,
-            "run": str(candidates),
-            "measures": self._measures(),
-            "listed": self.spec.queries is not None or self.spec.dev is not None,
-            "store": bool(record["model"].get("frozen")),
-        } | record.get("test", {})
-        record["seed"] = seed
+        if candidates is not None:
+            record["test"] = {
+                "split": self.data.split,
+                "run": str(candidates),
+                "measures": self._measures(),
+                "listed": self.spec.queries is not None or self.spec.dev is not None,
+                "store": bool(record["model"].get("frozen")),
+            } | record.get("test", {})
         try:
+            if self._model(name).train == "bi-encoder":
+                return BiEncoderTraining.model_validate(record)
             return RerankerTraining.model_validate(record)
         except ValidationError as error:
             first = error.errors()[0]
@@ -145,20 +151,24 @@ class ModelTrainer:
         frozen = ", frozen" if model.get("frozen") else ""
         count = len(self.seeds(name))
         seeds = "one seed" if count == 1 else f"{count} seeds"
-        return f"{model.get('kind', 'monobert')} from {Path(start).name}{other}{frozen}, trained with {seeds}"
+        kind = "bi-encoder" if self._model(name).train == "bi-encoder" else model.get("kind", "monobert")
+        return f"{kind} from {Path(start).name}{other}{frozen}, trained with {seeds}"
 
     def _model(self, name: str) -> TrainedModel:
         return self.spec.trained[name]
 
     def _settings(self, name: str) -> dict[str, Any]:
-        return merge(self.spec.training, self._model(name).settings)
+        model = self._model(name)
+        return merge(self.spec.training if model.train == "reranker" else {}, model.settings)
 
     def _starts(self, name: str) -> list[str]:
         from telerank.models.rerankers.registry import find_kind
 
         model = self._settings(name).get("model", {})
-        usual = find_kind(model.get("kind", "monobert")).training.get("model", {}).get("start", "minilm")
-        start = model.get("start", usual)
+        usual = {"start": "bert-base-uncased"}
+        if self._model(name).train == "reranker":
+            usual = find_kind(model.get("kind", "monobert")).training.get("model", {})
+        start = model.get("start", usual.get("start", "minilm"))
         return [start] if isinstance(start, str) else list(start)
 
     def _measures(self) -> list[str]:
@@ -171,7 +181,7 @@ class ModelTrainer:
         if isinstance(part, dict) and part.get("run") and not Path(part["run"]).is_file():
             part["run"] = str(self.write_run(f"({part['run']}) % {int(part.get('depth', 1000))}", split))
 
-    def _checksum(self, config: RerankerTraining) -> str:
+    def _checksum(self, config: RerankerTraining | BiEncoderTraining) -> str:
         """A hash of settings, versions, and the content of files, wherever they are."""
         from telerank.training.checkpoint import collect_versions
 
@@ -183,7 +193,9 @@ class ModelTrainer:
                 section = (section or {}).get(part)
             if section and section.get(name) and Path(section[name]).is_file():
                 section[name] = file_checksum(Path(section[name]))
-        record["model"]["start"] = _start_checksum(config.model.start)
+        for key in ("start", "document_start"):
+            if start := record["model"].get(key):
+                record["model"][key] = _start_checksum(start)
         return hashlib.sha256(json.dumps([record, collect_versions()], sort_keys=True).encode()).hexdigest()
 
 

@@ -75,7 +75,7 @@ def train(
     report: LogReport | None = None,
     progress: Progress | None = None,
 ) -> TrainedModels:
-    """Train a bi-encoder or a re-ranker as settings say, in a YAML file or in memory.
+    """Train a bi-encoder or a re-ranker as settings say: a YAML file, a packaged one by name, or a mapping.
 
     ``output`` is the folder for the model, its checkpoints and its log. With ``resume`` an interrupted
     training continues from its last checkpoint. A re-ranker is trained with each of ``seeds`` and on each of
@@ -90,13 +90,17 @@ def train(
     ModelError
         If there is another training in the output, or the loss becomes infinite.
     CollectionError
-        If the collection lacks what the settings name.
+        If there are no such settings, or the collection lacks what they name.
     MissingExtra
         If torch or transformers is not installed.
     """
     from telerank.training.log import silent_report
 
     heard = report or silent_report
+    if isinstance(config, str | Path):
+        from telerank.experiments.packaged import find_training
+
+        config = find_training(config)
     with show_progress(progress) as shown:
         if kind == "reranker":
             from telerank.training.reranker.grid import read_plan

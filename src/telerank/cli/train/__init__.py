@@ -24,7 +24,11 @@ def train() -> None:
 def bi_encoder(
     config: Annotated[
         str,
-        typer.Argument(metavar="CONFIG", help="A YAML file of settings. Required: `data: {collection: …}`."),
+        typer.Argument(
+            metavar="CONFIG",
+            help="A YAML file of settings, or a packaged one by name, as `repbert/insuranceqa`. Required: "
+            "`data: {collection: …}`.",
+        ),
     ],
     *,
     output: Annotated[

@@ -18,7 +18,8 @@ def reranker(
         str,
         typer.Argument(
             metavar="CONFIG",
-            help="A YAML file of settings. Required: `data: {collection: …}` with `negatives` or `triples`; "
+            help="A YAML file of settings, or a packaged one by name (`piaf/grid`). Required: "
+            "`data: {collection: …}` with `negatives` or `triples`; "
             "for a model over word vectors also `model: {start: …}`.",
         ),
     ],
