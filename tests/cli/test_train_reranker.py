@@ -18,9 +18,9 @@ from telerank.cli.main import main  # noqa: E402
 from telerank.errors import FormatError  # noqa: E402
 from telerank.evaluation.measures import measure  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.training.reranker.grid import TrainingPlan, read_plan  # noqa: E402
 from telerank.training.reranker.outcome import RerankerOutcome, join_outcomes  # noqa: E402
-from telerank.training.reranker.study import Study, Variant, list_variants  # noqa: E402
+from telerank.training.reranker.plan import TrainingPlan, Variant, read_plan  # noqa: E402
+from telerank.training.reranker.study import Study  # noqa: E402
 from telerank.training.settings import read_settings  # noqa: E402
 from telerank.trec import load_qrels, read_qrels, read_run  # noqa: E402
 
@@ -322,7 +322,7 @@ def test_folds_are_put_together_by_their_queries():
 
 def test_a_table_of_seeds_has_their_mean_and_spread():
     found = {Variant(seed=seed): outcome(4, value) for seed, value in ((0, 0.2), (1, 0.4))}
-    table = Study(("AP",), found, {}).table()
+    table = Study(found).table()
     rows = [[cell.text for cell in row] for row in table.rows]
     assert rows == [
         ["first stage", "0.5000"],
@@ -333,12 +333,13 @@ def test_a_table_of_seeds_has_their_mean_and_spread():
 
 
 def test_a_variant_is_a_folder_and_a_configuration(place):
-    from small_ranking import ranking_training
-
-    config = ranking_training(place, folds=2, test={"split": "train", "run": "r"})
-    asked = list_variants(config, seeds=(3, 4), sizes=(10,))
+    lists = {"split": "train", "run": str(place / "train.run")}
+    plan = TrainingPlan.model_validate(
+        ranking_settings(place, folds=2, test=lists, seeds=(3, 4), sizes=(10,))
+    )
+    asked = plan.variants
     assert [str(one.folder) for one in asked[:2]] == ["size-10/seed-3/fold-0", "size-10/seed-3/fold-1"]
     assert len(set(asked)) == 4
-    wanted = asked[3].apply(config)
+    wanted = asked[3].apply(plan)
     assert (wanted.data.queries, wanted.seed, wanted.held_out) == (10, 4, 1)
-    assert list_variants(ranking_training(place)) == [Variant()]
+    assert TrainingPlan.model_validate(ranking_settings(place)).variants == [Variant()]

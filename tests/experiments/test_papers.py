@@ -12,7 +12,7 @@ from telerank.experiments.overlay import merge
 from telerank.experiments.schema import Experiment, read_experiment
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.reranker.grid import TrainingPlan
+from telerank.training.reranker.plan import TrainingPlan
 
 EXPERIMENTS = Path(telerank.__file__).parent / "experiments"
 PAPERS = EXPERIMENTS / "papers"

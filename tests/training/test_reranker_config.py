@@ -17,7 +17,7 @@ from telerank.errors import FormatError
 from telerank.models.rerankers.registry import KINDS
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.reranker.grid import TrainingPlan
+from telerank.training.reranker.plan import TrainingPlan
 from telerank.training.settings import read_settings, write_settings
 
 TRAININGS = Path(telerank.__file__).parent / "experiments" / "trainings"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from filelock import FileLock, Timeout
@@ -23,6 +23,14 @@ from telerank.training.task import MakeTask, TrainingDevice
 from telerank.types import Progress, silent
 
 TENSORBOARD = "tensorboard"
+
+
+class TrainingOptions(TypedDict, total=False):
+    """The options of :func:`train` that a training of any kind of model has."""
+
+    resume: bool
+    report: Report
+    progress: Progress
 
 
 def train(

@@ -103,7 +103,7 @@ def train(
         config = find_training(config)
     with show_progress(progress) as shown:
         if kind == "reranker":
-            from telerank.training.reranker.grid import read_plan
+            from telerank.training.reranker.plan import read_plan
 
             changes = {"seeds": tuple(seeds), "sizes": tuple(sizes)}
             plan = read_plan(config, **{name: values for name, values in changes.items() if values})

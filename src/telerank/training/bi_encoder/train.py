@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
@@ -17,20 +18,14 @@ from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTrainin
 from telerank.training.bi_encoder.dev import DevSet, choose_queries, read_dev
 from telerank.training.bi_encoder.examples import Examples, read_examples
 from telerank.training.bi_encoder.task import BiEncoderTask
-from telerank.training.log import Report, silent_report
 from telerank.training.task import TrainingDevice
-from telerank.training.training import train
+from telerank.training.training import TrainingOptions, train
 from telerank.trec import read_run
-from telerank.types import Progress, silent
+from telerank.types import Progress
 
 
 def train_bi_encoder(
-    config: BiEncoderTraining,
-    output: str | Path,
-    *,
-    resume: bool = False,
-    report: Report = silent_report,
-    progress: Progress = silent,
+    config: BiEncoderTraining, output: str | Path, **options: Unpack[TrainingOptions]
 ) -> Path:
     """Train as the configuration says, and return the folder of the model, ``output/model``.
 
@@ -49,7 +44,7 @@ def train_bi_encoder(
         )
         return BiEncoderTask(config, batches, model, tokenizers, dev, hardware)
 
-    return train(config, output, make_task, resume=resume, report=report, progress=progress)
+    return train(config, output, make_task, **options)
 
 
 def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers]:

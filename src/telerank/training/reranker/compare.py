@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Unpack
 
-from telerank.show.tables import Table
-from telerank.training.checkpoint import MODEL
-from telerank.training.log import Report, silent_report
-from telerank.training.reranker.grid import Grid, TrainingPlan, run_grid
-from telerank.training.reranker.study import PLOT, Study, Variant, run_study
-from telerank.training.reranker.train import DATA, train_reranker
+from telerank.errors import ModelError
+from telerank.show.tables import Table, render_markdown
+from telerank.training import checkpoint
+from telerank.training.parallel import Processes, join_processes
+from telerank.training.reranker import outcome
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.reranker.plan import TrainingPlan, Variant
+from telerank.training.reranker.study import Grid, Study
+from telerank.training.reranker.train import DATA, check_queries, measure_reranker, train_reranker
+from telerank.training.settings import write_settings
+from telerank.training.training import TrainingOptions, choose_device
+from telerank.trec import read_run, write_run
 from telerank.types import Progress, silent
+
+PLOT = "sizes.png"
+DEV = "dev.json"
+"""The best dev measure of a training that is over; a grid chooses by it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +45,7 @@ class TrainedRerankers:
     @property
     def models(self) -> dict[str, Path]:
         """The folders of the models, by the folder of each training below ``output``."""
-        return {str(own.folder): self.output / own.folder / MODEL for own in self.variants}
+        return {str(own.folder): self.output / own.folder / checkpoint.MODEL for own in self.variants}
 
     @property
     def counts(self) -> dict[str, Mapping[str, int]]:
@@ -53,37 +67,130 @@ class TrainedRerankers:
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
-        result = self.grid or self.study  # the record of a grid includes that of its study
-        return result.record() if result else {}
+        return (self.grid.record() if self.grid else {}) | (self.study.record() if self.study else {})
 
 
 def train_rerankers(
-    plan: TrainingPlan,
-    output: str | Path,
-    *,
-    resume: bool = False,
-    report: Report = silent_report,
-    progress: Progress = silent,
+    plan: TrainingPlan, output: str | Path, **options: Unpack[TrainingOptions]
 ) -> TrainedRerankers:
     """Train as the plan says: once, or with each fold, seed, size and combination of a grid.
 
-    A single training without a test has ``output`` as its folder; otherwise see :func:`.study.run_study` and
-    :func:`.grid.run_grid`. With ``resume``, finished trainings are not repeated.
+    A single training without a test has ``output`` as its folder. Otherwise each has its own folder below it,
+    and they share stored features and texts. Of a grid, only the best combination by the dev measure is
+    tested. With ``resume``, finished trainings are not repeated, variants may be added, and a changed test is
+    measured with the existing models. The checkpoints of several trainings are removed once they are over.
 
     Raises
     ------
+    ModelError
+        If there is nothing to compare the trainings by; if they were trained already and ``resume`` is not
+        set.
     CollectionError
-        If the collection lacks what is to be learned from or measured on.
+        If the collection lacks what is to be learned from or measured on; before the first training, if there
+        are fewer queries than the largest size.
     """
     folder = Path(output)
-    if plan.grid:
-        grid = run_grid(plan, folder, resume=resume, report=report, progress=progress)
-        return TrainedRerankers(folder, grid.best, grid, grid.study)
     if plan.is_single:
-        config = Variant().apply(plan)
-        train_reranker(config, folder, resume=resume, report=report, progress=progress)
+        train_reranker(Variant().apply(plan), folder, **options)
         return TrainedRerankers(folder, [Variant()])
-    study = run_study(
-        Variant().apply(plan), folder, plan.variants, resume=resume, report=report, progress=progress
-    )
-    return TrainedRerankers(folder, plan.variants, study=study)
+    is_tested = plan.test is not None and bool(plan.test.measures)
+    if not plan.grid and not is_tested:
+        raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
+    with join_processes(choose_device(plan.device)) as processes:
+        if not processes.leads:
+            options["progress"] = silent
+        variants, grid, study = plan.variants, None, None
+        if plan.grid and plan.dev:
+            _train_variants(_without_measures(plan), variants, folder, processes, "combinations", **options)
+            grid = Grid(
+                plan.dev.measure, {variant: _read_dev(folder / variant.folder) for variant in variants}
+            )
+            variants, options["resume"] = grid.best, True
+        if is_tested:
+            _check_sizes(plan, variants)
+            _train_variants(plan, variants, folder, processes, "trainings", **options)
+            study = Study({own: outcome.read_outcome(folder / own.folder) for own in variants})
+        trained = TrainedRerankers(folder, variants, grid, study)
+        processes.first(partial(_write, trained))
+    return trained
+
+
+def _train_variants(
+    plan: TrainingPlan,
+    variants: Sequence[Variant],
+    output: Path,
+    processes: Processes,
+    label: str,
+    **options: Unpack[TrainingOptions],
+) -> None:
+    """Train each variant, or measure it again if it is over."""
+    progress = options.get("progress", silent)
+    for done, variant in enumerate(variants):
+        progress(label, done, len(variants))
+        config, folder = variant.apply(plan), output / variant.folder
+        if options.get("resume") and processes.first(partial(_is_over, folder)):
+            processes.first(partial(_measure_again, config, folder, output, progress))
+        else:
+            train_reranker(config, folder, shared=output, **options)
+        if plan.grid:
+            processes.first(partial(_write_dev, folder))
+        if plan.grid or len(variants) > 1:
+            processes.first(partial(shutil.rmtree, folder / checkpoint.CHECKPOINTS, ignore_errors=True))
+
+
+def _without_measures(plan: TrainingPlan) -> TrainingPlan:
+    """The same plan; the queries of its test are kept back, but not measured."""
+    return plan.model_copy(update={"test": plan.test and plan.test.model_copy(update={"measures": ()})})
+
+
+def _check_sizes(plan: TrainingPlan, variants: Sequence[Variant]) -> None:
+    """Refuse a size that is too large before the smaller ones are trained."""
+    if plan.sizes:
+        for fold in {variant.fold for variant in variants}:
+            check_queries(Variant(max(plan.sizes), fold=fold).apply(plan))
+
+
+def _is_over(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (outcome.RESULT, DEV))
+
+
+def _measure_again(config: RerankerTraining, folder: Path, shared: Path, progress: Progress) -> None:
+    """Measure a finished training, if its test was not measured or has changed."""
+    checkpoint.check_same(config, folder)
+    if config.test is not None and config.test.measures:
+        write_settings(config, folder / checkpoint.CONFIG)
+        measure_reranker(config, folder, shared=shared, progress=progress)
+
+
+def _write_dev(folder: Path) -> None:
+    """Write the best dev measure of a training that is over."""
+    lines = (folder / checkpoint.LOG).read_text(encoding="utf-8").splitlines()
+    best = max(line["dev"] for line in map(json.loads, lines) if "dev" in line)
+    (folder / DEV).write_text(f"{json.dumps(best)}\n", encoding="utf-8")
+
+
+def _read_dev(folder: Path) -> float:
+    return float(json.loads((folder / DEV).read_text(encoding="utf-8")))
+
+
+def _write(trained: TrainedRerankers) -> None:
+    """Write the tables, their values, a plot of sizes, and the run of a cross-validation's queries."""
+    folder, study, grid = trained.output, trained.study, trained.grid
+    if study:
+        for whole in study.tested:
+            parts = (variant for variant in study.folds if replace(variant, fold=None) == whole)
+            runs = [folder / variant.folder / outcome.RUN for variant in parts]
+            if runs:
+                write_run(folder / whole.folder / outcome.RUN, chain.from_iterable(map(read_run, runs)))
+        _write_result(folder / "table", study.table(), study.record())
+        if trained.plot:
+            from telerank.show.plots import save_plot
+
+            save_plot(study.plot(), trained.plot)
+    if grid:
+        _write_result(folder / "grid", grid.table(), trained.record())
+
+
+def _write_result(path: Path, table: Table, record: Mapping[str, object]) -> None:
+    path.with_suffix(".md").write_text(render_markdown(table), encoding="utf-8")
+    path.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

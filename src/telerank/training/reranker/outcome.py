@@ -53,6 +53,8 @@ def read_outcome(output: Path) -> RerankerOutcome:
 
 def join_outcomes(outcomes: Sequence[RerankerOutcome]) -> RerankerOutcome:
     """The means over all queries of outcomes that have no query in common."""
+    if len(outcomes) == 1:
+        return outcomes[0]
     queries = sum(outcome.queries for outcome in outcomes)
 
     def mean(measures: Callable[[RerankerOutcome], Mapping[str, float]]) -> dict[str, float]:

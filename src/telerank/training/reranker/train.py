@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Unpack
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
@@ -14,7 +15,6 @@ from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.registry import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
 from telerank.training import checkpoint
-from telerank.training.log import Report, silent_report
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates
 from telerank.training.reranker.config import RerankerStart, RerankerTraining
@@ -27,7 +27,13 @@ from telerank.training.reranker.stored_logits import FromStore, Stored
 from telerank.training.reranker.task import PairScorer, RerankerTask
 from telerank.training.settings import is_written, write_settings
 from telerank.training.task import TrainingDevice
-from telerank.training.training import choose_device, choose_precision, count_updates, train
+from telerank.training.training import (
+    TrainingOptions,
+    choose_device,
+    choose_precision,
+    count_updates,
+    train,
+)
 from telerank.types import Progress, silent
 
 DATA, FEATURES, TEXTS, TEST = "data.json", "features", "texts", "test.yaml"
@@ -38,9 +44,7 @@ def train_reranker(
     output: str | Path,
     *,
     shared: Path | None = None,
-    resume: bool = False,
-    report: Report = silent_report,
-    progress: Progress = silent,
+    **options: Unpack[TrainingOptions],
 ) -> Path:
     """Train as the configuration says, and measure the test if it has one; return the model's folder.
 
@@ -58,8 +62,8 @@ def train_reranker(
         raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
     job = _Job.open(config, Path(output), shared or Path(output))
     with join_processes(choose_device(config.device)) as processes:
-        model = train(config, output, job.make_task, resume=resume, report=report, progress=progress)
-        processes.first(lambda: job.measure(model, progress))
+        model = train(config, output, job.make_task, **options)
+        processes.first(lambda: job.measure(model, options.get("progress", silent)))
     return model
 
 
