@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from telerank.cli import console
 
@@ -22,16 +23,14 @@ def analyze_text(
         list[str], typer.Argument(metavar="TEXT", help="Texts; `-` reads lines from standard input.")
     ],
     *,
-    analyzer: Annotated[
-        str,
-        typer.Option(
-            "--analyzer",
-            "-a",
-            metavar="NAME|STEPS",
-            help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
-        ),
-    ] = "standard",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each text.")] = False,
+    analyzer: str = Option(
+        "standard",
+        "--analyzer",
+        "-a",
+        metavar="NAME|STEPS",
+        help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
+    ),
+    as_json: bool = Option(False, "--json", help="Print one JSON object for each text."),
 ) -> None:
     """Show the output of each step of an analyzer for a text.
 
@@ -44,7 +43,7 @@ def analyze_text(
         console.out.print(Text(str(chosen), style="bold"), soft_wrap=True)
     for text in _read(texts):
         if as_json:
-            print(json.dumps(_record(chosen, text), ensure_ascii=False))  # noqa: T201 — for machines
+            print(json.dumps(_record(chosen, text), ensure_ascii=False))
         else:
             console.out.print(_table(chosen, text))
 

@@ -63,7 +63,7 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         cells = (plain(cell).ljust(width) for cell, width in zip(row, widths, strict=False))
         text = wrap(plain(row[-1]), room, break_on_hyphens=False)
-        print("  ".join((*cells, f"\n{' ' * indent}".join(text))))  # noqa: T201
+        print("  ".join((*cells, f"\n{' ' * indent}".join(text))))
 
 
 def say(text: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.experiment import print_outcome
@@ -16,9 +15,9 @@ _QUESTION = "Qui a inventé l'imprimerie ?"
 
 def demo(
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="A folder for the report, its plots and the indexes.")
-    ] = Path("telerank-demo"),
+    output: Path = Option(
+        Path("telerank-demo"), "--output", "-o", help="A folder for the report, its plots and the indexes."
+    ),
 ) -> None:
     """Try everything on a French collection that is installed with telerank: about a minute, no network.
 

@@ -6,6 +6,7 @@ import json
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
@@ -19,47 +20,24 @@ def encode(
             help="A folder, a file, an ir_datasets id, or an index, whose documents are encoded.",
         ),
     ],
-    vectors: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="VECTORS",
-            help="Folder for the vectors; default for an index: INDEX/vectors/MODEL.",
-        ),
-    ] = None,
+    vectors: str | None = Argument(
+        None, metavar="VECTORS", help="Folder for the vectors; default for an index: INDEX/vectors/MODEL."
+    ),
     *,
-    model: Annotated[
-        str,
-        typer.Option("--model", help="`minilm` (extra minilm), a folder, or a name on the Hugging Face hub."),
-    ] = "minilm",
-    dtype: Annotated[
-        str, typer.Option("--dtype", help="Type of the numbers on disk: float32, float16, bfloat16 or int8.")
-    ] = "float16",
-    shard_size: Annotated[
-        int,
-        typer.Option("--shard-size", min=1, help="Documents per shard: the most that a crash can lose."),
-    ] = 16_384,
-    batch_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-tokens",
-            min=1,
-            help="Tokens per batch, padding included. Default: 4096, on a GPU 65536.",
-        ),
-    ] = None,
-    precision: Annotated[
-        str, typer.Option("--precision", help="Precision of matrix products: float32 or bfloat16.")
-    ] = "float32",
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; default: a GPU if there is one.")
-    ] = None,
-    approximate: Annotated[
-        str | None,
-        typer.Option(
-            "--approximate",
-            help="Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`.",
-        ),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing vectors.")] = False,
+    model: str = Option(
+        "minilm", help="`minilm` (extra minilm), a folder, or a name on the Hugging Face hub."
+    ),
+    dtype: str = Option("float16", help="Type of the numbers on disk: float32, float16, bfloat16 or int8."),
+    shard_size: int = Option(16_384, min=1, help="Documents per shard: the most that a crash can lose."),
+    batch_tokens: int | None = Option(
+        None, min=1, help="Tokens per batch, padding included. Default: 4096, on a GPU 65536."
+    ),
+    precision: str = Option("float32", help="Precision of matrix products: float32 or bfloat16."),
+    device: str | None = Option(None, help="`cpu`, `cuda`, …; default: a GPU if there is one."),
+    approximate: str | None = Option(
+        None, help="Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."
+    ),
+    overwrite: bool = Option(False, "--overwrite", help="Replace existing vectors."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -91,4 +69,4 @@ def encode(
     for line in str(encoded).splitlines():
         console.say(line)
     if as_json:
-        print(json.dumps(encoded.record(), ensure_ascii=False))  # noqa: T201
+        print(json.dumps(encoded.record(), ensure_ascii=False))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.groups import group_with_default
@@ -68,43 +69,30 @@ def run(
         typer.Argument(metavar="NAME|FILE", help="Packaged experiments by name, or YAML files."),
     ],
     *,
-    small: Annotated[
-        bool, typer.Option("--small", help="The copy for two cores, instead of the paper's own size.")
-    ] = False,
-    show: Annotated[
-        bool, typer.Option("--show", help="Print the resolved file instead of running it.")
-    ] = False,
+    small: bool = Option(False, "--small", help="The copy for two cores, instead of the paper's own size."),
+    show: bool = Option(False, "--show", help="Print the resolved file instead of running it."),
     data: _Data = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--on",
-            help="Run on this data of the experiment; repeat for several. Default: all data of the paper "
-            "that are here, or else the first that is.",
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            help="Where models are, and what trainings start from: `NAME=FOLDER`, or a folder of them. The "
-            "folders in the variable TELERANK_MODELS are searched, too.",
-        ),
-    ] = None,
-    system: Annotated[
-        list[str] | None,
-        typer.Option("--system", help="`NAME=PATH`: a run file or a model's folder for a system."),
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option("--skip", help="A system to leave out; repeat for several.")
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="Train with these seeds, as `0,1,2`; default: those of the experiment."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="A folder for results, indexes, vectors and models.")
-    ] = Path("telerank-experiments"),
+    on: list[str] | None = Option(
+        None,
+        help="Run on this data of the experiment; repeat for several. Default: all data of the paper "
+        "that are here, or else the first that is.",
+    ),
+    model: list[str] | None = Option(
+        None,
+        help="Where models are, and what trainings start from: `NAME=FOLDER`, or a folder of them. The "
+        "folders in the variable TELERANK_MODELS are searched, too.",
+    ),
+    system: list[str] | None = Option(None, help="`NAME=PATH`: a run file or a model's folder for a system."),
+    skip: list[str] | None = Option(None, help="A system to leave out; repeat for several."),
+    seeds: str | None = Option(
+        None, help="Train with these seeds, as `0,1,2`; default: those of the experiment."
+    ),
+    output: Path = Option(
+        Path("telerank-experiments"),
+        "--output",
+        "-o",
+        help="A folder for results, indexes, vectors and models.",
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Run experiments, and show the paper's values beside the measured ones.
@@ -117,7 +105,7 @@ def run(
 
     chosen_seeds = parse_numbers("--seeds", seeds, least=0)
     if show:
-        print("\n".join(show_experiment(file, small=small) for file in files), end="")  # noqa: T201
+        print("\n".join(show_experiment(file, small=small) for file in files), end="")
         return
     for file in files:
         for outcome in run_experiment(
@@ -132,7 +120,7 @@ def run(
             output=output,
         ):
             if as_json:
-                print((outcome.folder / "results.json").read_text(encoding="utf-8"), end="")  # noqa: T201
+                print((outcome.folder / "results.json").read_text(encoding="utf-8"), end="")
             else:
                 print_outcome(outcome)
                 console.say(f"tables, plots and values in {outcome.folder}")

@@ -8,6 +8,7 @@ import time
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.console import counted
@@ -40,15 +41,13 @@ def build(
     collection: CollectionArgument,
     index: IndexArgument,
     *,
-    analyzer: Annotated[
-        str,
-        typer.Option(
-            "--analyzer",
-            "-a",
-            help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
-        ),
-    ] = "standard",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing index.")] = False,
+    analyzer: str = Option(
+        "standard",
+        "--analyzer",
+        "-a",
+        help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
+    ),
+    overwrite: bool = Option(False, "--overwrite", help="Replace an existing index."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     workers: Workers = None,
@@ -72,7 +71,7 @@ def add(
     collection: CollectionArgument,
     index: IndexArgument,
     *,
-    update: Annotated[bool, typer.Option("--update", help="Replace documents of the same docno.")] = False,
+    update: bool = Option(False, "--update", help="Replace documents of the same docno."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     workers: Workers = None,
@@ -140,7 +139,7 @@ def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
 
     facts = {"folder": index, **describe_index(index)}
     if as_json:
-        print(json.dumps(facts, ensure_ascii=False))  # noqa: T201
+        print(json.dumps(facts, ensure_ascii=False))
         return
     rows = [(name, text) for name, value in facts.items() for text in _describe(value)]
     console.write_columns(rows)

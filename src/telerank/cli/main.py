@@ -62,7 +62,7 @@ def _version(requested: bool) -> None:
     if requested:
         from importlib.metadata import version
 
-        print(f"telerank {version('telerank')}")  # noqa: T201
+        print(f"telerank {version('telerank')}")
         raise typer.Exit
 
 

@@ -50,7 +50,7 @@ def ls(index: IndexArgument, *, as_json: AsJson = False) -> None:
 
     saved = tr.open(index).pipelines
     if as_json:
-        print(json.dumps(saved, ensure_ascii=False))  # noqa: T201
+        print(json.dumps(saved, ensure_ascii=False))
     elif saved:
         console.write_columns(list(saved.items()))
     else:
@@ -66,7 +66,7 @@ def show(index: IndexArgument, name: _Name) -> None:
     import telerank as tr
     from telerank.verbs.search import saved_pipeline
 
-    print(saved_pipeline(tr.open(index), name))  # noqa: T201
+    print(saved_pipeline(tr.open(index), name))
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption, Keep, Split, check_one_dash
@@ -14,92 +15,51 @@ from telerank.errors import CollectionError, ModelError
 def rerank(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Run file of candidates; `-`: standard input.")],
     *,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            help="The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub.",
-        ),
-    ],
-    index: Annotated[
-        str | None, typer.Option("--index", "-i", help="The index that has the documents.")
-    ] = None,
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            "--collection",
-            "-c",
-            help="The collection that has the queries, and the documents unless --index is given.",
-        ),
-    ] = None,
-    queries: Annotated[
-        str | None,
-        typer.Option(
-            "--queries", "-q", help="File of queries: TREC, TSV or JSONL, instead of the collection's."
-        ),
-    ] = None,
+    model: str = Option(
+        ..., help="The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."
+    ),
+    index: str | None = Option(None, "--index", "-i", help="The index that has the documents."),
+    collection: str | None = Option(
+        None,
+        "--collection",
+        "-c",
+        help="The collection that has the queries, and the documents unless --index is given.",
+    ),
+    queries: str | None = Option(
+        None, "--queries", "-q", help="File of queries: TREC, TSV or JSONL, instead of the collection's."
+    ),
     split: Split = None,
-    depth: Annotated[
-        int | None,
-        typer.Option("--depth", min=1, help="Documents of each query to score. Default: all."),
-    ] = None,
+    depth: int | None = Option(None, min=1, help="Documents of each query to score. Default: all."),
     keep: Keep = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
-    ] = "-",
-    backend: Annotated[
-        str, typer.Option("--backend", help="torch; openvino or onnx (extra fast): faster on a processor.")
-    ] = "torch",
-    precision: Annotated[
-        str,
-        typer.Option(
-            "--precision",
-            help="float32; float32-fast (torch); bfloat16 (torch, openvino); int8 (openvino, with --dev).",
-        ),
-    ] = "float32",
-    dev: Annotated[
-        str | None,
-        typer.Option(
-            "--dev",
-            help="For int8: a run over other queries of the collection. One half calibrates, the other "
-            "measures what it loses.",
-        ),
-    ] = None,
-    dev_split: Annotated[
-        str | None,
-        typer.Option(
-            "--dev-split",
-            help="Split of the queries and qrels of --dev. Default: the only one.",
-        ),
-    ] = None,
-    max_query: Annotated[
-        int | None,
-        typer.Option("--max-query", min=1, help="Tokens at which a query is cut. Default: the model's own."),
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option("--max-length", min=1, help="Tokens at which a pair is cut. Default: the model's own."),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads",
-            "-j",
-            min=1,
-            help="Threads of the model. Default: the back end's own choice.",
-        ),
-    ] = None,
-    batch_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-tokens",
-            min=1,
-            help="Tokens per batch, padding included. Default: 2048, on a GPU 65536.",
-        ),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; default: a GPU if there is one.")
-    ] = None,
+    output: str = Option(
+        "-", "--output", "-o", help="File for the run (.gz packs it); `-`: standard output."
+    ),
+    backend: str = Option("torch", help="torch; openvino or onnx (extra fast): faster on a processor."),
+    precision: str = Option(
+        "float32",
+        help="float32; float32-fast (torch); bfloat16 (torch, openvino); int8 (openvino, with --dev).",
+    ),
+    dev: str | None = Option(
+        None,
+        help="For int8: a run over other queries of the collection. One half calibrates, the "
+        "other measures what it loses.",
+    ),
+    dev_split: str | None = Option(
+        None, help="Split of the queries and qrels of --dev. Default: the only one."
+    ),
+    max_query: int | None = Option(
+        None, min=1, help="Tokens at which a query is cut. Default: the model's own."
+    ),
+    max_length: int | None = Option(
+        None, min=1, help="Tokens at which a pair is cut. Default: the model's own."
+    ),
+    threads: int | None = Option(
+        None, "--threads", "-j", min=1, help="Threads of the model. Default: the back end's own choice."
+    ),
+    batch_tokens: int | None = Option(
+        None, min=1, help="Tokens per batch, padding included. Default: 2048, on a GPU 65536."
+    ),
+    device: str | None = Option(None, help="`cpu`, `cuda`, …; default: a GPU if there is one."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, Keep, PipelineOption, Split
@@ -22,38 +22,25 @@ _SNIPPET = 200  # characters of a document that are shown
 
 def search(
     index: IndexArgument,
-    collection: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="COLLECTION", help="Collection with the queries: a folder, a file or an ir_datasets id."
-        ),
-    ] = None,
+    collection: str | None = Argument(
+        None, metavar="COLLECTION", help="Collection with the queries: a folder, a file or an ir_datasets id."
+    ),
     *,
-    query: Annotated[
-        str | None,
-        typer.Option(
-            "--query", "-q", help="Answer this query for a reader; `-`: the lines of standard input."
-        ),
-    ] = None,
-    topics: Annotated[
-        str | None,
-        typer.Option("--topics", help="File of queries: TREC, TSV or JSONL; `-`: standard input."),
-    ] = None,
+    query: str | None = Option(
+        None, "--query", "-q", help="Answer this query for a reader; `-`: the lines of standard input."
+    ),
+    topics: str | None = Option(None, help="File of queries: TREC, TSV or JSONL; `-`: standard input."),
     split: Split = None,
     model: PipelineOption = None,
     keep: Keep = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
-    ] = "-",
-    analyzer: Annotated[
-        str | None, typer.Option("--analyzer", "-a", help="Fail if the index was built with another one.")
-    ] = None,
-    threads: Annotated[
-        int, typer.Option("--threads", "-j", min=1, help="Threads of the first stages of a run.")
-    ] = 1,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="With --query: explain the score of each document.")
-    ] = False,
+    output: str = Option(
+        "-", "--output", "-o", help="File for the run (.gz packs it); `-`: standard output."
+    ),
+    analyzer: str | None = Option(
+        None, "--analyzer", "-a", help="Fail if the index was built with another one."
+    ),
+    threads: int = Option(1, "--threads", "-j", min=1, help="Threads of the first stages of a run."),
+    explain: bool = Option(False, "--explain", help="With --query: explain the score of each document."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -113,18 +100,18 @@ def _answer(index: Index, stage: Stage, lines: Iterable[str], *, explain: bool, 
     for line in lines:
         ranking = stage.search(line.strip())
         if as_json:
-            print(json.dumps(_record(index, stage, ranking, explain=explain), ensure_ascii=False))  # noqa: T201
+            print(json.dumps(_record(index, stage, ranking, explain=explain), ensure_ascii=False))
             continue
         _show(index, ranking)
         for docno in ranking.docnos if explain else ():
-            print(console.plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))  # noqa: T201
+            print(console.plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
 
 
 def _show(index: Index, ranking: Ranking) -> None:
     if not len(ranking):
-        print(f"nothing found for {console.plain(repr(ranking.query.text))}")  # noqa: T201
+        print(f"nothing found for {console.plain(repr(ranking.query.text))}")
         return
-    print(console.plain(ranking.query.text))  # noqa: T201
+    print(console.plain(ranking.query.text))
     rows = [("rank", "score", "docno", "document")]
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.output import write_report
@@ -14,33 +12,22 @@ def tune(
     index: options.IndexArgument,
     collection: options.CollectionArgument,
     *,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", help="Family whose usual settings are tried; repeat for several. Default: `bm25`."
-        ),
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--setting", help="Pipeline to try, such as `bm25(k1=0.7, b=0.3)`; repeat for several."),
-    ] = None,
-    analyzers: Annotated[
-        str | None,
-        typer.Option(
-            "--analyzers",
-            help="Analyzers to try, separated by commas; for others than the index's own the texts are "
-            "indexed again.",
-        ),
-    ] = None,
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Measure to maximise, as ir_measures names it.")
-    ] = "nDCG@10",
+    model: list[str] | None = Option(
+        None, help="Family whose usual settings are tried; repeat for several. Default: `bm25`."
+    ),
+    setting: list[str] | None = Option(
+        None, help="Pipeline to try, such as `bm25(k1=0.7, b=0.3)`; repeat for several."
+    ),
+    analyzers: str | None = Option(
+        None,
+        help="Analyzers to try, separated by commas; for others than the index's own the texts are "
+        "indexed again.",
+    ),
+    measure: str = Option("nDCG@10", "--measure", "-m", help="Measure to maximise, as ir_measures names it."),
     split: options.Split = None,
-    test: Annotated[
-        str | None, typer.Option("--test", help="Test split, used instead of cross-validation.")
-    ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0,
+    test: str | None = Option(None, help="Test split, used instead of cross-validation."),
+    folds: int = Option(5, min=2, help="Folds of the cross-validation."),
+    seed: int = Option(0, help="Seed of the folds."),
     keep: options.Keep = None,
     form: options.TableForm = None,
     output: options.TableOutput = "-",

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption
@@ -26,7 +27,7 @@ def convert(
     collection: CollectionArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not exist.")],
     *,
-    to: Annotated[Target, typer.Option("--to", help="The format to write.")],
+    to: Target = Option(..., help="The format to write."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -43,7 +44,7 @@ def convert(
         opened = tr.collection(collection, format=format, encoding=encoding)
         written = convert(opened, out, to.value, progress=progress)
     if as_json:
-        print(json.dumps(asdict(written), ensure_ascii=False))  # noqa: T201 — for machines
+        print(json.dumps(asdict(written), ensure_ascii=False))
     else:
         counts = f"{written.docs:,} documents, {written.queries:,} queries, {written.qrels:,} qrels"
         console.out.print(f"{escape(str(out))}: {counts}", soft_wrap=True)

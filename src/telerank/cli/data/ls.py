@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 
 def ls(
-    where: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="COLLECTION", help="A collection, or a folder of collections. Default: list the formats."
-        ),
-    ] = None,
+    where: str | None = Argument(
+        None,
+        metavar="COLLECTION",
+        help="A collection, or a folder of collections. Default: list the formats.",
+    ),
     *,
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
@@ -88,4 +87,4 @@ def _show_contents(contents: CollectionContents) -> None:
 
 
 def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False))  # noqa: T201 — for machines
+    print(json.dumps(value, ensure_ascii=False))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
@@ -32,15 +33,13 @@ def make_ranking_set(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
     sets: Annotated[list[str], typer.Argument(metavar="SET", help="Collections with questions and qrels.")],
     *,
-    negatives: Annotated[Negatives, typer.Option(help="How negatives are chosen.")] = Negatives.bm25,
-    depth: Annotated[int, typer.Option(min=1, help="Number of negatives for each question.")] = 10,
-    split_by: Annotated[SplitBy, typer.Option(help="No two parts share one of these.")] = SplitBy.question,
-    seed: Annotated[int, typer.Option(help="Seed of the split and of random negatives.")] = 0,
-    analyzer: Annotated[
-        str, typer.Option("--analyzer", "-a", help="Analyzer for `--negatives bm25`.")
-    ] = "standard",
-    model: Annotated[str, typer.Option(help="Sparse model for `--negatives bm25`.")] = "bm25",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing ranking set.")] = False,
+    negatives: Negatives = Option(Negatives.bm25, help="How negatives are chosen."),
+    depth: int = Option(10, min=1, help="Number of negatives for each question."),
+    split_by: SplitBy = Option(SplitBy.question, help="No two parts share one of these."),
+    seed: int = Option(0, help="Seed of the split and of random negatives."),
+    analyzer: str = Option("standard", "--analyzer", "-a", help="Analyzer for `--negatives bm25`."),
+    model: str = Option("bm25", help="Sparse model for `--negatives bm25`."),
+    overwrite: bool = Option(False, "--overwrite", help="Replace an existing ranking set."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -67,7 +66,7 @@ def make_ranking_set(
         ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)
     if as_json:
-        print(json.dumps(ranking_set.manifest(), ensure_ascii=False))  # noqa: T201
+        print(json.dumps(ranking_set.manifest(), ensure_ascii=False))
     else:
         _show(ranking_set)
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.console import shown
@@ -22,14 +22,10 @@ _SHOWN = 600  # characters of a text
 
 def show(
     collection: CollectionArgument,
-    docnos: Annotated[list[str] | None, typer.Argument(metavar="DOCNO", help="Documents to show.")] = None,
+    docnos: list[str] | None = Argument(None, metavar="DOCNO", help="Documents to show."),
     *,
-    query: Annotated[
-        str | None, typer.Option("--query", "-q", metavar="QID", help="Show a query and its judgments.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option("--head", "-n", min=1, help="Show the first N documents and queries.")
-    ] = None,
+    query: str | None = Option(None, "--query", "-q", metavar="QID", help="Show a query and its judgments."),
+    head: int | None = Option(None, "--head", "-n", min=1, help="Show the first N documents and queries."),
     split: Split = None,
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
@@ -61,7 +57,7 @@ def show(
         records += _first(opened, head or 3, split)
     for record in records:
         if as_json:
-            print(json.dumps(record, ensure_ascii=False))  # noqa: T201 — for machines
+            print(json.dumps(record, ensure_ascii=False))
         else:
             _show_record(record)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.table import Table
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
@@ -38,20 +39,16 @@ def stats(
         list[str], typer.Argument(metavar="COLLECTION", help="Folders, files, or ir_datasets ids.")
     ],
     *,
-    split: Annotated[
-        list[str] | None, typer.Option("--split", help="Only this split; may be repeated. Default: all.")
-    ] = None,
-    analyzer: Annotated[
-        str, typer.Option("--analyzer", "-a", help="Count the terms of this analyzer.")
-    ] = "standard",
-    tokenizer: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Count the tokens of a tokenizer.json instead.")
-    ] = None,
-    language: Annotated[
-        Language | None, typer.Option(help="Language of the question words. Default: the one that fits.")
-    ] = None,
-    plots: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder to save plots in.")] = None,
-    plot_format: Annotated[PlotFormat, typer.Option(help="Format of the plots.")] = PlotFormat.png,
+    split: list[str] | None = Option(None, help="Only this split; may be repeated. Default: all."),
+    analyzer: str = Option("standard", "--analyzer", "-a", help="Count the terms of this analyzer."),
+    tokenizer: Path | None = Option(
+        None, metavar="FILE", help="Count the tokens of a tokenizer.json instead."
+    ),
+    language: Language | None = Option(
+        None, help="Language of the question words. Default: the one that fits."
+    ),
+    plots: Path | None = Option(None, metavar="DIR", help="A folder to save plots in."),
+    plot_format: PlotFormat = Option(PlotFormat.png, help="Format of the plots."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -78,7 +75,7 @@ def stats(
             for file in statistics.save_plots(folder, format=plot_format.value):
                 console.say(f"wrote {file}")
     if as_json:
-        print(json.dumps(records if len(records) > 1 else records[0], ensure_ascii=False))  # noqa: T201
+        print(json.dumps(records if len(records) > 1 else records[0], ensure_ascii=False))
 
 
 def _show(statistics: CollectionStatistics) -> None:

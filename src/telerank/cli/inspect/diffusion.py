@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli import console, options
 from telerank.cli.inspect import pairs as shared
@@ -24,7 +25,7 @@ def diffusion(
     *,
     candidates: shared.CandidatesOption = None,
     split: options.Split = None,
-    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Number of pairs to draw.")] = 1000,
+    pairs: int = Option(1000, "--pairs", "-n", min=1, help="Number of pairs to draw."),
     seed: shared.Seed = 0,
     batch_tokens: shared.BatchTokens = 8192,
     device: shared.Device = "cpu",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.inspect import pairs as shared
@@ -18,10 +17,10 @@ def faithfulness(
     model: shared.ModelOption,
     candidates: shared.CandidatesOption = None,
     split: options.Split = None,
-    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Number of pairs to draw.")] = 1000,
-    relevant: Annotated[
-        bool, typer.Option("--relevant", help="Draw relevant pairs of the qrels instead of any candidates.")
-    ] = False,
+    pairs: int = Option(1000, "--pairs", "-n", min=1, help="Number of pairs to draw."),
+    relevant: bool = Option(
+        False, "--relevant", help="Draw relevant pairs of the qrels instead of any candidates."
+    ),
     seed: shared.Seed = 0,
     batch_tokens: shared.BatchTokens = 8192,
     device: shared.Device = "cpu",

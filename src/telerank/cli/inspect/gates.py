@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.inspect import pairs as shared
@@ -28,17 +28,12 @@ _WHITE_FROM = 0.55  # a gate from which its number is white
 def gates(
     *,
     model: shared.ModelOption,
-    query: Annotated[str, typer.Option("--query", "-q", help="The query.")],
-    text: Annotated[str | None, typer.Option("--text", help="The passage; `-`: standard input.")] = None,
-    docno: Annotated[
-        str | None, typer.Option("--docno", help="Docno of the passage, a document of --docs.")
-    ] = None,
-    docs: Annotated[
-        str | None,
-        typer.Option(
-            "--docs", metavar="INDEX|COLLECTION", help="An index or a collection with the document."
-        ),
-    ] = None,
+    query: str = Option(..., "--query", "-q", help="The query."),
+    text: str | None = Option(None, help="The passage; `-`: standard input."),
+    docno: str | None = Option(None, help="Docno of the passage, a document of --docs."),
+    docs: str | None = Option(
+        None, metavar="INDEX|COLLECTION", help="An index or a collection with the document."
+    ),
     plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli import console, options
 from telerank.cli.inspect import pairs as shared
@@ -23,18 +24,11 @@ def tsne(
     *,
     candidates: shared.CandidatesOption = None,
     split: options.Split = None,
-    each: Annotated[
-        int, typer.Option("--each", "-n", min=1, help="Number of relevant pairs, and of other pairs.")
-    ] = 250,
-    perplexity: Annotated[
-        float, typer.Option("--perplexity", min=1.0, help="About how many neighbours t-SNE keeps near.")
-    ] = 30.0,
-    neighbours: Annotated[
-        int,
-        typer.Option(
-            "--neighbours", min=1, help="Nearest pairs of which the share of the same class is computed."
-        ),
-    ] = 10,
+    each: int = Option(250, "--each", "-n", min=1, help="Number of relevant pairs, and of other pairs."),
+    perplexity: float = Option(30.0, min=1.0, help="About how many neighbours t-SNE keeps near."),
+    neighbours: int = Option(
+        10, min=1, help="Nearest pairs of which the share of the same class is computed."
+    ),
     seed: shared.Seed = 0,
     batch_tokens: shared.BatchTokens = 8192,
     device: shared.Device = "cpu",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.fuse import Method
@@ -17,9 +15,7 @@ def combine(
     run: options.RunArguments,
     *,
     measures: options.Measures = "RR@10 R@1000",
-    method: Annotated[
-        Method, typer.Option("--method", help="How two lists are fused; `linear` has equal weights.")
-    ] = Method.interleave,
+    method: Method = Option(Method.interleave, help="How two lists are fused; `linear` has equal weights."),
     depth: options.Depth = 1000,
     level: options.Level = 0.05,
     split: options.Split = None,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.judged import open_runs
@@ -15,20 +13,16 @@ def compare(
     qrels: options.QrelsArgument,
     run: options.RunArguments,
     *,
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--baseline",
-            "-b",
-            help="One of the runs, by file or name; repeat for several. Default: the first.",
-        ),
-    ] = None,
+    baseline: list[str] | None = Option(
+        None,
+        "--baseline",
+        "-b",
+        help="One of the runs, by file or name; repeat for several. Default: the first.",
+    ),
     measures: options.Measures = "RR@10 R@1000 AP nDCG@10 P@1",
     split: options.Split = None,
     level: options.Level = 0.05,
-    queries: Annotated[
-        int, typer.Option("--queries", min=0, max=10, help="Show only N of the queries that changed most.")
-    ] = 10,
+    queries: int = Option(10, min=0, max=10, help="Show only N of the queries that changed most."),
     form: options.TableForm = None,
     output: options.TableOutput = "-",
     format: options.FormatOption = None,  # noqa: A002

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.output import write_plot, write_report
@@ -16,10 +17,8 @@ def consistency(
     ],
     run: options.RunArguments,
     *,
-    depths: Annotated[str, typer.Option("--depths", help="Depths n of the runs.")] = "1,5,10,50,100,500,1000",
-    reference_depth: Annotated[
-        int, typer.Option("--reference-depth", min=1, help="Documents of the reference that are candidates.")
-    ] = 1000,
+    depths: str = Option("1,5,10,50,100,500,1000", help="Depths n of the runs."),
+    reference_depth: int = Option(1000, min=1, help="Documents of the reference that are candidates."),
     plot: options.PlotFile = None,
     form: options.TableForm = None,
     output: options.TableOutput = "-",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.judged import open_runs
@@ -15,18 +13,13 @@ def depth(
     qrels: options.QrelsArgument,
     run: options.RunArguments,
     *,
-    reranker: Annotated[
-        str,
-        typer.Option(
-            "--reranker", "-r", help="A run with a re-ranker's scores for the candidates of all runs."
-        ),
-    ],
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Measure of the re-ranked lists, as ir_measures names it.")
-    ] = "RR@10",
-    depths: Annotated[
-        str, typer.Option("--depths", help="Depths n of the first stage.")
-    ] = "5,10,50,500,1000",
+    reranker: str = Option(
+        ..., "--reranker", "-r", help="A run with a re-ranker's scores for the candidates of all runs."
+    ),
+    measure: str = Option(
+        "RR@10", "--measure", "-m", help="Measure of the re-ranked lists, as ir_measures names it."
+    ),
+    depths: str = Option("5,10,50,500,1000", help="Depths n of the first stage."),
     plot: options.PlotFile = None,
     split: options.Split = None,
     form: options.TableForm = None,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.judged import open_runs
@@ -17,25 +16,18 @@ def evaluate(
     qrels: options.QrelsArgument,
     run: options.RunArguments,
     *,
-    measures: Annotated[
-        str | None,
-        typer.Option(
-            "--measures",
-            "-m",
-            help="Measures by the names of ir_measures. Default: `RR@10 R@1000 AP nDCG@10 P@1`; "
-            "with --depths `R AP`.",
-        ),
-    ] = None,
+    measures: str | None = Option(
+        None,
+        "--measures",
+        "-m",
+        help="Measures by the names of ir_measures. Default: `RR@10 R@1000 AP nDCG@10 P@1`; "
+        "with --depths `R AP`.",
+    ),
     split: options.Split = None,
-    per_query: Annotated[
-        bool, typer.Option("--per-query", help="Show the values of each query too.")
-    ] = False,
-    depths: Annotated[
-        str | None,
-        typer.Option(
-            "--depths", help="Compute measures, named without cutoff, at depths such as `1,3,…,15`."
-        ),
-    ] = None,
+    per_query: bool = Option(False, "--per-query", help="Show the values of each query too."),
+    depths: str | None = Option(
+        None, help="Compute measures, named without cutoff, at depths such as `1,3,…,15`."
+    ),
     plot: options.PlotFile = None,
     form: options.TableForm = None,
     output: options.TableOutput = "-",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from telerank.cli import console, options
 from telerank.errors import CollectionError
@@ -22,25 +21,18 @@ class Method(StrEnum):
 def fuse(
     run: options.RunArguments,
     *,
-    method: Annotated[
-        Method,
-        typer.Option(
-            "--method",
-            help="`interleave`: in turns; `linear`: weighted min-max scores; `rrf`: reciprocal ranks.",
-        ),
-    ] = Method.rrf,
-    weights: Annotated[
-        str | None,
-        typer.Option("--weights", help="For `linear`: a weight for each run, `0.4,0.6`. Default: equal."),
-    ] = None,
-    rrf_k: Annotated[
-        float, typer.Option("--rrf-k", min=0, help="For `rrf`: the k of 1 / (k + rank).")
-    ] = 60.0,
+    method: Method = Option(
+        Method.rrf, help="`interleave`: in turns; `linear`: weighted min-max scores; `rrf`: reciprocal ranks."
+    ),
+    weights: str | None = Option(
+        None, help="For `linear`: a weight for each run, `0.4,0.6`. Default: equal."
+    ),
+    rrf_k: float = Option(60.0, min=0, help="For `rrf`: the k of 1 / (k + rank)."),
     depth: options.Depth = 1000,
     keep: options.Keep = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
-    ] = "-",
+    output: str = Option(
+        "-", "--output", "-o", help="File for the run (.gz packs it); `-`: standard output."
+    ),
 ) -> None:
     """Fuse runs into one: in turns, by weighted scores, or by ranks.
 

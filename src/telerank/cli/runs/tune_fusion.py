@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.judged import open_runs
@@ -27,16 +26,13 @@ def tune_fusion(
     qrels: options.QrelsArgument,
     run: options.RunArguments,
     *,
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Measure to maximise, as ir_measures names it.")
-    ] = "nDCG@10",
-    grid: Annotated[
-        GridName,
-        typer.Option("--grid", help="Weights to try: `simplex`: they sum to 1; `square`: each from 0 to 1."),
-    ] = GridName.simplex,
-    step: Annotated[str, typer.Option("--step", help="Step of the weights: `0.1`, `0.05`, `1/3`.")] = "0.1",
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0,
+    measure: str = Option("nDCG@10", "--measure", "-m", help="Measure to maximise, as ir_measures names it."),
+    grid: GridName = Option(
+        GridName.simplex, help="Weights to try: `simplex`: they sum to 1; `square`: each from 0 to 1."
+    ),
+    step: str = Option("0.1", help="Step of the weights: `0.1`, `0.05`, `1/3`."),
+    folds: int = Option(5, min=2, help="Folds of the cross-validation."),
+    seed: int = Option(0, help="Seed of the folds."),
     depth: options.Depth = 1000,
     plot: options.PlotFile = None,
     split: options.Split = None,

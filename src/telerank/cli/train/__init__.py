@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli.train import losses
 from telerank.cli.train import reranker as train_reranker
@@ -31,13 +32,10 @@ def bi_encoder(
         ),
     ],
     *,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="The folder for the model, its checkpoints and its log.")
-    ] = "trained",
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue from the last checkpoint, if there is any."),
-    ] = False,
+    output: str = Option(
+        "trained", "--output", "-o", help="The folder for the model, its checkpoints and its log."
+    ),
+    resume: bool = Option(False, "--resume", help="Continue from the last checkpoint, if there is any."),
 ) -> None:
     """Train an encoder of queries and documents; the defaults are those of RepBERT.
 

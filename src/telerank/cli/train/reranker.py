@@ -6,6 +6,7 @@ import json
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from telerank.cli import console
 from telerank.cli.options import parse_numbers
@@ -24,23 +25,19 @@ def reranker(
         ),
     ],
     *,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="The folder for the model, its checkpoints and its log.")
-    ] = "trained",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the last checkpoint; finished trainings are kept.")
-    ] = False,
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="Train with each of these seeds, e.g. `0,1,2`; print mean and spread of the test."),
-    ] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            help="Train on each of these numbers of queries, e.g. `100,1000`; show a table and a plot."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results of the test as JSON.")] = False,
+    output: str = Option(
+        "trained", "--output", "-o", help="The folder for the model, its checkpoints and its log."
+    ),
+    resume: bool = Option(
+        False, "--resume", help="Continue from the last checkpoint; finished trainings are kept."
+    ),
+    seeds: str | None = Option(
+        None, help="Train with each of these seeds, e.g. `0,1,2`; print mean and spread of the test."
+    ),
+    sizes: str | None = Option(
+        None, help="Train on each of these numbers of queries, e.g. `100,1000`; show a table and a plot."
+    ),
+    as_json: bool = Option(False, "--json", help="Print the results of the test as JSON."),
 ) -> None:
     """Train a re-ranker: monoBERT, BERT-DMN, a frozen or fine-tuned ranker, or a model over word vectors.
 
@@ -71,6 +68,6 @@ def reranker(
     if not trained.tables():
         losses.say_trained(trained.model)
     elif as_json:
-        print(json.dumps(trained.record(), indent=2))  # noqa: T201
+        print(json.dumps(trained.record(), indent=2))
     else:
         write_tables(trained.tables(), "-", None, trained.title)
