@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from telerank.corpus.bundled import piaf
     from telerank.corpus.formats import open_collection as collection
-    from telerank.fusion import interleave, minmax, rrf
-    from telerank.fusion.prob import prob
+    from telerank.fusion import interleave, minmax, prob, rrf
     from telerank.pipelines.functions import pipeline
     from telerank.retrieval.index import Index
     from telerank.stage import Stage
@@ -95,7 +94,7 @@ _LAZY = {
     "open": ("telerank.verbs.index", "open"),
     "piaf": ("telerank.corpus.bundled", "piaf"),
     "pipeline": ("telerank.pipelines.functions", "pipeline"),
-    "prob": ("telerank.fusion.prob", "prob"),
+    "prob": ("telerank.fusion", "prob"),
     "rerank": ("telerank.verbs.rerank", "rerank"),
     "rrf": ("telerank.fusion", "rrf"),
     "run_experiment": ("telerank.verbs.experiment", "run_experiment"),

@@ -8,8 +8,8 @@ import pytest
 from telerank.evaluation.measures import measure
 from telerank.evaluation.statistics import holm, paired_t
 from telerank.fusion import interleave_rankings, join_runs, sum_reciprocal_ranks
+from telerank.fusion.lists import Fusion
 from telerank.fusion.matrix import combine_runs
-from telerank.fusion.methods import Fusion
 from telerank.types import Query, Ranking
 
 QIDS = [f"q{i:03}" for i in range(300)]  # more than are held at once

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from letters import Letters
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import parse_expression, quote
-from telerank.fusion import interleave, minmax, rrf
-from telerank.fusion.prob import prob
+from telerank.fusion import interleave, minmax, prob, rrf
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import RunFile
 from telerank.pipelines.saved import remove_pipeline, save_pipeline

@@ -9,7 +9,7 @@ import pytest
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.fusion import sum_reciprocal_ranks
-from telerank.fusion.methods import Fusion
+from telerank.fusion.lists import Fusion
 from telerank.fusion.tuning import WeightGrid
 from telerank.trec import read_run, write_qrels, write_run
 from telerank.types import Query, Ranking

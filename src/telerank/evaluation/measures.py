@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -111,6 +112,12 @@ def parse_measures(text: str | Sequence[str]) -> tuple[str, ...]:
     if not pieces:
         raise MeasureError("no measure is given")
     return tuple(dict.fromkeys(repr(_parse(piece)) for piece in pieces))
+
+
+def find_cutoff(name: str) -> int | None:
+    """The cutoff of a measure by its name (``10`` of ``RR@10``); None if it has none."""
+    cutoff = re.search(r"@(\d+)$", name)
+    return int(cutoff[1]) if cutoff else None
 
 
 def split_names(text: str) -> list[str]:

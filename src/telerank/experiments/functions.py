@@ -26,8 +26,8 @@ from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.expressions import Expression, number_text
-from telerank.fusion.linear import AlignedLists
-from telerank.fusion.lists import run_stages
+from telerank.fusion.lists import AlignedLists
+from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Names, Reader, StageFunction

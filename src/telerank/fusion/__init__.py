@@ -12,11 +12,15 @@ rankings                       stages                method
 A document that is not in a list gets 0 from it. :func:`join_runs` pairs the rankings of several runs.
 """
 
-from telerank.fusion.interleave import Interleave, interleave, interleave_rankings
-from telerank.fusion.join import join_runs
-from telerank.fusion.linear import AlignedLists, linear, sum_rankings
-from telerank.fusion.minmax import MinMax, minmax, scale_scores
-from telerank.fusion.rrf import ReciprocalRank, rrf, sum_reciprocal_ranks
+from telerank.fusion.lists import (
+    AlignedLists,
+    interleave_rankings,
+    join_runs,
+    scale_scores,
+    sum_rankings,
+    sum_reciprocal_ranks,
+)
+from telerank.fusion.stages import Interleave, MinMax, ReciprocalRank, interleave, linear, minmax, prob, rrf
 
 __all__ = [
     "AlignedLists",
@@ -28,6 +32,7 @@ __all__ = [
     "join_runs",
     "linear",
     "minmax",
+    "prob",
     "rrf",
     "scale_scores",
     "sum_rankings",

@@ -1,12 +1,172 @@
-"""Helpers of the fusions: check queries, run stages in parallel, find and explain a rank."""
+"""Fuse the rankings of a query: in turns, by scaled and weighted scores, or by ranks."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 
-from telerank.stage import Stage
-from telerank.types import Explanation, Query, Ranking
+import numpy as np
+import numpy.typing as npt
+
+from telerank.types import Query, Ranking
+
+DEPTH = 1000  # of each list and of the interleaved one (Zhan et al. 2020, RepBERT)
+K = 60.0  # of reciprocal ranks (Cormack et al. 2009)
+
+
+def interleave_rankings(rankings: Sequence[Ranking], depth: int | None = DEPTH) -> Ranking:
+    """Take documents from the lists in turns, each at its first occurrence, cut to ``depth`` (None: uncut).
+
+    A list that has ended is skipped (Zhan et al. 2020, RepBERT, equation 6). Scores are 1 / rank: they do
+    not depend on the depth, and are above 0, which is what a document that is not in a list counts in a sum.
+    """
+    turns = zip_longest(*(ranking.docnos[:depth] for ranking in rankings))
+    firsts = dict.fromkeys(docno for turn in turns for docno in turn if docno is not None)
+    docnos = tuple(islice(firsts, depth))
+    scores = 1.0 / np.arange(1, len(docnos) + 1)  # distinct in float32 up to rank 5 million
+    return Ranking.presorted(check_query(rankings), docnos, scores.astype(np.float32))
+
+
+def scale_scores(ranking: Ranking) -> Ranking:
+    """(score - minimum) / (maximum - minimum) over the ranking (Piaf report, equation 20).
+
+    The formula does not cover a list of equal scores: they become 1, so that the first document of
+    every list has 1, and a document retrieved alone counts. In a sum, a document that is not in a list
+    counts 0, like the last one: how much worse it is is unknown.
+    """
+    if not len(ranking):
+        return ranking
+    scores = ranking.scores.astype(np.float64)  # the difference of two float32 may overflow float32
+    spread = scores[0] - scores[-1]
+    between = (scores - scores[-1]) / spread if spread else np.ones_like(scores)
+    return Ranking.ranked(ranking.query, ranking.docnos, between)  # rounding may create ties
+
+
+def sum_reciprocal_ranks(rankings: Sequence[Ranking], k: float = K) -> Ranking:
+    """Sum 1 / (k + rank) over the lists that hold a document (Cormack, Clarke, Büttcher, SIGIR 2009)."""
+    check_k(k)
+    query = check_query(rankings)
+    totals: dict[str, float] = {}
+    for ranking in rankings:
+        for rank, docno in enumerate(ranking.docnos, 1):
+            totals[docno] = totals.get(docno, 0.0) + 1.0 / (k + rank)
+    return Ranking.ranked(query, tuple(totals), list(totals.values()))
+
+
+def sum_rankings(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
+    """Sum the scaled scores of the lists, each times its weight; a document not in a list has 0 there.
+
+    The result equals that of the stage :func:`~telerank.fusion.stages.linear` to the bit.
+    """
+    return AlignedLists.of(rankings).sum(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedLists:
+    """The lists of a query as a table, to try many weights quickly.
+
+    ``docnos`` are in descending order, in which ties are broken; ``table`` has shape (lists, documents),
+    with 0 for a document that is not in a list.
+    """
+
+    query: Query
+    docnos: tuple[str, ...]
+    table: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, rankings: Sequence[Ranking], *, scale: bool = True) -> AlignedLists:
+        """The lists of one query, with their scores scaled to [0, 1] or (``scale`` False) as they are."""
+        query = check_query(rankings)
+        docnos = sorted({docno for ranking in rankings for docno in ranking.docnos}, reverse=True)
+        column = {docno: i for i, docno in enumerate(docnos)}
+        table = np.zeros((len(rankings), len(docnos)), np.float32)
+        for row, ranking in zip(table, map(scale_scores, rankings) if scale else rankings, strict=True):
+            row[[column[docno] for docno in ranking.docnos]] = ranking.scores
+        return cls(query, tuple(docnos), table)
+
+    def sum(self, weights: Sequence[float], depth: int | None = None) -> Ranking:
+        """The ranking by the weighted sum, cut to ``depth``."""
+        check_weights(weights, len(self.table))
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked below
+            products = np.array(weights, np.float32)[:, None] * self.table  # float32, like Weighted
+            totals = products.astype(np.float64).sum(axis=0).astype(np.float32) + np.float32(0.0)
+        if not np.isfinite(totals).all():
+            raise ValueError(f"query {self.query.qid}: weights of {tuple(weights)} make scores too large")
+        order = np.argsort(-totals, kind="stable")[:depth]
+        return Ranking.presorted(self.query, tuple(self.docnos[i] for i in order), totals[order])
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """A method that fuses rankings of a query, by name, with its settings.
+
+    ``weights`` are for ``linear`` (default: equal), ``k`` for ``rrf``. Each ranking is cut to ``depth``
+    first, the fused one to ``keep`` (default: ``depth``); None cuts nothing. An unknown method, or
+    weights for one that takes none, raise ValueError.
+    """
+
+    method: str = "rrf"
+    weights: tuple[float, ...] = ()
+    k: float = K
+    depth: int | None = None
+    keep: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in _METHODS:
+            raise ValueError(f"there is no fusion {self.method!r}; known: {', '.join(_METHODS)}")
+        if self.weights and self.method != "linear":
+            raise ValueError(f"only the fusion linear takes weights, not {self.method}")
+
+    def __call__(self, rankings: Sequence[Ranking]) -> Ranking:
+        lists = rankings if self.depth is None else [ranking.cut(self.depth) for ranking in rankings]
+        fused = _METHODS[self.method](self, lists)
+        keep = self.keep or self.depth
+        return fused if keep is None else fused.cut(keep)
+
+
+_METHODS: Mapping[str, Callable[[Fusion, Sequence[Ranking]], Ranking]] = {
+    "interleave": lambda _, lists: interleave_rankings(lists, None),
+    "linear": lambda fusion, lists: sum_rankings(lists, fusion.weights or [1 / len(lists)] * len(lists)),
+    "rrf": lambda fusion, lists: sum_reciprocal_ranks(lists, fusion.k),
+}
+
+
+def join_runs(runs: Sequence[Iterable[Ranking]]) -> Iterator[tuple[Ranking, ...]]:
+    """Yield the rankings of each query of any run; the ranking is empty if a run lacks the query.
+
+    A query is yielded as soon as every run has reached it, so runs over the same queries in the same
+    order need not fit in memory; queries that a run lacks come last. The texts of a query may differ
+    (run files hold none): the first text that is not empty is used. A query that occurs twice in a run
+    is a ValueError.
+    """
+    streams = {i: iter(run) for i, run in enumerate(runs)}
+    waiting: dict[str, dict[int, Ranking]] = {}  # rankings by run, of queries that not all runs have reached
+    seen: list[set[str]] = [set() for _ in runs]
+    while streams:
+        for i, stream in list(streams.items()):
+            ranking = next(stream, None)
+            if ranking is None:
+                del streams[i]
+                continue
+            qid = ranking.query.qid
+            if qid in seen[i]:
+                raise ValueError(f"query {qid} occurs twice in run {i + 1}")
+            seen[i].add(qid)
+            lists = waiting.setdefault(qid, {})
+            lists[i] = ranking
+            if len(lists) == len(runs):
+                yield _complete(waiting.pop(qid), len(runs))
+    for lists in waiting.values():
+        yield _complete(lists, len(runs))
+
+
+def _complete(lists: Mapping[int, Ranking], runs: int) -> tuple[Ranking, ...]:
+    queries = [lists[i].query for i in sorted(lists)]
+    query = next((query for query in queries if query.text), queries[0])
+    rankings = (lists.get(i, Ranking(query)) for i in range(runs))
+    return tuple(Ranking.presorted(query, ranking.docnos, ranking.scores) for ranking in rankings)
 
 
 def check_query(rankings: Sequence[Ranking]) -> Query:
@@ -22,24 +182,15 @@ def check_query(rankings: Sequence[Ranking]) -> Query:
     return query
 
 
-def check_stages(stages: Sequence[Stage]) -> None:
-    if not stages:
-        raise ValueError("there is no stage to fuse")
+def check_weights(weights: Sequence[float], lists: int) -> None:
+    """ValueError unless there is a list, and a weight for each."""
+    if not lists:
+        raise ValueError("there is no list to fuse")
+    if len(weights) != lists:
+        raise ValueError(f"{len(weights)} weights for {lists} lists")
 
 
-def run_stages(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[tuple[Ranking, ...]]:
-    """Run each stage on the same stream: the rankings of all stages, query by query."""
-    copies = itertools.tee(stream, len(stages))
-    return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)
-
-
-def find_rank(ranking: Ranking, docno: str) -> int | None:
-    """The document's rank, from 1; None if it is not in the list."""
-    return ranking.docnos.index(docno) + 1 if docno in ranking.docnos else None
-
-
-def explain_rank(stage: Stage, query: Query, docno: str, rank: int | None, value: float) -> Explanation:
-    """Explain what a document gets for its rank in the list of a stage."""
-    if rank is None:
-        return Explanation(value, "not in this list")
-    return Explanation(value, f"rank {rank}", (stage.explain(query, docno),))
+def check_k(k: float) -> None:
+    """ValueError unless ``k`` is one of reciprocal ranks."""
+    if not 0 <= k < math.inf:
+        raise ValueError(f"k must be a number of at least 0, got {k!r}")

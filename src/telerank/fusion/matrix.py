@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any, ClassVar
 
 import numpy as np
 
 from telerank.evaluation.measures import Values, measure, parse_measures
+from telerank.evaluation.report import format_change
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
-from telerank.fusion.interleave import DEPTH
-from telerank.fusion.join import join_runs
-from telerank.fusion.methods import Fusion
-from telerank.fusion.report import matrix_table
+from telerank.fusion.lists import DEPTH, Fusion, join_runs
 from telerank.show.report import Report
-from telerank.show.tables import Table
+from telerank.show.tables import Cell, Table
 from telerank.types import Progress, Qrels, Ranking, silent
 
 _BATCH = 256  # queries in memory at once
+_MARK = "†"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,30 @@ class CombinationMatrix(Report):
         return cells[first, second, measure_name]
 
     def tables(self) -> list[Table]:
-        return [matrix_table(self, name) for name in self.measures]
+        """For each measure a row per first run, a column per second run, like tables 3 and 4 of RepBERT."""
+        note = (
+            "In brackets the change from the row's run alone, which is on the diagonal; "
+            f"{_MARK} p < {self.level:g} (paired t-test over {self.queries} queries, Holm's correction over "
+            "all cells of all measures)."
+        )
+        columns = ("", *(f"+ {name}" for name in self.runs))
+        return [
+            Table.of(columns, [self._row(first, name) for first in self.runs], caption=name, notes=[note])
+            for name in self.measures
+        ]
+
+    def _row(self, first: str, name: str) -> list[str | Cell]:
+        """The combinations of a run, the best strong; in its own column the run alone."""
+        alone = self.alone[first][name]
+        cells = {second: self.cell(first, second, name) for second in self.runs if second != first}
+        best = max(round(mean, 3) for mean in (alone, *(cell.mean for cell in cells.values())))
+        row: list[str | Cell] = [first]
+        for second in self.runs:
+            cell = cells.get(second)
+            mean, change = (cell.mean, format_change(cell.mean, alone)) if cell else (alone, "")
+            marks = _MARK if cell and cell.p_holm < self.level else ""
+            row.append(Cell(f"{mean:.3f} {change:>6}", strong=round(mean, 3) == best, marks=marks))
+        return row
 
     @property
     def remarks(self) -> list[str]:
@@ -77,9 +99,8 @@ class CombinationMatrix(Report):
         return lines
 
     def record(self) -> dict[str, Any]:
-        combinations = [asdict(cell) for cell in self.cells]
-        fusion = asdict(self.fusion)
-        return {"fusion": fusion, "queries": self.queries, "alone": self.alone, "combinations": combinations}
+        combined = {"alone": self.alone, "combinations": [asdict(cell) for cell in self.cells]}
+        return {"fusion": asdict(self.fusion), "queries": self.queries, **combined}
 
 
 def combine_runs(
@@ -101,67 +122,54 @@ def combine_runs(
     if not qrels:
         raise ValueError("the qrels are empty")
     column = {qid: i for i, qid in enumerate(qrels)}
-    pairs = [(a, b) for a in names for b in names]
-    table = np.zeros((len(pairs), len(measured), len(qrels)))  # (a, a): run a alone
-    answered = 0
-    judged: dict[str, list[str]] = {name: [] for name in names}
+    pairs = list(product(range(len(names)), repeat=2))
+    # (first, second, measure, query); the diagonal of the first two is the runs alone
+    table = np.zeros((len(names), len(names), len(measured), len(qrels)))
+    missing: dict[str, int] = dict.fromkeys(names, len(qrels))
     unjudged: dict[str, list[str]] = {name: [] for name in names}
-    lists_of_queries = join_runs(list(runs.values()))
-    for batch in _batches(_judged(lists_of_queries, column, judged, unjudged)):
+    answered = 0
+    stream = _select_judged(join_runs(list(runs.values())), qrels, missing, unjudged)
+    while batch := list(islice(stream, _BATCH)):
         part = {lists[0].query.qid: qrels[lists[0].query.qid] for lists in batch}
         columns = [column[qid] for qid in part]
-        for row, (a, b) in zip(table, pairs, strict=True):
-            evaluation = measure(_fuse(batch, names.index(a), names.index(b), fusion), part, measured)
-            row[:, columns] = np.stack(list(evaluation.values.values()))
+        for a, b in pairs:
+            fused = (lists[a] if a == b else fusion((lists[a], lists[b])) for lists in batch)
+            table[a, b][:, columns] = list(measure(fused, part, measured).values.values())
         answered += len(batch)
         progress("combining", answered, len(qrels))
-    values = dict(zip(pairs, table, strict=True))
     alone = {
-        name: dict(zip(measured, values[name, name].mean(axis=1).tolist(), strict=True)) for name in names
+        name: dict(zip(measured, table[a, a].mean(axis=1).tolist(), strict=True))
+        for a, name in enumerate(names)
     }
-    return CombinationMatrix(
-        names,
-        measured,
-        len(qrels),
-        fusion,
-        alone,
-        _cells(values, measured),
-        missing={name: len(qrels) - len(qids) for name, qids in judged.items()},
-        unjudged=unjudged,
-    )
+    cells = _combinations(table, names, measured)
+    return CombinationMatrix(names, measured, len(qrels), fusion, alone, cells, missing, unjudged)
 
 
-def _judged(
-    stream: Iterator[tuple[Ranking, ...]],
-    qrels: Mapping[str, object],
-    judged: Mapping[str, list[str]],
+def _select_judged(
+    stream: Iterable[tuple[Ranking, ...]],
+    qrels: Qrels,
+    missing: dict[str, int],
     unjudged: Mapping[str, list[str]],
 ) -> Iterator[tuple[Ranking, ...]]:
-    """The lists of judged queries; collects the judged and unjudged queries of each run."""
+    """The lists of judged queries; updates ``missing`` and ``unjudged`` of each run."""
     for lists in stream:
         qid = lists[0].query.qid
-        for name, ranking in zip(judged, lists, strict=True):
-            if len(ranking):
-                (judged if qid in qrels else unjudged)[name].append(qid)
+        for name, ranking in zip(unjudged, lists, strict=True):
+            if len(ranking) and qid in qrels:
+                missing[name] -= 1
+            elif len(ranking):
+                unjudged[name].append(qid)
         if qid in qrels:
             yield lists
 
 
-def _batches(stream: Iterator[tuple[Ranking, ...]]) -> Iterator[list[tuple[Ranking, ...]]]:
-    while batch := list(islice(stream, _BATCH)):
-        yield batch
-
-
-def _fuse(batch: Sequence[tuple[Ranking, ...]], a: int, b: int, fusion: Fusion) -> Iterator[Ranking]:
-    return (lists[a] if a == b else fusion((lists[a], lists[b])) for lists in batch)
-
-
-def _cells(values: Mapping[tuple[str, str], Values], measured: Sequence[str]) -> tuple[Combination, ...]:
+def _combinations(table: Values, names: Sequence[str], measured: Sequence[str]) -> tuple[Combination, ...]:
+    runs = range(len(names))
+    keys = [(a, b, i) for a in runs for b in runs if a != b for i in range(len(measured))]
+    p_values = [paired_t(zero_noise(table[a, b, i] - table[a, a, i])) for a, b, i in keys]
     cells = []
-    keys = [(a, b, i) for a, b in values if a != b for i in range(len(measured))]
-    p_values = [paired_t(zero_noise(values[a, b][i] - values[a, a][i])) for a, b, i in keys]
     for (a, b, i), p, corrected in zip(keys, p_values, holm(p_values), strict=True):
-        mean, before = float(values[a, b][i].mean()), float(values[a, a][i].mean())
+        mean, before = float(table[a, b, i].mean()), float(table[a, a, i].mean())
         percent = 100.0 * (mean - before) / before if before else float("nan")
-        cells.append(Combination(a, b, measured[i], mean, percent, p, corrected))
+        cells.append(Combination(names[a], names[b], measured[i], mean, percent, p, corrected))
     return tuple(cells)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,26 +11,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from telerank.evaluation.measures import Evaluation, measure, parse_measures
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation, find_cutoff, measure, parse_measures
+from telerank.evaluation.report import format_p
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
-from telerank.fusion.join import join_runs
-from telerank.fusion.linear import AlignedLists
-from telerank.fusion.report import weights_table, worth_table
+from telerank.fusion.lists import AlignedLists, join_runs
 from telerank.show.mixture_plots import mixture_plot
 from telerank.show.report import Report
-from telerank.show.tables import Table
+from telerank.show.tables import Cell, Table
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Weights: TypeAlias = tuple[float, ...]
+Step: TypeAlias = str | float | Fraction
 
 _MOST = 100_000  # points of a grid: more would take days
-_CUTOFF = re.compile(r"@(\d+)$")
+_SHOWN = 10  # weights in the table of a result
+_FUSED = "fused, held out"
 
 
-def simplex(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, ...]:
+def simplex(runs: int, step: Step = "0.1") -> tuple[Weights, ...]:
     """All weights of ``runs`` runs that are multiples of ``step`` and sum to 1.
 
     They are counted in whole steps, n = 1 / step, so that rounding loses no point: there are
@@ -46,7 +47,7 @@ def simplex(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, .
     return tuple(tuple((right - left - 1) / n for left, right in pairwise(ends)) for ends in walls)
 
 
-def square(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, ...]:
+def square(runs: int, step: Step = "0.1") -> tuple[Weights, ...]:
     """All weights of ``runs`` runs of which each is 0, ``step``, 2 ``step``, … 1; not all of them 0.
 
     There are (n + 1) ** runs - 1 with n = 1 / step, the first weight rising.
@@ -56,26 +57,23 @@ def square(runs: int, step: str | float | Fraction = "0.1") -> tuple[Weights, ..
     return tuple(tuple(i / n for i in point) for point in product(range(n + 1), repeat=runs) if any(point))
 
 
-GRIDS: Mapping[str, Callable[[int, str | float | Fraction], tuple[Weights, ...]]] = {
-    "simplex": simplex,
-    "square": square,
-}
+_GRIDS: Mapping[str, Callable[[int, Step], tuple[Weights, ...]]] = {"simplex": simplex, "square": square}
 
 
 @dataclass(frozen=True)
 class WeightGrid:
-    """A grid of weights by its name in :data:`GRIDS` and its step."""
+    """A grid of weights, :func:`simplex` or :func:`square`, by its name and step."""
 
     name: str = "simplex"
-    step: str | float | Fraction = "0.1"
+    step: Step = "0.1"
 
     def __post_init__(self) -> None:
-        if self.name not in GRIDS:
-            raise ValueError(f"there is no grid {self.name!r}; known: {', '.join(GRIDS)}")
+        if self.name not in _GRIDS:
+            raise ValueError(f"there is no grid {self.name!r}; known: {', '.join(_GRIDS)}")
 
     def points(self, runs: int) -> tuple[Weights, ...]:
         """The weights of a fusion of ``runs`` runs."""
-        return GRIDS[self.name](runs, self.step)
+        return _GRIDS[self.name](runs, self.step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +109,43 @@ class FusionTuning(Report):
         return float(np.mean([values.max() for values in self.result.table.values()]))
 
     def tables(self) -> list[Table]:
-        return [weights_table(self), worth_table(self)]
+        """The best weights, and the gain from fusion."""
+        result = self.result
+        best_first = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:_SHOWN]
+        rows = [
+            [" + ".join(f"{weight:.4g}" for weight in weights), f"{value:.4f}"]
+            for weights, value in best_first
+        ]
+        caption = f"The best {len(rows)} of {len(result.settings)} weights, in sample"
+        weights = Table.of((" + ".join(self.alone), self.measure), rows, caption=caption)
+        return [weights, self._gain_table()]
+
+    def _gain_table(self) -> Table:
+        """Each run alone, the tuned weights in sample and held out, the oracle."""
+        held_out = self.result.evaluation
+        systems = {name: alone.select(held_out.qids) for name, alone in self.alone.items()}
+        comparison = compare_evaluations(
+            {**systems, _FUSED: held_out}, tuple(self.alone), measures=[self.measure]
+        )
+        means = {name: evaluation.mean[self.measure] for name, evaluation in self.alone.items()}
+        rows: list[list[str | Cell]] = [
+            [name, "", f"{mean:.4f}", "", ""]
+            for name, mean in {**means, "fused, in sample": self.in_sample}.items()
+        ]
+        for i, name in enumerate(self.alone):
+            row = comparison.difference(_FUSED, name, self.measure)
+            value = Cell(f"{self.held_out:.4f}" if i == 0 else "", strong=True)
+            interval = f"{row.delta:+.4f} [{row.low:+.4f}, {row.high:+.4f}]"
+            rows.append([_FUSED if i == 0 else "", name, value, interval, format_p(row.p_holm)])
+        rows.append(["fused, oracle", "", f"{self.oracle:.4f}", "", ""])
+        notes = (
+            "In sample: the best weights on all queries, measured on the same queries.",
+            "Held out: each query under weights that the other folds chose.",
+            "Oracle: each query under the weights best for itself, an upper bound of any choice.",
+            "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
+        )
+        columns = ("", "against", self.measure, "difference", "p")
+        return Table.of(columns, rows, caption="What fusion is worth", notes=notes, left=2)
 
     @property
     def remarks(self) -> list[str]:
@@ -175,7 +209,7 @@ def tune_weights(
     lists: dict[str, AlignedLists] = {}
     own: dict[str, list[Ranking]] = {name: [] for name in runs}
     lacking = dict.fromkeys(runs, 0)
-    unjudged, depth = 0, _depth(name)
+    unjudged, depth = 0, find_cutoff(name)
     for done, rankings in enumerate(join_runs(list(runs.values())), 1):
         progress("reading", done, None)
         qid = rankings[0].query.qid
@@ -201,7 +235,7 @@ def choose_weights(
     progress: Progress = silent,
 ) -> TuneResult[Weights]:
     """Choose among weights for the sum of aligned lists (by qid), cross-validated over the judged queries."""
-    depth = _depth(parse_measures(measure_name)[0])
+    depth = find_cutoff(parse_measures(measure_name)[0])
 
     def run(weights: Weights, queries: Sequence[Query]) -> Iterator[Ranking]:
         return (lists[query.qid].sum(weights, depth) for query in queries if query.qid in lists)
@@ -210,14 +244,14 @@ def choose_weights(
     return tune(points, run, objective, held_out=folds, progress=progress)
 
 
-def _check_size(runs: int, points: int, step: str | float | Fraction) -> None:
+def _check_size(runs: int, points: int, step: Step) -> None:
     if runs < 1:
         raise ValueError(f"a fusion needs one run or more, got {runs}")
     if points > _MOST:
         raise ValueError(f"{points:,} weights of {runs} runs by steps of {step}: take a larger step")
 
 
-def _steps(step: str | float | Fraction) -> int:
+def _steps(step: Step) -> int:
     """The number of steps in 1."""
     try:
         size = Fraction(str(step))
@@ -228,9 +262,3 @@ def _steps(step: str | float | Fraction) -> int:
         nearest = max(1, math.ceil(n)) if n > 0 else 10
         raise ValueError(f"1 must be a multiple of the step, got {step}; use 1/{nearest}")
     return int(n)
-
-
-def _depth(name: str) -> int | None:
-    """The cutoff of the measure; None if it has none."""
-    cutoff = _CUTOFF.search(name)
-    return int(cutoff[1]) if cutoff else None

@@ -8,8 +8,7 @@ from typing import Any
 
 from telerank.errors import CollectionError
 from telerank.expressions import Expression, parse_expression
-from telerank.fusion import interleave, minmax, rrf
-from telerank.fusion.prob import prob
+from telerank.fusion import interleave, minmax, prob, rrf
 from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index

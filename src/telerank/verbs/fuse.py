@@ -9,9 +9,8 @@ from pathlib import Path
 
 from telerank.errors import CollectionError
 from telerank.evaluation.tune import Folds
-from telerank.fusion.join import join_runs
+from telerank.fusion.lists import Fusion, join_runs
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
-from telerank.fusion.methods import Fusion
 from telerank.fusion.tuning import FusionTuning, WeightGrid, tune_weights
 from telerank.show.progress import show_progress
 from telerank.trec import write_run

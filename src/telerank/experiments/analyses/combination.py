@@ -7,9 +7,8 @@ from dataclasses import asdict
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import CombinationSpec
 from telerank.experiments.published import published_matrix
+from telerank.fusion.lists import Fusion
 from telerank.fusion.matrix import combine_runs
-from telerank.fusion.methods import Fusion
-from telerank.fusion.report import matrix_table
 
 
 def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:
@@ -19,7 +18,7 @@ def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:
     runs = {name: bench.rankings(name) for name in bench.systems}
     fusion = Fusion(spec.method, keep=bench.depth)
     matrix = combine_runs(runs, bench.qrels, spec.measure, fusion=fusion, progress=bench.progress)
-    tables = [matrix_table(matrix, spec.measure)]
+    tables = matrix.tables()
     if bench.published:
         tables.append(published_matrix(bench.published, spec.measure))
     cells = [asdict(cell) for cell in matrix.cells]

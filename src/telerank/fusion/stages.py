@@ -1,0 +1,204 @@
+"""Stages that fuse the lists of stages, and stages that scale scores so that they can be added."""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from telerank.expressions import call_text
+from telerank.fusion.lists import (
+    DEPTH,
+    K,
+    check_k,
+    check_weights,
+    interleave_rankings,
+    scale_scores,
+    sum_reciprocal_ranks,
+)
+from telerank.stage import Stage, Sum, Weighted, check_depth
+from telerank.types import Explanation, Query, Ranking
+
+
+@dataclass(frozen=True, repr=False)
+class _Fused(Stage):
+    """The lists of several stages, fused into one by their ranks."""
+
+    stages: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise ValueError("there is no stage to fuse")
+
+    @abstractmethod
+    def _fuse(self, rankings: Sequence[Ranking]) -> Ranking: ...
+
+    @abstractmethod
+    def _contribution(self, rank: int) -> float:
+        """What a document gets for its rank in one of the lists, as explanations have it."""
+
+    @abstractmethod
+    def _formula(self, rank: int) -> str:
+        """The score of the document at this rank of the fused list."""
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return map(self._fuse, run_stages(self.stages, stream))
+
+    def after(self, first: Stage) -> Stage:
+        return replace(self, stages=tuple(stage.after(first) for stage in self.stages))
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        lists = [stage.search(query) for stage in self.stages]
+        fused = self._fuse(lists)
+        value = dict(fused)[docno]
+        parts = [Explanation(0.0, "not in this list")] * len(lists)
+        for i, (stage, ranking) in enumerate(zip(self.stages, lists, strict=True)):
+            if docno in ranking.docnos:
+                rank = ranking.docnos.index(docno) + 1
+                part = stage.explain(query, docno)
+                parts[i] = Explanation(self._contribution(rank), f"rank {rank}", (part,))
+        return Explanation(value, self._formula(fused.docnos.index(docno) + 1), tuple(parts))
+
+
+@dataclass(frozen=True, repr=False)
+class Interleave(_Fused):
+    """The lists of the stages in turns, cut to ``depth`` (None: uncut)."""
+
+    depth: int | None = DEPTH
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth is not None:
+            check_depth(self.depth)
+
+    def _fuse(self, rankings: Sequence[Ranking]) -> Ranking:
+        return interleave_rankings(rankings, self.depth)
+
+    def _contribution(self, rank: int) -> float:
+        return float(rank)
+
+    def _formula(self, rank: int) -> str:
+        return f"1 / rank {rank} of the lists in turns"
+
+    def limit(self, k: int) -> Stage:
+        # the first k documents are among the first k of each list
+        depth = k if self.depth is None else min(k, self.depth)
+        return Interleave(tuple(stage.limit(depth) for stage in self.stages), depth)
+
+    @property
+    def text(self) -> str:
+        depth = "none" if self.depth is None else self.depth
+        return call_text("interleave", *(stage.text for stage in self.stages), depth=depth)
+
+
+@dataclass(frozen=True, repr=False)
+class ReciprocalRank(_Fused):
+    """The documents of the stages, ordered by the sum of 1 / (k + rank)."""
+
+    k: float = K
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_k(self.k)
+
+    def _fuse(self, rankings: Sequence[Ranking]) -> Ranking:
+        return sum_reciprocal_ranks(rankings, self.k)
+
+    def _contribution(self, rank: int) -> float:
+        return 1.0 / (self.k + rank)
+
+    def _formula(self, rank: int) -> str:  # noqa: ARG002
+        return f"sum of 1 / ({self.k:g} + rank)"
+
+    @property
+    def text(self) -> str:
+        return call_text("rrf", *(stage.text for stage in self.stages), k=self.k)
+
+
+@dataclass(frozen=True, repr=False)
+class MinMax(Stage):
+    """The lists of the stage, their scores scaled to [0, 1] (:func:`scale_scores`)."""
+
+    stage: Stage
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return map(scale_scores, self.stage(stream))
+
+    def after(self, first: Stage) -> Stage:
+        return MinMax(self.stage.after(first))
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        part = self.stage.explain(query, docno)
+        ranking = self.stage.search(query)
+        value, least, greatest = dict(scale_scores(ranking))[docno], ranking.scores[-1], ranking.scores[0]
+        what = f"between the least ({least:.6g}) and the greatest ({greatest:.6g}) of {len(ranking)} scores"
+        return Explanation(value, what, (part,))
+
+    @property
+    def text(self) -> str:
+        return call_text("minmax", self.stage.text)
+
+
+@dataclass(frozen=True, repr=False)
+class Probability(Stage):
+    """The rankings of the stage with 1 / (1 + exp(-score)) as scores (Piaf report, equation 15)."""
+
+    stage: Stage
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        for ranking in self.stage(stream):
+            yield Ranking.ranked(ranking.query, ranking.docnos, _sigmoid(ranking.scores))
+
+    def after(self, first: Stage) -> Stage:
+        return Probability(self.stage.after(first))
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        part = self.stage.explanation(query, docno)
+        value = float(_sigmoid(np.array([part.value], np.float32))[0])
+        return Explanation(value, "sigmoid of", (part,))
+
+    @property
+    def text(self) -> str:
+        return call_text("prob", self.stage.text)
+
+
+def interleave(*stages: Stage, depth: int | None = DEPTH) -> Interleave:
+    """Interleave the lists of the stages: ``interleave(a, b)`` begins with ``a``."""
+    return Interleave(stages, depth)
+
+
+def rrf(*stages: Stage, k: float = K) -> ReciprocalRank:
+    """Fuse the lists of the stages by rank: ``rrf(bm25 % 1000, dense % 1000)``."""
+    return ReciprocalRank(stages, k)
+
+
+def minmax(stage: Stage) -> MinMax:
+    """Scale the scores of a stage: ``0.4 * minmax(bm25 % 1000) + 0.6 * minmax(dense % 1000)``."""
+    return MinMax(stage)
+
+
+def prob(stage: Stage) -> Probability:
+    """The probabilities of a re-ranker's logits: ``minmax(bm25) + prob(bm25 >> rerank(monobert))``."""
+    return Probability(stage)
+
+
+def linear(*stages: Stage, weights: Sequence[float]) -> Sum:
+    """``linear(a, b, weights=(0.4, 0.6))`` is ``0.4 * minmax(a) + 0.6 * minmax(b)``."""
+    check_weights(weights, len(stages))
+    return Sum(tuple(Weighted(minmax(stage), float(w)) for stage, w in zip(stages, weights, strict=True)))
+
+
+def run_stages(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[tuple[Ranking, ...]]:
+    """Run each stage on the same stream: the rankings of all stages, query by query."""
+    copies = itertools.tee(stream, len(stages))
+    return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)
+
+
+def _sigmoid(scores: np.ndarray) -> np.ndarray:
+    """In float64, then float32: (N,) -> (N,)."""
+    exact = scores.astype(np.float64)
+    with np.errstate(over="ignore"):  # exp overflows to infinity, and the sigmoid becomes 0
+        return (1.0 / (1.0 + np.exp(-exact))).astype(np.float32)
