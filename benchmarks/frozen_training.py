@@ -34,9 +34,8 @@ from training_rounds import FIRST, LATER, TUNED, Rounds, Timings, labelled, meas
 from telerank.corpus.formats import open_collection
 from telerank.inspect.drawn_pairs import CandidateLists
 from telerank.models.fingerprints import encoder_fingerprint
-from telerank.models.loading import locate, read_tokenizer
+from telerank.models.loading import locate, quiet, read_tokenizer
 from telerank.models.pairs.pair import batch_of
-from telerank.models.quiet import quiet
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Table, render_markdown

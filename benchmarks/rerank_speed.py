@@ -43,8 +43,7 @@ from sentence_transformers import CrossEncoder
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from telerank.errors import TelerankError
-from telerank.models.loading import locate
-from telerank.models.quiet import quiet
+from telerank.models.loading import locate, quiet
 from telerank.reranking.scorer import Scorer
 from telerank.show.tables import Cell, Table, render_markdown
 

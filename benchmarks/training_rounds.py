@@ -23,8 +23,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from telerank.errors import CollectionError, ModelError
 from telerank.inspect.drawn_pairs import CandidateLists, draw_by_class
-from telerank.models.attention_kernels import train_plainly
 from telerank.models.fingerprints import encoder_fingerprint
+from telerank.models.precision import train_plainly
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Cell, Table

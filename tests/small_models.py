@@ -13,7 +13,7 @@ def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0) ->
     import torch
     from transformers import AutoConfig, AutoModel
 
-    from telerank.models.quiet import quiet
+    from telerank.models.loading import quiet
 
     tokenizer = small_tokenizer(architecture)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -68,8 +68,8 @@ def small_tokenizer(architecture: str):
 
 
 def fingerprint_of(name) -> str:
+    from telerank.models.encoders.folders import load_bi_encoder
     from telerank.models.fingerprints import fingerprint
-    from telerank.models.loading import load_bi_encoder
 
     return fingerprint(*load_bi_encoder(name))
 

@@ -15,7 +15,7 @@ import yaml
 
 from small_models import small_encoder
 from telerank.cli.main import main
-from telerank.models.loading import load_bi_encoder
+from telerank.models.encoders.folders import load_bi_encoder
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ pytest.importorskip("transformers")
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, first, mean  # noqa: E402
+from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
-from telerank.models.loading import load_bi_encoder  # noqa: E402
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7"]
 

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from small_models import WORDS, small_encoder  # noqa: E402
+from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.models.encoders.grad_cache import RandomNumbers, backward, backward_at_once  # noqa: E402
-from telerank.models.loading import load_bi_encoder  # noqa: E402
 from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin  # noqa: E402
 
 QUERIES, DOCUMENTS = WORDS[:6], [f"{WORDS[40 + i]} x1 x2" for i in range(9)]

@@ -15,10 +15,10 @@ pytest.importorskip("transformers")
 from small_models import ARCHITECTURES, fingerprint_of, small_encoder  # noqa: E402
 from telerank.errors import MissingExtra, ModelError  # noqa: E402
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
-from telerank.models.encoders.folders import save_bi_encoder  # noqa: E402
+from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, save_bi_encoder  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
 from telerank.models.fingerprints import fingerprint  # noqa: E402
-from telerank.models.loading import fresh_bi_encoder, load_bi_encoder, locate  # noqa: E402
+from telerank.models.loading import locate  # noqa: E402
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7 " * 4]
 SETTINGS = {
@@ -196,7 +196,7 @@ def test_dropout_is_set_on_all_layers(bert):
 def test_weights_without_a_pooler_make_one_fingerprint(bert, tmp_path):
     from transformers import BertModel
 
-    from telerank.models.quiet import quiet
+    from telerank.models.loading import quiet
 
     with quiet():
         BertModel.from_pretrained(bert, add_pooling_layer=False).save_pretrained(tmp_path / "bare")

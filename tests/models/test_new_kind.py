@@ -10,17 +10,20 @@ pytest.importorskip("transformers")
 from small_models import save_vectors  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
-from telerank.models.pairs.word_sides import make_embedding, split_sides  # noqa: E402
 from telerank.models.precision import in_float32  # noqa: E402
-from telerank.models.rerankers import registry  # noqa: E402
-from telerank.models.rerankers.kind import ModelExplanation, RerankerKind  # noqa: E402
+from telerank.models.rerankers import kinds  # noqa: E402
+from telerank.models.rerankers.kinds import ModelExplanation  # noqa: E402
 from telerank.models.rerankers.reranker import (  # noqa: E402
     Shape,
     fresh_reranker,
     load_reranker,
     save_reranker,
 )
-from telerank.models.rerankers.word_ranker import WordFamily  # noqa: E402
+from telerank.models.rerankers.word_ranker import (  # noqa: E402
+    WordKind,
+    make_embedding,
+    split_sides,
+)
 from telerank.reranking.explain import explain_score  # noqa: E402
 from telerank.reranking.scorer import Scorer  # noqa: E402
 from telerank.training.reranker.config import RerankerStart, RerankerTraining  # noqa: E402
@@ -43,8 +46,8 @@ class SumOfWords(torch.nn.Module):
         return ModelExplanation("the scale", ((self.scale, f"of {len(words.vocabulary)} words"),))
 
 
-KIND = RerankerKind(
-    WordFamily(SumOfWords),
+KIND = WordKind(
+    SumOfWords,
     training={"model": {"head": {"scale": 2.0}}, "optimisation": {"batch": 7}},
     explain=SumOfWords.explain,
 )
@@ -52,7 +55,7 @@ KIND = RerankerKind(
 
 @pytest.fixture
 def vectors(tmp_path, monkeypatch):
-    monkeypatch.setitem(registry.KINDS, "sum-of-words", __name__)
+    monkeypatch.setitem(kinds.KINDS, "sum-of-words", __name__)
     words = [f"{letter}{number}" for letter in "qd" for number in range(9)]
     save_vectors(tmp_path / "vectors", words, torch.randn(len(words) + 2, 8))
     return tmp_path / "vectors"
@@ -75,7 +78,7 @@ def test_a_new_kind_is_scored_saved_loaded_hashed_and_explained(vectors, tmp_pat
 
 def test_a_new_kind_has_no_more_than_it_says(vectors):
     reranker = fresh_reranker(vectors, Shape("sum-of-words"))
-    assert not reranker.needs_sentences
+    assert not reranker.kind.reads_sentences
     for lacking in (lambda: reranker.transformer, lambda: encoder_fingerprint(reranker)):
         with pytest.raises(ModelError, match="a sum-of-words has no"):
             lacking()

@@ -11,9 +11,9 @@ pytest.importorskip("transformers")
 
 from small_models import ARCHITECTURES, save_vectors, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.attention_kernels import train_plainly  # noqa: E402
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
+from telerank.models.precision import train_plainly  # noqa: E402
 from telerank.models.rerankers.encoder_ranker import HEAD  # noqa: E402
 from telerank.models.rerankers.reranker import (  # noqa: E402
     SETTINGS,

@@ -19,7 +19,6 @@ from telerank.models.rerankers.qa_lstm import QaLstm  # noqa: E402
 MAKERS = {
     "dmn": lambda vectors: Dmn(vectors, 6, episodes=2),
     "qa-lstm": lambda vectors: QaLstm(vectors, 6),
-    "qa-lstm-mean": lambda vectors: QaLstm(vectors, 6, pooling="mean"),
     "k-nrm": Knrm,
 }
 
@@ -103,7 +102,6 @@ def test_gates_of_the_dmn_are_by_sentence_also_where_each_word_is_a_fact(pairs):
     batch = batch_of(pairs, PADDING)
     logits, gates = model.with_gates(batch)
     assert torch.equal(logits, model(batch))
-    assert torch.equal(gates, model.gates(batch))
     counts = (batch.sentences.amax(1) + 1).tolist()
     assert counts == [0, 2, 3, 4, 1, 2]
     assert gates.shape == (6, 2, 4)
@@ -118,14 +116,8 @@ def test_attention_of_the_qa_lstm_stands_at_the_words_of_the_passage(pairs):
     batch = batch_of(pairs, PADDING)
     cosines, attention = model.with_attention(batch)
     assert torch.equal(cosines, model(batch))
-    assert torch.equal(attention, model.attention(batch))
     assert torch.equal(attention > 0, batch.parts == 2)
     torch.testing.assert_close(attention.sum(1), (batch.parts == 2).any(1).float())
-
-
-def test_no_pooling_of_another_name():
-    with pytest.raises(ModelError, match="no pooling is called 'sum'; there are: max, mean"):
-        QaLstm(torch.zeros(2, 3), pooling="sum")
 
 
 def test_the_first_kernel_counts_the_words_that_are_the_same():
@@ -134,7 +126,6 @@ def test_the_first_kernel_counts_the_words_that_are_the_same():
     passages = ["cat dog", "cat cat", "dog dog", "fish fish"]
     made = [texts.pair(texts.queries(["cat fish"])[0], one) for one in texts.passages(passages)]
     scores, kernels = model.with_kernels(batch_of(made, PADDING))
-    assert torch.equal(kernels, model.kernels(batch_of(made, PADDING)))
     assert scores.shape == (4,)
     nothing = torch.tensor(1e-10).log()
     expected = 0.01 * torch.stack([torch.tensor(0.0), torch.tensor(2.0).log(), nothing, nothing])

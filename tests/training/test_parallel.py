@@ -17,7 +17,7 @@ if not torch.distributed.is_available():
 import yaml  # noqa: E402
 from small_training import hard_run, losses, small_place, training  # noqa: E402
 
-from telerank.models.loading import load_bi_encoder  # noqa: E402
+from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.parallel import Processes, join_processes  # noqa: E402
 from telerank.training.settings import write_settings  # noqa: E402

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 import telerank
 from telerank.errors import FormatError
-from telerank.models.rerankers.registry import KINDS
+from telerank.models.rerankers.kinds import KINDS
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan

@@ -18,7 +18,7 @@ from small_training import PAIRS, hard_run, losses, small_place, training  # noq
 from small_models import fingerprint_of, small_encoder  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
 from telerank.errors import CollectionError, MissingExtra, ModelError  # noqa: E402
-from telerank.models.loading import load_bi_encoder  # noqa: E402
+from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
 from telerank.training.bi_encoder.batches import Batches  # noqa: E402
 from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, read_config  # noqa: E402

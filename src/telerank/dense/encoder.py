@@ -125,7 +125,7 @@ class TorchEncoder:
         try:
             import torch
 
-            from telerank.models.loading import load_bi_encoder
+            from telerank.models.encoders.folders import load_bi_encoder
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name or "torch", "neural") from error
         model, tokenizers = load_bi_encoder(folder if (folder := Path(self.model)).is_dir() else self.model)

@@ -162,7 +162,7 @@ class ModelTrainer:
         return merge(self.spec.training if model.train == "reranker" else {}, model.settings)
 
     def _starts(self, name: str) -> list[str]:
-        from telerank.models.rerankers.registry import find_kind
+        from telerank.models.rerankers.kinds import find_kind
 
         model = self._settings(name).get("model", {})
         usual = {"start": "bert-base-uncased"}

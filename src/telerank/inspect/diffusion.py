@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -78,11 +79,11 @@ def compare_diffusion(
 def diffusion_table(checkpoints: Mapping[str, Diffusion], collection: str) -> Table:
     """A row for each kind of cosines and each checkpoint."""
     first = next(iter(checkpoints.values()))
+    shown = attrgetter("mean", "first", "median", "third")
     rows = [
-        [kind, name, f"{spread.count:,}", *(f"{value:.3f}" for value in values)]
+        [kind, name, f"{spreads[kind].count:,}", *(f"{value:.3f}" for value in shown(spreads[kind]))]
         for kind in first.spreads
-        for name, spread in ((name, checkpoint.spreads[kind]) for name, checkpoint in checkpoints.items())
-        for values in [(spread.mean, spread.first, spread.median, spread.third)]
+        for name, spreads in ((name, checkpoint.spreads) for name, checkpoint in checkpoints.items())
     ]
     columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
     pairs = f"{first.pairs:,} pair{'' if first.pairs == 1 else 's'}"
@@ -110,7 +111,7 @@ def measure_diffusion(
 
 
 def _add_pair(counts: Mapping[str, _CosineCounts], outputs: Tensor, parts: Tensor) -> None:
-    """Count the cosines of a pair: outputs (L, H), and the part that each token belongs to, (L,)."""
+    """Count the cosines of a pair: outputs (L, H), and the part of each token, (L,)."""
     units = normalize(outputs, dim=-1)
     query, passage = units[parts == QUERY], units[parts == PASSAGE]  # (N, H), (n, H)
     for kind, tokens in (("CLS-query", query), ("CLS-passage", passage)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -53,12 +53,16 @@ def open_candidates(
     CollectionError
         If ``candidates`` is neither a pool nor a file; if it is None and there is not exactly one pool.
     """
-    name = candidates or _only_pool(collection)
-    if name in collection.pools:
+    pools = collection.pools
+    if not candidates and len(pools) != 1:
+        known = f"its pools: {', '.join(pools)}" if pools else "it has no pools: a run file"
+        raise CollectionError(f"{collection.name}: say with --candidates which pairs ({known})")
+    name = candidates or next(iter(pools))
+    if name in pools:
         chosen = name.partition("/")[0] if split is None else split
-        return CandidateLists(collection, collection.resolve_split(chosen), collection.pools[name])
+        return CandidateLists(collection, collection.resolve_split(chosen), pools[name])
     if not Path(name).is_file():
-        known = ", ".join(collection.pools) or "none"
+        known = ", ".join(pools) or "none"
         raise CollectionError(f"{name}: no run file, nor a pool of {collection.name} (it has: {known})")
     return CandidateLists(collection, collection.resolve_split(split), partial(read_run, name))
 
@@ -75,12 +79,10 @@ def draw_pairs(
     CollectionError
         If there is no candidate, or the collection lacks the query or the document of one.
     """
-    drawn = _Reservoir(count, seed)
-    for names in _names(source.rankings()):
-        drawn.offer(names)
+    drawn = _draw(_names(source.rankings()), count, seed)
     has_qrels = source.split in source.collection.qrels
-    relevant = _relevant(source, {qid for qid, _ in drawn.kept}) if has_qrels else None
-    return _read(source, drawn.kept, relevant, progress)
+    relevant = _relevant(source, {qid for qid, _ in drawn}) if has_qrels else None
+    return _read(source, drawn, relevant, progress)
 
 
 def draw_by_class(
@@ -98,13 +100,9 @@ def draw_by_class(
     known = _relevant(source, {ranking.query.qid for ranking in source.rankings()})
     if not known:
         raise CollectionError(f"{source.collection.name}: no query with candidates has a relevant document")
-    good, rest = _Reservoir(relevant, seed), _Reservoir(others, seed)
-    for names in sorted(known):
-        good.offer(names)
-    for names in _names(source.rankings()) if others else ():
-        if names not in known:
-            rest.offer(names)
-    return _read(source, [*good.kept, *rest.kept], known, progress)
+    candidates = _names(source.rankings()) if others else iter(())
+    rest = _draw((names for names in candidates if names not in known), others, seed)
+    return _read(source, [*_draw(sorted(known), relevant, seed), *rest], known, progress)
 
 
 def tokenize_drawn(reranker: Reranker, drawn: Sequence[JudgedPair]) -> list[Pair]:
@@ -112,37 +110,19 @@ def tokenize_drawn(reranker: Reranker, drawn: Sequence[JudgedPair]) -> list[Pair
     return make_pairs(reranker, [pair.query for pair in drawn], [pair.passage for pair in drawn])
 
 
-@dataclass(eq=False)
-class _Reservoir:
-    """Keeps ``size`` of the pairs on offer, each with the same probability (Vitter's algorithm R)."""
-
-    size: int
-    seed: int
-    kept: list[_Names] = field(default_factory=list)
-    offered: int = 0
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
-
-    def offer(self, names: _Names) -> None:
-        self.offered += 1
-        if len(self.kept) < self.size:
-            self.kept.append(names)
-        elif (row := self.random.randrange(self.offered)) < self.size:
-            self.kept[row] = names
-
-
-def _only_pool(collection: Collection) -> str:
-    if len(collection.pools) == 1:
-        return next(iter(collection.pools))
-    known = f"its pools: {', '.join(collection.pools)}" if collection.pools else "it has no pools: a run file"
-    raise CollectionError(f"{collection.name}: say with --candidates which pairs ({known})")
+def _draw(pairs: Iterable[_Names], size: int, seed: int) -> list[_Names]:
+    """``size`` of the pairs, each with the same probability, in one pass (Vitter's algorithm R)."""
+    draw, kept = random.Random(seed), list[_Names]()
+    for number, names in enumerate(pairs, 1):
+        if len(kept) < size:
+            kept.append(names)
+        elif (row := draw.randrange(number)) < size:
+            kept[row] = names
+    return kept
 
 
 def _names(rankings: Iterable[Ranking]) -> Iterator[_Names]:
-    for ranking in rankings:
-        for docno in ranking.docnos:
-            yield ranking.query.qid, docno
+    return ((ranking.query.qid, docno) for ranking in rankings for docno in ranking.docnos)
 
 
 def _relevant(source: CandidateLists, qids: set[str]) -> set[_Names]:

@@ -9,7 +9,6 @@ the longest sentence is one of the choices: a baseline that gates must surpass.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -18,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import CollectionError
-from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
-from telerank.inspect.gates import check_gates, compute_gates
+from telerank.inspect.gates import compute_gates, find_gates
 from telerank.inspect.token_outputs import BATCH, iterate_batches
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, PairTexts, Passage
 from telerank.models.rerankers.reranker import Reranker
@@ -85,7 +83,7 @@ def measure_faithfulness(
     ModelError
         If the re-ranker has no gates.
     """
-    check_gates(reranker)
+    find_gates(reranker)
     kept = [row for row, pair in enumerate(pairs) if count_sentences(pair) > 1]
     if not kept:
         raise CollectionError(f"of {len(pairs)} passages none has two sentences: nothing can be deleted")
@@ -93,7 +91,12 @@ def measure_faithfulness(
     scores, gates = _score(reranker, whole, batch_tokens, progress)
     random = np.random.default_rng(seed)
     trials = [_trial(pair, own, random) for pair, own in zip(whole, gates, strict=True)]
-    drops = _drops(reranker, whole, trials, scores, batch_tokens=batch_tokens, progress=progress)
+    deletions = [
+        (i, sentence) for i, trial in enumerate(trials) for sentence in sorted({*chain(*trial.values())})
+    ]
+    shorter = [delete_sentence(reranker.texts, whole[i], sentence) for i, sentence in deletions]
+    after, _ = _score(reranker, shorter, batch_tokens, progress, "deleting")
+    drops = {(i, sentence): scores[i] - logit for (i, sentence), logit in zip(deletions, after, strict=True)}
     queries = np.unique([qids[row] for row in kept], return_inverse=True)[1].reshape(-1)
     by_choice = [
         [[drops[i, sentence] for sentence in trial[choice]] for i, trial in enumerate(trials)]
@@ -104,24 +107,20 @@ def measure_faithfulness(
     return Faithfulness(rates, len(whole), int(queries.max()) + 1, len(pairs) - len(whole), cut)
 
 
-def measure_drawn(
-    reranker: Reranker,
-    drawn: Sequence[JudgedPair],
-    *,
-    seed: int = 0,
-    batch_tokens: int = BATCH,
-    progress: Progress = silent,
-) -> Faithfulness:
-    """:func:`measure_faithfulness` of drawn pairs; raises the same."""
-    pairs, qids = tokenize_drawn(reranker, drawn), [pair.qid for pair in drawn]
-    return measure_faithfulness(
-        reranker, pairs, qids, seed=seed, batch_tokens=batch_tokens, progress=progress
-    )
-
-
 def faithfulness_table(result: Faithfulness, collection: str) -> Table:
     """A row for each choice of the deleted sentence."""
-    rows = [[choice, *_cells(rates)] for choice, rates in result.rates.items()]
+    rows: list[list[str | Cell]] = [
+        [
+            choice,
+            f"{rates.chosen:.3f}",
+            f"{rates.other:.3f}",
+            Cell(f"{rates.difference:+.3f}", strong=rates.low > 0 or rates.high < 0),
+            f"[{rates.low:+.3f}, {rates.high:+.3f}]",
+            f"{rates.chosen_drop:+.3f}",
+            f"{rates.other_drop:+.3f}",
+        ]
+        for choice, rates in result.rates.items()
+    ]
     caption = f"How often a deletion lowers the score, {_count_pairs(result.pairs)} of {collection}"
     skipped = f"{_count_pairs(result.skipped)} of one sentence skipped"
     notes = [
@@ -145,30 +144,21 @@ def delete_sentence(texts: PairTexts, pair: Pair, sentence: int) -> Pair:
     return texts.pair(pair.ids[pair.parts == QUERY], Passage(pair.ids[kept], numbers))
 
 
-def _cells(rates: Rates) -> list[str | Cell]:
-    strong = rates.low > 0 or rates.high < 0
-    return [
-        f"{rates.chosen:.3f}",
-        f"{rates.other:.3f}",
-        Cell(f"{rates.difference:+.3f}", strong=strong),
-        f"[{rates.low:+.3f}, {rates.high:+.3f}]",
-        f"{rates.chosen_drop:+.3f}",
-        f"{rates.other_drop:+.3f}",
-    ]
-
-
 def _count_pairs(number: int) -> str:
     return f"{number:,} pair{'' if number == 1 else 's'}"
 
 
 def _score(
-    reranker: Reranker, pairs: Sequence[Pair], batch_tokens: int, progress: Progress
+    reranker: Reranker,
+    pairs: Sequence[Pair],
+    batch_tokens: int,
+    progress: Progress,
+    label: str = "reading pairs",
 ) -> tuple[_Values, list[_Values]]:
     """The logit of each pair, (pairs,), and its gates, (episodes, sentences) each."""
     scores, gates = np.empty(len(pairs)), [np.empty((0, 0))] * len(pairs)
-    for rows, batch in iterate_batches(pairs, reranker.texts.pad_id, batch_tokens, progress):
-        logits, batch_gates = compute_gates(reranker, batch)  # (B,), (B, E, S)
-        scores[rows] = logits
+    for rows, batch in iterate_batches(pairs, reranker.texts.pad_id, batch_tokens, progress, label):
+        scores[rows], batch_gates = compute_gates(reranker, batch)  # (B,), (B, E, S)
         for row, own in zip(rows, batch_gates, strict=True):
             gates[row] = own[:, : count_sentences(pairs[row])]
     return scores, gates
@@ -180,51 +170,26 @@ def _trial(pair: Pair, gates: _Values, random: np.random.Generator) -> dict[str,
     lengths = np.bincount(pair.sentences[pair.parts == PASSAGE])
     weights = {f"episode {number}": own for number, own in enumerate(gates, 1)}
     weights |= {MEAN: gates.mean(0), LONGEST: lengths}
-    chosen = {choice: int(values.argmax()) for choice, values in weights.items()}
     return {
-        choice: (sentence, next(other for other in order if other != sentence))
-        for choice, sentence in chosen.items()
+        choice: (chosen, next(other for other in order if other != chosen))
+        for choice, chosen in ((choice, int(values.argmax())) for choice, values in weights.items())
     }
-
-
-def _drops(
-    reranker: Reranker,
-    pairs: Sequence[Pair],
-    trials: Sequence[Mapping[str, tuple[int, int]]],
-    scores: _Values,
-    *,
-    batch_tokens: int,
-    progress: Progress,
-) -> dict[tuple[int, int], float]:
-    """How far the logit of each pair falls if a sentence is deleted, by pair and sentence."""
-    deletions = [
-        (i, sentence) for i, trial in enumerate(trials) for sentence in sorted({*chain(*trial.values())})
-    ]
-    shorter = [delete_sentence(reranker.texts, pairs[i], sentence) for i, sentence in deletions]
-    drops = {}
-    for rows, batch in iterate_batches(shorter, reranker.texts.pad_id, batch_tokens, progress, "deleting"):
-        logits, _ = compute_gates(reranker, batch)
-        for row, logit in zip(rows, logits.tolist(), strict=True):
-            i, _ = deletions[row]
-            drops[deletions[row]] = float(scores[i]) - logit
-    return drops
 
 
 def _rates(drops: _Values, queries: npt.NDArray[np.int64], seed: int) -> list[Rates]:
     """Rates from the drops of chosen and other sentences, (choices, pairs, 2), and queries, (pairs,)."""
     lowered = (drops > _NOISE).astype(float)
-    bounds = _intervals(lowered[..., 0] - lowered[..., 1], queries, seed)
-    means = zip(lowered.mean(1).tolist(), drops.mean(1).tolist(), bounds, strict=True)
-    return [Rates(chosen, other, low, high, *falls) for (chosen, other), falls, (low, high) in means]
+    bounds = _intervals(lowered[..., 0] - lowered[..., 1], queries, seed)  # (choices, 2)
+    return [Rates(*row) for row in np.hstack([lowered.mean(1), bounds, drops.mean(1)]).tolist()]
 
 
-def _intervals(values: _Values, queries: npt.NDArray[np.int64], seed: int) -> list[tuple[float, float]]:
-    """Bounds of the mean of each row, (choices, pairs), from samples of the queries with replacement."""
+def _intervals(values: _Values, queries: npt.NDArray[np.int64], seed: int) -> _Values:
+    """Bounds, (choices, 2), of the mean of each row, (choices, pairs), from samples with replacement."""
     counts = np.bincount(queries)  # pairs of each of Q queries
     sums = np.stack([np.bincount(queries, row) for row in values])  # (choices, Q)
     size = len(counts)
     if size < 2:
-        return [(math.nan, math.nan)] * len(values)
+        return np.full((len(values), 2), np.nan)
     random = np.random.default_rng(seed)
     means = []
     for begin in range(0, _RESAMPLES, step := max(1, _CHUNK // size)):
@@ -232,5 +197,5 @@ def _intervals(values: _Values, queries: npt.NDArray[np.int64], seed: int) -> li
         drawn = random.integers(size, size=(rows, size)) + size * np.arange(rows)[:, None]
         times = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
         means.append(times @ sums.T / (times @ counts)[:, None])  # (rows, choices)
-    low, high = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0)
-    return list(zip(low.tolist(), high.tolist(), strict=True))
+    bounds: _Values = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0).T
+    return bounds

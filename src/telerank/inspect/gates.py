@@ -12,6 +12,7 @@ import torch
 from telerank.errors import CollectionError, ModelError
 from telerank.inspect.token_outputs import on_device_of
 from telerank.models.pairs.pair import PairBatch, batch_of
+from telerank.models.rerankers.kinds import GatesFunction
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import sentences_with_tokens
 from telerank.text.sentences import split_sentences
@@ -66,25 +67,21 @@ def read_gates(reranker: Reranker, query: str, passage: str) -> Gates:
     return Gates(query, sentences, float(logits[0]), gates.shape[1], pair.cut)
 
 
-def check_gates(reranker: Reranker) -> None:
-    """Check that a re-ranker has gates, before the work.
+def find_gates(reranker: Reranker) -> GatesFunction:
+    """The function that computes the gates of a model.
 
     Raises
     ------
     ModelError
-        If it has none.
+        If the re-ranker has no gates.
     """
     if reranker.kind.gates is None:
         raise ModelError(f"a {reranker.shape.kind} has no gates")
+    return reranker.kind.gates
 
 
 @torch.no_grad()
 def compute_gates(reranker: Reranker, batch: PairBatch) -> tuple[_Values, _Values]:
-    """The logits of a batch, (B,), and the gates, (B, episodes, S): 0 if there is no sentence.
-
-    Raises ModelError if the re-ranker has no gates.
-    """
-    if reranker.kind.gates is None:
-        raise ModelError(f"a {reranker.shape.kind} has no gates")
-    logits, gates = reranker.kind.gates(reranker.model, on_device_of(reranker.model, batch))
+    """The logits of a batch, (B,), and the gates, (B, episodes, S): 0 if there is no sentence."""
+    logits, gates = find_gates(reranker)(reranker.model, on_device_of(reranker.model, batch))
     return logits.double().cpu().numpy(), gates.double().cpu().numpy()

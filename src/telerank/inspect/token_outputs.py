@@ -9,25 +9,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
-from telerank.models.loading import locate
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.rerankers.reranker import (
-    SETTINGS,
     Reranker,
     Shape,
     fresh_reranker,
     load_reranker,
-    readable_length,
+    locate_reranker,
+    read_shape,
+    readable_lengths,
 )
 from telerank.training.training import choose_device
 from telerank.types import Progress, silent
@@ -37,14 +35,19 @@ BATCH = 8192
 
 
 def open_checkpoints(models: Sequence[str], device: str = "cpu") -> Iterator[tuple[str, Reranker]]:
-    """Open models one after the other, on a device, each with a short name (:func:`short_names`).
+    """Open models one after the other, on a device, each with a short name.
 
-    An encoder that is no re-ranker has the lengths of the first re-ranker among them. Raises ModelError if a
-    model is given twice or does not exist, or there is no such device.
+    The name is the last part of the model's path, unless two models share it. An encoder that is no re-ranker
+    has the lengths of the first re-ranker among them. Raises ModelError if a model is given twice or does not
+    exist, or there is no such device.
     """
-    names, like = short_names(models), _find_shape(models)
-    for name, model in names.items():
-        yield name, move(open_checkpoint(model, like=like), device)
+    if len(set(models)) < len(models):
+        raise ModelError("a model is given twice")
+    shapes = (read_shape(locate_reranker(model)) for model in models)
+    like = next((shape for shape in shapes if shape is not None), None)
+    short = [Path(model).name or model for model in models]
+    for name, model in zip(short, models, strict=True):
+        yield name if short.count(name) == 1 else model, move(open_checkpoint(model, like=like), device)
 
 
 def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
@@ -58,12 +61,11 @@ def open_checkpoint(name: str | Path, *, like: Shape | None = None) -> Reranker:
     ModelError
         If there is no such model.
     """
-    folder = Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
-    if is_reranker(folder):
-        return load_reranker(name)
-    pair = like.max_length if like else readable_length(folder)
-    query = like.max_query if like else min(64, pair // 2)
-    return fresh_reranker(name, Shape("bert", frozen=True, max_query=query, max_length=pair))
+    folder = locate_reranker(name)
+    if read_shape(folder) is not None:
+        return load_reranker(folder)
+    query, length = (like.max_query, like.max_length) if like else readable_lengths(folder)
+    return fresh_reranker(folder, Shape("bert", frozen=True, max_query=query, max_length=length))
 
 
 def move(reranker: Reranker, device: str) -> Reranker:
@@ -76,27 +78,6 @@ def move(reranker: Reranker, device: str) -> Reranker:
     """
     reranker.model.to(choose_device(device))
     return reranker
-
-
-def short_names(models: Sequence[str]) -> dict[str, str]:
-    """Models by short names: the last part of a path, unless two models would share it.
-
-    Raises ModelError if a model is given twice.
-    """
-    if len(set(models)) < len(models):
-        raise ModelError("a model is given twice")
-    short = [Path(model).name or model for model in models]
-    return {
-        name if short.count(name) == 1 else model: model for name, model in zip(short, models, strict=True)
-    }
-
-
-def is_reranker(folder: Path) -> bool:
-    """Whether the model of a folder scores pairs, rather than being an encoder alone."""
-    if (folder / SETTINGS).exists():
-        return True
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return str((config.get("architectures") or [""])[0]).endswith("ForSequenceClassification")
 
 
 @torch.no_grad()
@@ -126,8 +107,3 @@ def iterate_batches(
         yield rows, batch_of([pairs[row] for row in rows], pad_id)
         done += len(rows)
         progress(label, done, len(pairs))
-
-
-def _find_shape(names: Sequence[str]) -> Shape | None:
-    """The shape of the first of these that is a re-ranker."""
-    return next((load_reranker(name).shape for name in names if is_reranker(locate(name))), None)

@@ -6,13 +6,11 @@ import hashlib
 import json
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from telerank.models.encoders.bi_encoder import BiEncoder, token_types
-from telerank.models.encoders.tokens import SideTokenizer, Tokenizers, rules_of
+from telerank.models.encoders.tokens import Tokenizers, rules_of
 from telerank.models.rerankers.reranker import Reranker
 
 _UNHASHED = (
@@ -42,7 +40,9 @@ def fingerprint(model: BiEncoder, tokenizers: Tokenizers) -> str:
         if encoder is not None:
             _add_encoder(digest, encoder)
     for side in (tokenizers.queries, tokenizers.documents):
-        digest.update(_text(_tokenizer(side)))
+        # how it frames a text, read off an example: token types are set by our settings
+        framed = side.tokenizer("a b")["input_ids"]
+        digest.update(_text({"rules": rules_of(side.tokenizer), "framed": framed}))
     return digest.hexdigest()
 
 
@@ -84,17 +84,8 @@ def _add_weights(digest: Any, model: nn.Module) -> None:
     for name in sorted(weights):
         if not name.startswith("pooler."):
             digest.update(_text([name, str(weights[name].dtype), list(weights[name].shape)]))
-            digest.update(_bytes(weights[name]))
-
-
-def _bytes(weight: Tensor) -> npt.NDArray[np.uint8]:
-    flat = weight.detach().cpu().contiguous().reshape(-1)
-    return np.asarray(flat.view(torch.uint8).numpy(), dtype=np.uint8)
-
-
-def _tokenizer(side: SideTokenizer) -> dict[str, Any]:
-    """Its rules, and how it frames a text, read off an example: token types are set by our settings."""
-    return {"rules": rules_of(side.tokenizer), "framed": side.tokenizer("a b")["input_ids"]}
+            flat = weights[name].detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy())
 
 
 def _text(record: object) -> bytes:

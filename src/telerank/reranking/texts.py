@@ -72,7 +72,7 @@ def make_pairs(reranker: Reranker, queries: Sequence[str], passages: Sequence[st
     ValueError
         If sentences are needed and there is no splitter for the language.
     """
-    language = reranker.shape.language if reranker.needs_sentences else None
+    language = reranker.shape.language if reranker.kind.reads_sentences else None
     pairs = tokenize_pairs(reranker.texts, list(zip(queries, passages, strict=True)), language)
     return [pairs[number] for number in range(len(pairs))]
 

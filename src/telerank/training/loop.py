@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from telerank.errors import ModelError
-from telerank.models.attention_kernels import train_plainly
+from telerank.models.precision import train_plainly
 from telerank.training import checkpoint, log
 from telerank.training.log import Record, Report
 from telerank.training.settings import OptimisationSettings, Training

@@ -37,26 +37,30 @@ def faithfulness(
     import telerank as tr
     from telerank.show.progress import show_progress
     from telerank.verbs.inspect import (
-        check_gates,
         draw_by_class,
         draw_pairs,
         faithfulness_table,
+        find_gates,
         load_reranker,
-        measure_drawn,
+        measure_faithfulness,
         move,
         open_candidates,
+        tokenize_drawn,
     )
 
     source = open_candidates(tr.collection(collection, format=format, encoding=encoding), candidates, split)
     reranker = move(load_reranker(model), device)
-    check_gates(reranker)  # before the work, not after it
+    find_gates(reranker)  # an error before the work, not after it
     with show_progress() as progress:
         drawn = (
             draw_by_class(source, relevant=pairs, others=0, seed=seed, progress=progress)
             if relevant
             else draw_pairs(source, pairs, seed=seed, progress=progress)
         )
-        result = measure_drawn(reranker, drawn, seed=seed, batch_tokens=batch_tokens, progress=progress)
+        tokens, qids = tokenize_drawn(reranker, drawn), [pair.qid for pair in drawn]
+        result = measure_faithfulness(
+            reranker, tokens, qids, seed=seed, batch_tokens=batch_tokens, progress=progress
+        )
     shared.say_cut(result.cut, result.pairs, model)
     name = source.collection.name
     if as_json:

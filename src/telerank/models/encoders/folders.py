@@ -21,14 +21,15 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers.processors import TemplateProcessing
 from torch import nn
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoModel, PreTrainedTokenizerFast
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
-from telerank.models.quiet import quiet
+from telerank.models.loading import locate, quiet, read_config, read_encoder, read_tokenizer
 
 SETTINGS = "bi_encoder.json"
 DOCUMENT = "document"
@@ -49,7 +50,12 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
     if not _alike(model, tokenizers):
         routes["document"] = [DOCUMENT]
         _save_documents(model, tokenizers, root / DOCUMENT)
-    _write(root / "1_Pooling" / "config.json", _pooling_record(model))
+    pooling = {  # in the form that every release of sentence-transformers reads
+        "word_embedding_dimension": model.width,
+        "pooling_mode_cls_token": model.settings.pooling == "cls",
+        "pooling_mode_mean_tokens": model.settings.pooling == "mean",
+    }
+    _write(root / "1_Pooling" / "config.json", pooling)
     ends = ["1_Pooling"]
     if model.settings.normalise:
         (root / "2_Normalize").mkdir(exist_ok=True)
@@ -65,19 +71,61 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
     _write(root / SETTINGS, {"shared": model.shared, **model.settings.record()})
 
 
-def read_settings(folder: Path) -> tuple[BiEncoderSettings, bool]:
-    """The settings of a folder that :func:`save_bi_encoder` wrote, and whether both sides share weights.
+def load_bi_encoder(
+    name: str | Path, settings: BiEncoderSettings | None = None, *, dropout: float | None = None
+) -> tuple[BiEncoder, Tokenizers]:
+    """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
-    Raises ModelError if the file is not one that :func:`save_bi_encoder` wrote.
+    The settings are those of the folder, if :func:`save_bi_encoder` or sentence-transformers wrote it. Any
+    other encoder gets RepBERT's: mean, inner product, 20 and 256 tokens, token types 0 and 1. ``settings``
+    overrides them, and ``dropout`` every probability of dropout in the encoder.
+
+    Raises
+    ------
+    MissingExtra
+        If the name is ``minilm`` and its package is not installed.
+    ModelError
+        If there is no such model, or it does not encode texts.
     """
-    record = _read(folder / SETTINGS)
-    if not isinstance(record, dict) or not isinstance(record.get("shared"), bool):
-        raise ModelError(f"{folder / SETTINGS}: these are no settings of a bi-encoder")
-    shared = record.pop("shared")
-    return BiEncoderSettings.of(record), shared
+    folder = locate(name)
+    tokenizer = read_tokenizer(folder)
+    own, shared = _read_settings(folder, tokenizer)
+    encoder = read_encoder(folder, dropout)
+    document = None if shared else read_encoder(folder / DOCUMENT, dropout)
+    model = BiEncoder(encoder, document, settings=settings or own).eval()
+    document_tokenizer = None if shared else read_tokenizer(folder / DOCUMENT)
+    return model, Tokenizers.of(tokenizer, model.settings, document_tokenizer)
 
 
-def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
+def fresh_bi_encoder(
+    name: str | Path, seed: int, settings: BiEncoderSettings | None = None, *, dropout: float | None = None
+) -> tuple[BiEncoder, Tokenizers]:
+    """A model of that name's shape and vocabulary with random weights, drawn by ``seed``."""
+    folder = locate(name)
+    tokenizer = read_tokenizer(folder)
+    auto: Any = AutoModel
+    with torch.random.fork_rng(), quiet():
+        torch.manual_seed(seed)
+        encoder = auto.from_config(read_config(folder, dropout))
+    model = BiEncoder(encoder, settings=settings or _read_settings(folder, tokenizer)[0]).eval()
+    return model, Tokenizers.of(tokenizer, model.settings)
+
+
+def _read_settings(folder: Path, tokenizer: Any) -> tuple[BiEncoderSettings, bool]:
+    """The folder's own settings or RepBERT's, as far as the tokenizer allows; whether weights are shared."""
+    if (folder / SETTINGS).exists():
+        record = _read(folder / SETTINGS)
+        if not isinstance(record, dict) or not isinstance(record.get("shared"), bool):
+            raise ModelError(f"{folder / SETTINGS}: these are no settings of a bi-encoder")
+        shared = record.pop("shared")
+        return BiEncoderSettings.of(record), shared
+    if (folder / MODULES).exists():
+        return _read_sentence_transformers(folder), True
+    longest = tokenizer.model_max_length  # 10^30 if it knows no bound
+    return BiEncoderSettings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
+
+
+def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     """The settings of a folder of sentence-transformers: a transformer, a pooling, perhaps a normalisation.
 
     Both sides get its ``max_seq_length``, unless it names a length for each, and token type 0. Its prompts
@@ -111,7 +159,7 @@ def read_sentence_transformers(folder: Path) -> BiEncoderSettings:
 
 
 def _longest(folder: Path) -> int:
-    """The default length of sentence-transformers: the lesser of tokenizer's and positions'."""
+    """The default length of sentence-transformers."""
     tokens = _read(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     positions = _read(folder / "config.json").get("max_position_embeddings")
     known = [n for n in (tokens.get("model_max_length"), positions) if isinstance(n, int)]
@@ -187,16 +235,6 @@ def _with_segment(tokenizer: Any, segment: int) -> Any:
     names = list(dict.fromkeys([*tokenizer.model_input_names, "token_type_ids"]))
     kind: Any = PreTrainedTokenizerFast
     return kind(tokenizer_object=backend, model_input_names=names, **tokenizer.special_tokens_map)
-
-
-def _pooling_record(model: BiEncoder) -> dict[str, Any]:
-    """In the form that every release of sentence-transformers reads."""
-    mode = model.settings.pooling
-    return {
-        "word_embedding_dimension": model.width,
-        "pooling_mode_cls_token": mode == "cls",
-        "pooling_mode_mean_tokens": mode == "mean",
-    }
 
 
 def _write_modules(root: Path, routes: Mapping[str, Sequence[str]]) -> None:

@@ -34,18 +34,19 @@ class RandomNumbers:
 
 def backward(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> float:
     """Add the gradients of ``loss`` to the parameters, and return it. Only one chunk's graph is in memory."""
-    chunks = [*queries, *documents]
-    states, cache = _without_graph(chunks)
-    boundary = len(queries)
+    chunks, boundary = [*queries, *documents], len(queries)
+    states, vectors = [], []
+    with torch.no_grad():
+        for encode in chunks:
+            states.append(RandomNumbers())
+            vectors.append(encode().requires_grad_())
     with torch.enable_grad():
-        vectors = [chunk.requires_grad_() for chunk in cache]
         value = loss(torch.cat(vectors[:boundary]), torch.cat(vectors[boundary:]))
     value.backward()  # type: ignore[no-untyped-call]
     after = RandomNumbers()
     for encode, state, vector in zip(chunks, states, vectors, strict=True):
         state.restore()
-        again = encode()
-        again.backward(vector.grad)  # type: ignore[no-untyped-call]
+        encode().backward(vector.grad)  # type: ignore[no-untyped-call]
     after.restore()
     return float(value.detach())
 
@@ -55,12 +56,3 @@ def backward_at_once(queries: Sequence[Encode], documents: Sequence[Encode], los
     value = loss(torch.cat([encode() for encode in queries]), torch.cat([encode() for encode in documents]))
     value.backward()  # type: ignore[no-untyped-call]
     return float(value.detach())
-
-
-def _without_graph(chunks: Sequence[Encode]) -> tuple[list[RandomNumbers], list[Tensor]]:
-    states, vectors = [], []
-    with torch.no_grad():
-        for encode in chunks:
-            states.append(RandomNumbers())
-            vectors.append(encode())
-    return states, vectors

@@ -8,8 +8,8 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from telerank.models.pairs.features import PairFeatures
-from telerank.models.rerankers.encoder_ranker import EncoderFamily
-from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
+from telerank.models.rerankers.encoder_ranker import EncoderKind
+from telerank.models.rerankers.kinds import BERT_DMN_PAPER
 
 
 class ClsMlp(nn.Module):
@@ -33,8 +33,9 @@ class ClsMlp(nn.Module):
         return logits
 
 
-KIND = RerankerKind(
-    EncoderFamily(ClsMlp, pooled=True),
+KIND = EncoderKind(
+    ClsMlp,
+    pooled=True,
     training={
         **BERT_DMN_PAPER,
         "model": {"start": "bert-base-uncased", "head": {"hidden": [], "dropout": 0.1}},

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.pair import PairBatch
 from telerank.models.pairs.ragged import drop_items, pack, run_gru
-from telerank.models.rerankers.encoder_ranker import EncoderFamily
+from telerank.models.rerankers.encoder_ranker import EncoderKind
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
-from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
+from telerank.models.rerankers.kinds import BERT_DMN_PAPER
 
 
 class DmnHead(nn.Module):
@@ -39,15 +36,12 @@ class DmnHead(nn.Module):
         """Features -> logits, (B,)."""
         return self.with_gates(features)[0]
 
-    def gates(self, features: PairFeatures) -> Tensor:
-        """How much each episode attends to each sentence, (B, episodes, S); zero for padding.
-
-        The gates of an episode sum to 1 with the gate "softmax"; with "sigmoid" each is between 0 and 1.
-        """
-        return self.with_gates(features)[1]
-
     def with_gates(self, features: PairFeatures) -> tuple[Tensor, Tensor]:
-        """Logits, (B,), and the gates that led to them."""
+        """Logits, (B,), and how much each episode attends to each sentence, (B, episodes, S).
+
+        Gates are zero for padding. Those of an episode sum to 1 with the gate "softmax"; with "sigmoid" each
+        is between 0 and 1.
+        """
         sentences = drop_items(pack(features.sentences, features.sentence_mask), self.dropout)
         query = drop_items(pack(features.query, features.query_mask), self.dropout)
         question = run_gru(self.query, query)[1]
@@ -58,14 +52,9 @@ class DmnHead(nn.Module):
         return logits, functional.pad(gates, (0, mask.shape[-1] - gates.shape[-1])) * mask
 
 
-def _with_gates(model: Any, batch: PairBatch) -> tuple[Tensor, Tensor]:
-    logits, gates = model.head.with_gates(model.features(batch))
-    return logits, gates
-
-
-KIND = RerankerKind(
-    EncoderFamily(DmnHead),
+KIND = EncoderKind(
+    DmnHead,
     training={**BERT_DMN_PAPER, "model": {"start": "bert-base-uncased", "head": PAPER_HEAD}},
     reads_sentences=True,
-    gates=_with_gates,
+    gates=lambda model, batch: model.head.with_gates(model.features(batch)),
 )

@@ -9,11 +9,10 @@ from torch.nn.utils.rnn import pad_packed_sequence
 from telerank.models.pairs.features import gather_tokens
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.pairs.ragged import drop_items, pack, run_gru, with_first_item
-from telerank.models.pairs.word_sides import PairSides, make_embedding, split_sides
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
-from telerank.models.rerankers.kind import BERT_DMN_PAPER, RerankerKind
-from telerank.models.rerankers.word_ranker import WordFamily
+from telerank.models.rerankers.kinds import BERT_DMN_PAPER
+from telerank.models.rerankers.word_ranker import PairSides, WordKind, make_embedding, split_sides
 
 
 class Dmn(nn.Module):
@@ -49,12 +48,8 @@ class Dmn(nn.Module):
         """Pairs -> logits, (B,)."""
         return self._answer(split_sides(batch))[0]
 
-    def gates(self, batch: PairBatch) -> Tensor:
-        """How much each episode attends to each sentence, (B, episodes, S), summed over its facts."""
-        return self.with_gates(batch)[1]
-
     def with_gates(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """Logits, (B,), and the gates that led to them."""
+        """Logits, (B,), and the attention to each sentence, (B, episodes, S), summed over its facts."""
         texts = split_sides(batch)
         logits, gates, facts = self._answer(texts)  # facts: the sentence of each, (B, facts)
         most = max(1, int(texts.sentences.max()) + 1)
@@ -82,8 +77,8 @@ def _facts(texts: PairSides) -> Tensor:
     return with_first_item(texts.passage_mask & (single | (numbers != following)))
 
 
-KIND = RerankerKind(
-    WordFamily(Dmn),
+KIND = WordKind(
+    Dmn,
     training={**BERT_DMN_PAPER, "model": {"head": PAPER_HEAD}},
     reads_sentences=True,
     gates=Dmn.with_gates,

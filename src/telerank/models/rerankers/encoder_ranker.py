@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import width
-from telerank.models.loading import first_line, locate, read_encoder
+from telerank.models.loading import read_encoder
 from telerank.models.pairs.features import PairFeatures, pair_features
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kind import Dropout, Family, Loaded, ModelParts, Vocabulary
+from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, build
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class EncoderRanker(TransformerRanker):
 
 
 @dataclass(frozen=True)
-class EncoderFamily(Family):
+class EncoderKind(RerankerKind):
     """Encoders with a head, which is made from the encoder's width and the settings of a shape."""
 
     has_head: ClassVar[bool] = True
@@ -94,28 +94,22 @@ class EncoderFamily(Family):
     head: Callable[..., nn.Module]
     pooled: bool = False
 
-    def create(self, start: str | Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
-        folder = locate(start)
-        model = self._ranker(folder, shape, dropout)
-        return model, read_pair_tokenizer(folder, model, shape)
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None = None, /
+    ) -> Loaded:
+        encoder = read_encoder(start, dropout)
+        head = build(self.head, width(encoder), shape, "head of ")
+        model = EncoderRanker(encoder, head, pooled=self.pooled, frozen=shape.frozen)
+        return model, read_pair_tokenizer(start, model, shape)
 
-    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
-        model = self._ranker(folder, shape, dropout)
+    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
+        model, texts = self.create(folder, shape, dropout)
         try:
-            model.head.load_state_dict(load_file(folder / HEAD))
+            model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
         except (OSError, RuntimeError, ValueError, SafetensorError) as error:
             message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
             raise ModelError(message) from error
-        return model, read_pair_tokenizer(folder, model, shape)
+        return model, texts
 
-    def parts(self, model: EncoderRanker) -> ModelParts:
+    def parts(self, model: Any) -> ModelParts:
         return ModelParts(model.encoder, model.head, HEAD)
-
-    def _ranker(self, folder: Path, shape: Shape, dropout: Dropout) -> EncoderRanker:
-        encoder = read_encoder(folder, dropout)
-        try:
-            head = self.head(encoder.config.hidden_size, **shape.head)
-        except (TypeError, ValueError, RuntimeError) as error:
-            message = f"these are no settings of a head of {shape.kind}: {first_line(error)}"
-            raise ModelError(message) from error
-        return EncoderRanker(encoder, head, pooled=self.pooled, frozen=shape.frozen)

@@ -7,11 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.pairs.word_sides import make_embedding, split_sides
 from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kind import ModelExplanation, RerankerKind
-from telerank.models.rerankers.word_ranker import WordFamily
+from telerank.models.rerankers.kinds import ModelExplanation
+from telerank.models.rerankers.word_ranker import WordKind, make_embedding, split_sides
 
 MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 DEVIATIONS = (1e-3, *(0.1,) * 10)
@@ -39,13 +38,9 @@ class Knrm(nn.Module):
         """Pairs -> tanh(w · φ + b), (B,)."""
         return self.with_kernels(batch)[0]
 
-    def kernels(self, batch: PairBatch) -> Tensor:
-        """φ, (B, 11), in the order of :data:`MEANS`."""
-        return self.with_kernels(batch)[1]
-
     @in_float32
     def with_kernels(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """Scores, (B,), and the φ that led to them."""
+        """Scores, (B,), and φ, (B, 11), in the order of :data:`MEANS`."""
         texts = split_sides(batch)
         query = functional.normalize(self.words(texts.query), dim=-1)  # (B, N, E)
         passage = functional.normalize(self.words(texts.passage), dim=-1)  # (B, T, E)
@@ -62,7 +57,7 @@ class Knrm(nn.Module):
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:  # noqa: ARG002 — as of every kind
         """What the score is the tanh of: each kernel's share, and the bias, in a batch of one pair."""
-        sums, weights = self.kernels(batch)[0].tolist(), self.weight.weight[0].tolist()
+        sums, weights = self.with_kernels(batch)[1][0].tolist(), self.weight.weight[0].tolist()
         values = [
             (weight * value, f"{weight:.4g} times {value:.4g}, the kernel at {mean} (width {width})")
             for weight, value, mean, width in zip(weights, sums, MEANS, DEVIATIONS, strict=True)
@@ -71,8 +66,8 @@ class Knrm(nn.Module):
         return ModelExplanation("the score is the tanh of the sum of", tuple(values))
 
 
-KIND = RerankerKind(
-    WordFamily(Knrm),
+KIND = WordKind(
+    Knrm,
     training={
         "loss": {"objective": "margin", "of": "logit"},
         "optimisation": {

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 
 from telerank.errors import ModelError
-from telerank.models.loading import first_line, locate, read_config
+from telerank.models.loading import read_config, reading
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.quiet import quiet
-from telerank.models.rerankers.kind import Dropout, Family, Loaded, ModelParts, RerankerKind, Vocabulary
+from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 if TYPE_CHECKING:
@@ -88,27 +87,26 @@ class MonoBert(TransformerRanker):
         return next((layer for layer in layers if isinstance(layer, nn.Linear)), None)
 
 
-class ClassifierFamily(Family):
+class ClassifierKind(RerankerKind):
     """Transformers with their own classification layer."""
 
     takes_settings: ClassVar[bool] = False
 
-    def create(self, start: str | Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
-        return _load(locate(start), shape, dropout)
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
+    ) -> Loaded:
+        model = MonoBert(read_classifier(start, dropout))
+        return model, read_pair_tokenizer(start, model, shape)
 
-    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
-        return _load(folder, shape, dropout, whole=True)
+    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
+        model = MonoBert(read_classifier(folder, dropout, whole=True))
+        return model, read_pair_tokenizer(folder, model, shape)
 
     def parts(self, model: MonoBert) -> ModelParts:
         return ModelParts(model.classifier)
 
 
-def _load(folder: Path, shape: Shape, dropout: Dropout, *, whole: bool = False) -> Loaded:
-    model = MonoBert(read_classifier(folder, dropout, whole=whole))
-    return model, read_pair_tokenizer(folder, model, shape)
-
-
-def read_classifier(folder: Path, dropout: Dropout, *, whole: bool = False) -> Any:
+def read_classifier(folder: Path, dropout: float | None, *, whole: bool = False) -> Any:
     """A transformer with its classification layer, in float32.
 
     An encoder's folder lacks the layer, and perhaps a pooler: they are drawn at random, unless the classifier
@@ -121,13 +119,10 @@ def read_classifier(folder: Path, dropout: Dropout, *, whole: bool = False) -> A
         config.num_labels = 1
     if config.num_labels > 2:
         raise ModelError(f"{folder}: expected one or two labels, got {config.num_labels}")
-    try:
-        with quiet():
-            model, report = AutoModelForSequenceClassification.from_pretrained(
-                folder, config=config, output_loading_info=True, dtype=torch.float32
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"{folder}: the model cannot be read: {first_line(error)}") from error
+    with reading(f"{folder}: the model"):
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            folder, config=config, output_loading_info=True, dtype=torch.float32
+        )
     own = f"{model.base_model_prefix}."
     missing = sorted(
         key for key in report["missing_keys"] if whole or (key.startswith(own) and ".pooler." not in key)
@@ -137,8 +132,7 @@ def read_classifier(folder: Path, dropout: Dropout, *, whole: bool = False) -> A
     return model
 
 
-KIND = RerankerKind(
-    ClassifierFamily(),
+KIND = ClassifierKind(
     # Nogueira & Cho, section 3.1: 16 groups of two are its batch of 32 pairs
     training={
         "model": {"start": "bert-large-uncased"},

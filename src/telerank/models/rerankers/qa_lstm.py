@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_packed_sequence
 
-from telerank.errors import ModelError
 from telerank.models.pairs.pair import PASSAGE, PairBatch
 from telerank.models.pairs.ragged import pack, with_first_item
-from telerank.models.pairs.word_sides import make_embedding, split_sides, spread_over_tokens
 from telerank.models.pairs.words import SPECIAL, Words
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kind import BERT_DMN_PAPER, ModelExplanation, RerankerKind
-from telerank.models.rerankers.word_ranker import WordFamily
+from telerank.models.rerankers.kinds import BERT_DMN_PAPER, ModelExplanation
+from telerank.models.rerankers.word_ranker import WordKind, make_embedding, split_sides
 
 
 def max_pool(states: Tensor, mask: Tensor) -> Tensor:
@@ -24,39 +20,22 @@ def max_pool(states: Tensor, mask: Tensor) -> Tensor:
     return states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1)
 
 
-def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The mean, (B, L, H) and (B, L) -> (B, H)."""
-    counted = mask.unsqueeze(-1).to(states.dtype)
-    return (states * counted).sum(1) / counted.sum(1)
-
-
-POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"max": max_pool, "mean": mean_pool}
-
-
 class QaLstm(nn.Module):
-    """cos(o_q, o_a), between -1 and 1: of the pooled states of query and passage from one bidirectional LSTM.
+    """cos(o_q, o_a), between -1 and 1: of the max-pooled states of both texts from one bidirectional LSTM.
 
     Before pooling, the passage's states h_t are multiplied by attention over its words, s_t ∝ exp(w ·
     tanh(W_am h_t + W_qm o_q)). Dropout is applied to both pooled vectors. ``hidden`` is the width of each
-    direction; ``pooling`` is one of :data:`POOLINGS`.
+    direction.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
-    unless ``frozen``. Raises ModelError if there is no such pooling.
+    unless ``frozen``.
     """
 
     def __init__(
-        self,
-        vectors: Tensor,
-        hidden: int = 256,
-        *,
-        pooling: str = "max",
-        dropout: float = 0.5,
-        frozen: bool = False,
+        self, vectors: Tensor, hidden: int = 256, *, dropout: float = 0.5, frozen: bool = False
     ) -> None:
         super().__init__()
-        if pooling not in POOLINGS:
-            raise ModelError(f"no pooling is called {pooling!r}; there are: {', '.join(POOLINGS)}")
-        self.words, self.pool = make_embedding(vectors, frozen=frozen), POOLINGS[pooling]
+        self.words = make_embedding(vectors, frozen=frozen)
         self.lstm = nn.LSTM(vectors.shape[1], hidden, batch_first=True, bidirectional=True)
         self.state = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_am
         self.query = nn.Linear(2 * hidden, 2 * hidden, bias=False)  # W_qm
@@ -67,26 +46,24 @@ class QaLstm(nn.Module):
         """Pairs -> cosines, (B,)."""
         return self.with_attention(batch)[0]
 
-    def attention(self, batch: PairBatch) -> Tensor:
-        """s_t at the position of each passage token, (B, L); the attention over a passage sums to 1."""
-        return self.with_attention(batch)[1]
-
     @in_float32
     def with_attention(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """Cosines, (B,), and the attention that led to them."""
+        """Cosines, (B,), and s_t at each passage token, (B, L): over a passage the attention sums to 1."""
         texts = split_sides(batch)
         query_mask, mask = with_first_item(texts.query_mask), with_first_item(texts.passage_mask)
         query_states, states = self._read(texts.query, query_mask), self._read(texts.passage, mask)
-        query = self.pool(query_states, query_mask)  # (B, 2 hidden)
+        query = max_pool(query_states, query_mask)  # (B, 2 hidden)
         scores = self.score(torch.tanh(self.state(states) + self.query(query).unsqueeze(1))).squeeze(-1)
         weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)  # (B, T)
-        passage = self.pool(states * weights.unsqueeze(-1), mask)
+        passage = max_pool(states * weights.unsqueeze(-1), mask)
         cosines = functional.cosine_similarity(self.dropout(query), self.dropout(passage))
-        return cosines, spread_over_tokens(weights, texts.passage_mask, batch)
+        attention = weights.new_zeros(batch.parts.shape)
+        attention[batch.parts == PASSAGE] = weights[texts.passage_mask]
+        return cosines, attention
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:
         """The attention over the passage's words, in a batch of one pair."""
-        weights = self.attention(batch)[0]  # (L,)
+        weights = self.with_attention(batch)[1][0]  # (L,)
         values = tuple(
             (float(weights[position]), _word(words, int(batch.input_ids[0, position])))
             for position in (batch.parts[0] == PASSAGE).nonzero().flatten().tolist()
@@ -104,8 +81,8 @@ def _word(words: Words, row: int) -> str:
     return words.vocabulary[row - SPECIAL] if row >= SPECIAL else "(a word without a vector)"
 
 
-KIND = RerankerKind(
-    WordFamily(QaLstm),
+KIND = WordKind(
+    QaLstm,
     training={
         **BERT_DMN_PAPER,
         "model": {"head": {"hidden": 256, "dropout": 0.5}},

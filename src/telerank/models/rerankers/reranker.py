@@ -24,11 +24,9 @@ from torch import nn
 from transformers import AutoModel
 
 from telerank.errors import ModelError
-from telerank.models.loading import locate, read_config, read_tokenizer
+from telerank.models.loading import locate, quiet, read_config, read_tokenizer
 from telerank.models.pairs.pair import PairTexts
-from telerank.models.quiet import quiet
-from telerank.models.rerankers.kind import ModelParts, RerankerKind
-from telerank.models.rerankers.registry import find_kind
+from telerank.models.rerankers.kinds import ModelParts, RerankerKind, find_kind
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, positions
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ SETTINGS = "reranker.json"
 class Shape:
     """Everything besides weights and vocabulary that decides a score.
 
-    ``kind`` is one of :data:`telerank.models.rerankers.registry.KINDS`. A ``frozen`` encoder is not trained.
+    ``kind`` is one of :data:`telerank.models.rerankers.kinds.KINDS`. A ``frozen`` encoder is not trained.
     ``max_query`` and ``max_length`` count tokens (monoBERT, section 2). ``language`` decides how sentences
     are split, for the kinds that read them. ``head`` has the settings of the head, or of a model over word
     vectors, by the names of its arguments.
@@ -55,23 +53,15 @@ class Shape:
     head: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        family = find_kind(self.kind).family
-        if self.head and not family.takes_settings:
+        kind = find_kind(self.kind)
+        if self.head and not kind.takes_settings:
             raise ModelError(f"a {self.kind} has no settings of a head, got {', '.join(self.head)}")
-        if self.frozen and not family.has_head:
+        if self.frozen and not kind.has_head:
             raise ModelError(f"a {self.kind} has no head on a frozen encoder")
 
     def record(self) -> dict[str, Any]:
         """The settings, for JSON."""
         return {**asdict(self), "head": dict(self.head)}
-
-    @classmethod
-    def of(cls, record: Any) -> Shape:
-        """The shape that :meth:`record` wrote. Raises ModelError if the record holds anything else."""
-        try:
-            return cls(**record)
-        except TypeError as error:
-            raise ModelError(f"these are no settings of a re-ranker: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +78,9 @@ class Reranker:
         return find_kind(self.shape.kind)
 
     @property
-    def needs_sentences(self) -> bool:
-        """Whether passages must be given with the spans of their sentences."""
-        return self.kind.reads_sentences
-
-    @property
     def parts(self) -> ModelParts:
         """The parts of the model that are saved and hashed."""
-        return self.kind.family.parts(self.model)
+        return self.kind.parts(self.model)
 
     @property
     def transformer(self) -> TransformerRanker:
@@ -106,7 +91,7 @@ class Reranker:
         ModelError
             If it has none.
         """
-        if self.kind.family.over_words:
+        if self.kind.over_words:
             raise ModelError(f"a {self.shape.kind} has no transformer")
         return cast("TransformerRanker", self.model)
 
@@ -119,7 +104,7 @@ class Reranker:
         ModelError
             If it is not.
         """
-        if not self.kind.family.has_head:
+        if not self.kind.has_head:
             raise ModelError(f"a {self.shape.kind} has no encoder apart from its head")
         return cast("EncoderRanker", self.model)
 
@@ -159,9 +144,11 @@ def fresh_reranker(
     ModelError
         If there is no such encoder, it has fewer positions than the lengths need, or the head cannot be made.
     """
+    kind = find_kind(shape.kind)
+    folder = Path(start) if kind.over_words else locate(start)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, texts = find_kind(shape.kind).family.create(start, shape, dropout, keep)
+        model, texts = kind.create(folder, shape, dropout, keep)
     return Reranker(model.eval(), texts, shape)
 
 
@@ -173,9 +160,12 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
     ModelError
         If there is none, or its files are damaged.
     """
-    folder = Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
-    shape = _read_shape(folder)
-    model, texts = find_kind(shape.kind).family.load(folder, shape, dropout)
+    folder = locate_reranker(name)
+    shape = read_shape(folder)
+    if shape is None:
+        architecture = (read_config(folder, None).architectures or ["nothing"])[0]
+        raise ModelError(f"{folder}: expected a re-ranker, got {architecture} and no {SETTINGS}")
+    model, texts = find_kind(shape.kind).load(folder, shape, dropout)
     return Reranker(model.eval(), texts, shape)
 
 
@@ -194,8 +184,32 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
     (root / SETTINGS).write_text(f"{text}\n", encoding="utf-8")
 
 
-def readable_length(folder: Path) -> int:
-    """How many tokens the transformer of a folder reads, its special ones among them: 512 at most."""
+def locate_reranker(name: str | Path) -> Path:
+    """The folder of a re-ranker of ours, which may lack a ``config.json``, or of any other model."""
+    return Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
+
+
+def read_shape(folder: Path) -> Shape | None:
+    """The shape of the re-ranker in a folder; None if its model is an encoder alone.
+
+    The pairs of a cross-encoder that is not ours are as long as it can read. Raises ModelError if the
+    settings are not those of a re-ranker.
+    """
+    file = folder / SETTINGS
+    if not file.exists():
+        architecture = str((read_config(folder, None).architectures or [""])[0])
+        if not architecture.endswith("ForSequenceClassification"):
+            return None
+        query, length = readable_lengths(folder)
+        return Shape("monobert", max_query=query, max_length=length)
+    try:
+        return Shape(**json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, ModelError) as error:
+        raise ModelError(f"{file}: these are no settings of a re-ranker") from error
+
+
+def readable_lengths(folder: Path) -> tuple[int, int]:
+    """How many tokens of a query, and of a pair, the transformer of a folder reads: 64 and 512 at most."""
     config = read_config(folder, None)
     model: Any = AutoModel
     with quiet(), torch.device("meta"):  # for its shapes alone: nothing is drawn or read
@@ -204,23 +218,5 @@ def readable_length(folder: Path) -> int:
         getattr(config, "max_position_embeddings", None) if longest is None else longest,
         read_tokenizer(folder).model_max_length,  # 10^30 if it knows no bound
     )
-    return min(512, *(length for length in known if isinstance(length, int)))
-
-
-def _read_shape(folder: Path) -> Shape:
-    file = folder / SETTINGS
-    if not file.exists():
-        return _cross_encoder(folder)
-    try:
-        return Shape.of(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, ModelError) as error:
-        raise ModelError(f"{file}: these are no settings of a re-ranker") from error
-
-
-def _cross_encoder(folder: Path) -> Shape:
-    """The shape of a cross-encoder that is not ours: its pairs are as long as it can read."""
-    architecture = str((read_config(folder, None).architectures or ["nothing"])[0])
-    if not architecture.endswith("ForSequenceClassification"):
-        raise ModelError(f"{folder}: expected a re-ranker, got {architecture} and no {SETTINGS}")
-    length = readable_length(folder)
-    return Shape("monobert", max_query=min(64, length // 2), max_length=length)
+    length = min(512, *(length for length in known if isinstance(length, int)))
+    return min(64, length // 2), length

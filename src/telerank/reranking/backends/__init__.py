@@ -77,7 +77,7 @@ def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> C
     for package in backend.packages:
         if find_spec(package) is None:
             raise MissingExtra(package, "fast")
-    if backend.packages and reranker.kind.family.over_words:
+    if backend.packages and reranker.kind.over_words:
         raise ModelError(f"a {reranker.shape.kind} has no transformer: its back end is torch")
     module = import_module(f"{__name__}.{backend.module}")
     function: Compute = module.compute(reranker, setting, samples)

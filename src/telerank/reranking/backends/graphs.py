@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.quiet import quiet
+from telerank.models.loading import quiet
 from telerank.models.rerankers.reranker import Reranker
 from telerank.models.rerankers.transformer_ranker import TransformerRanker
 

@@ -11,8 +11,8 @@ import numpy as np
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side
+from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder
 from telerank.models.encoders.tokens import Tokenizers
-from telerank.models.loading import fresh_bi_encoder, load_bi_encoder
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
 from telerank.training.bi_encoder.dev import DevSet, choose_queries, read_dev

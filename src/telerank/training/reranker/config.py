@@ -1,7 +1,7 @@
 """The settings of a re-ranker's training, a YAML file; the defaults of each kind are those of its paper.
 
 Missing settings are filled in when a file is read, from the record of its kind
-(:mod:`telerank.models.rerankers.registry`), so that the configuration that is saved beside a model is
+(:mod:`telerank.models.rerankers.kinds`), so that the configuration that is saved beside a model is
 complete.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from telerank.models.rerankers.registry import KINDS, find_kind
+from telerank.models.rerankers.kinds import KINDS, find_kind
 from telerank.training import settings
 
 
@@ -96,10 +96,10 @@ class RerankerStart(settings.Section):
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> RerankerStart:
-        family = find_kind(self.kind).family
-        if self.head and not family.takes_settings:
+        kind = find_kind(self.kind)
+        if self.head and not kind.takes_settings:
             raise ValueError(f"a {self.kind} has the transformer's own layer: no settings of a head")
-        if family.over_words and self.dropout != type(self).model_fields["dropout"].default:
+        if kind.over_words and self.dropout != type(self).model_fields["dropout"].default:
             raise ValueError(f"dropout is that of an encoder; a {self.kind} has head.dropout or none")
         return self
 

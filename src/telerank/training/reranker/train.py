@@ -12,7 +12,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.pairs.words import words_in
-from telerank.models.rerankers.registry import find_kind
+from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
 from telerank.training import checkpoint
 from telerank.training.parallel import Processes, join_processes
@@ -162,7 +162,7 @@ class _Job:
 
     def _words(self) -> set[str] | None:
         """The collection's words, of which a table of word vectors keeps the vectors."""
-        if not find_kind(self.config.model.kind).family.over_words:
+        if not find_kind(self.config.model.kind).over_words:
             return None
         collection = self.collection
         queries = (query.text for split in collection.queries for query in collection.split_queries(split))

@@ -1,0 +1,133 @@
+"""The kinds of re-rankers, by name, and the record of everything in which they differ.
+
+A new kind is a module that holds the model and its record, ``KIND``, and a line in :data:`KINDS`. This file
+imports no torch; the modules do, and are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from telerank.errors import ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from telerank.models.pairs.pair import PairBatch, PairTexts
+    from telerank.models.rerankers.reranker import Shape
+
+KINDS = {
+    "monobert": "telerank.models.rerankers.monobert",
+    "bert": "telerank.models.rerankers.bert",
+    "bert-dmn": "telerank.models.rerankers.bert_dmn",
+    "dmn": "telerank.models.rerankers.dmn",
+    "qa-lstm": "telerank.models.rerankers.qa_lstm",
+    "k-nrm": "telerank.models.rerankers.knrm",
+}
+"""The module of each kind."""
+
+Loaded: TypeAlias = "tuple[nn.Module, PairTexts]"
+"""A model, and what makes its pairs of texts."""
+GatesFunction: TypeAlias = "Callable[[Any, PairBatch], tuple[Tensor, Tensor]]"
+"""From a model and a batch to logits, (B,), and the attention that each episode pays to each sentence,
+(B, episodes, S)."""
+
+BERT_DMN_PAPER: Mapping[str, Any] = {
+    "loss": {"objective": "margin"},
+    "optimisation": {"epochs": 10.0, "batch": 32, "learning_rate": 3e-5, "warm_up": 1000},
+}
+"""How Leonhardt et al. train (section 5). They do not give the number of epochs, nor say whether the learning
+rate falls after the warm-up."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelParts:
+    """The parts of a model, which are saved and hashed: a transformer, with its configuration, and layers.
+
+    The weights of the layers are saved in ``file``.
+    """
+
+    transformer: Any = None
+    layers: nn.Module | None = None
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class ModelExplanation:
+    """Values that a model computes for one pair, each with its name; ``title`` says what their sum is."""
+
+    title: str
+    values: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankerKind(ABC):
+    """A kind of re-ranker.
+
+    Attributes
+    ----------
+    training
+        The settings of its paper's training, by section, where they differ from the general defaults.
+    reads_sentences
+        Whether passages must be given with the spans of their sentences.
+    gates
+        The function of models with gates.
+    explain
+        What a model shows of the score of a single pair: from the model, its texts and a batch of one pair.
+    """
+
+    over_words: ClassVar[bool] = False
+    """Whether a model starts from word vectors, and has no transformer."""
+    has_head: ClassVar[bool] = False
+    """Whether a model is an encoder with a head, so that the encoder may be frozen."""
+    takes_settings: ClassVar[bool] = True
+    """Whether a model takes settings (:attr:`~telerank.models.rerankers.reranker.Shape.head`)."""
+
+    training: Mapping[str, Any]
+    reads_sentences: bool = False
+    gates: GatesFunction | None = None
+    explain: Callable[[Any, Any, PairBatch], ModelExplanation] | None = None
+
+    @abstractmethod
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, keep: Collection[str] | None, /
+    ) -> Loaded:
+        """A model before training; see :func:`telerank.models.rerankers.reranker.fresh_reranker`."""
+
+    @abstractmethod
+    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
+        """A model whose :meth:`parts` were saved in ``folder``."""
+
+    @abstractmethod
+    def parts(self, model: Any) -> ModelParts:
+        """The parts of a model of this kind."""
+
+
+def find_kind(name: str) -> RerankerKind:
+    """The record of a kind.
+
+    Raises
+    ------
+    ModelError
+        If there is no such kind.
+    """
+    if name not in KINDS:
+        raise ModelError(f"no re-ranker is called {name!r}; there are: {', '.join(KINDS)}")
+    kind: RerankerKind = import_module(KINDS[name]).KIND
+    return kind
+
+
+def build(model: Callable[..., Any], size: Any, shape: Shape, part: str = "") -> Any:
+    """A model or head from its first argument and the settings of a shape.
+
+    Raises ModelError if they are no settings of it.
+    """
+    try:
+        return model(size, **shape.head)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"these are no settings of a {part}{shape.kind}: {error}") from error
