@@ -22,7 +22,7 @@ ALLOWED = {
     "stored": {"types", "errors"},
     "yaml_files": {"errors"},
     "compiled": set(),
-    "npy": set(),
+    "npy": {"errors"},
     "expressions": {"errors"},
     "stage": {"types", "expressions"},
     "testing": {"types", "stage"},

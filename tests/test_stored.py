@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 from zlib import crc32
 
 import pytest
@@ -13,17 +14,16 @@ import pytest
 from telerank import stored
 from telerank.errors import IndexDamaged, IndexFault
 from telerank.stored import (
+    Manifest,
     StoredFile,
     check_files,
     parse_entries,
-    read_manifest,
     record_files,
     replace_file,
     replace_folder,
     sweep,
     sweep_drafts,
     verify_files,
-    write_manifest,
 )
 
 
@@ -85,25 +85,22 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Box:
+class Box(Manifest):
     shards: tuple[Shard, ...]
     kind: str = "box"
     format: int = 1
-
-    @classmethod
-    def build(cls, record: dict[str, Any]) -> Box:
-        return cls(**{**record, "shards": parse_entries(Shard, record["shards"])})
+    parsers: ClassVar = {"shards": partial(parse_entries, Shard)}
 
 
 @pytest.fixture
 def box(folder: Path) -> Box:
     box = Box((Shard(7, record_files(folder)), Shard(0, {})))
-    write_manifest(folder, asdict(box))
+    box.write(folder)
     return box
 
 
 def test_a_manifest_is_read_as_it_was_written(folder, box):
-    assert read_manifest(folder, Box.build, version=1, kind="box") == box
+    assert Box.read(folder) == box
     assert names(folder) == {"a", "b", "c", "manifest.json"}
 
 
@@ -120,21 +117,21 @@ def test_a_manifest_with_any_byte_changed_is_damaged(folder, box):
             changed = bytes((good[position] ^ 1,))
             (folder / "manifest.json").write_bytes(good[:position] + changed + good[position + 1 :])
             with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
-                read_manifest(folder, Box.build, version=1, kind="box")
+                Box.read(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"1", b"\xff", b'{"crc32": 0}'])
 def test_a_manifest_that_is_none_is_damaged(folder, content):
     (folder / "manifest.json").write_bytes(content)
     with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
-        read_manifest(folder, Box.build, version=1, kind="box")
+        Box.read(folder)
 
 
 def test_a_manifest_of_another_kind_or_format_is_refused(folder, box):
     with pytest.raises(IndexFault, match="expected the kind 'lid', got 'box'"):
-        read_manifest(folder, Box.build, version=1, kind="lid")
+        type("Lid", (Box,), {"kind": "lid"}).read(folder)
     with pytest.raises(IndexFault, match="format 1, this version reads format 2"):
-        read_manifest(folder, Box.build, version=2, kind="box")
+        type("Later", (Box,), {"format": 2}).read(folder)
 
 
 def test_a_file_is_replaced(folder):

@@ -7,6 +7,9 @@ from threading import Lock
 from typing import IO, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+
+from telerank.errors import IndexDamaged
 
 _LOCK = Lock()
 
@@ -18,3 +21,23 @@ def load_npy(file: Path | IO[bytes], mmap_mode: Literal["r", "r+"] | None = None
     """
     with _LOCK:
         return np.load(file, mmap_mode=mmap_mode)
+
+
+def map_npy(
+    path: Path, kind: npt.DTypeLike, shape: tuple[int, ...] | None = None, *, mapped: bool = True
+) -> npt.NDArray[Any]:
+    """The array in a file, memory-mapped; without ``mapped`` it is loaded.
+
+    Raises
+    ------
+    IndexDamaged
+        If it cannot be read, or has another type or shape (None: any).
+    """
+    try:
+        array = load_npy(path, mmap_mode="r" if mapped else None)
+    except (ValueError, OSError) as error:
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    if array.dtype != kind or shape not in (None, array.shape):
+        expected = f"{np.dtype(kind)} {shape or ''}".rstrip()
+        raise IndexDamaged(f"{path}: damaged ({array.dtype} {array.shape}, not {expected})")
+    return np.asarray(array)

@@ -12,9 +12,9 @@ import shutil
 import zlib
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from telerank.errors import IndexDamaged, IndexFault
 from telerank.types import Progress, silent
@@ -26,7 +26,6 @@ MANIFEST_DRAFT = MANIFEST + DRAFT
 _REPLACED = f".old{DRAFT}"
 _SMALL = 4 << 20  # bytes of a file whose checksum is compared whenever it is opened
 _CHUNK = 1 << 20
-Manifest = TypeVar("Manifest")
 Entry = TypeVar("Entry")
 
 
@@ -107,35 +106,47 @@ def verify_files(folder: Path, files: StoredFiles, label: str, progress: Progres
         progress(label, done, total)
 
 
-def read_manifest(
-    folder: Path, build: Callable[[dict[str, Any]], Manifest], *, version: int, kind: str | None = None
-) -> Manifest:
-    """What ``build`` makes of the manifest's fields, among them ``format`` and, unless None, ``kind``.
+class Manifest:
+    """A frozen dataclass that is kept as ``manifest.json``, with the checksum of its fields.
 
-    Raises
-    ------
-    IndexFault
-        If the manifest is of another kind or format.
-    IndexDamaged
-        If it cannot be read or its checksum differs.
+    ``format`` and ``kind``, if it is not None, are fields, too; ``parsers`` make others from their JSON.
     """
-    path = folder / MANIFEST
-    try:
-        record = _read_record(path)
-        actual = (record.get("kind"), record["format"])
-        if actual == (kind, version):
-            return build(record)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IndexDamaged(f"{path}: damaged ({error})") from error
-    if actual[0] != kind:
-        raise IndexFault(f"{path}: expected the kind {kind!r}, got {actual[0]!r}")
-    raise IndexFault(f"{path}: format {actual[1]}, this version reads format {version}")
 
+    kind: str | None = None
+    format: int
+    parsers: ClassVar[Mapping[str, Callable[[Any], object]]]
 
-def write_manifest(folder: Path, record: Mapping[str, Any]) -> None:
-    """Replace the manifest, adding the checksum of its fields; the files that it names must be durable."""
-    text = json.dumps({**record, "crc32": compute_checksum(record)}, indent=1, sort_keys=True)
-    replace_file(folder / MANIFEST, text.encode())
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The manifest of a folder.
+
+        Raises
+        ------
+        IndexFault
+            If the manifest is of another kind or format.
+        IndexDamaged
+            If it cannot be read or its checksum differs.
+        """
+        path = folder / MANIFEST
+        try:
+            record: dict[str, Any] = json.loads(path.read_bytes())
+            intact = record.pop("crc32") == compute_checksum(record)
+            actual = (record.get("kind"), record["format"])
+            if intact and actual == (cls.kind, cls.format):
+                return cls(**{**record, **{name: parse(record[name]) for name, parse in cls.parsers.items()}})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise IndexDamaged(f"{path}: damaged ({error})") from error
+        if not intact:
+            raise IndexDamaged(f"{path}: damaged (its checksum differs)")
+        if actual[0] != cls.kind:
+            raise IndexFault(f"{path}: expected the kind {cls.kind!r}, got {actual[0]!r}")
+        raise IndexFault(f"{path}: format {actual[1]}, this version reads format {cls.format}")
+
+    def write(self, folder: Path) -> None:
+        """Replace the manifest; the files that it names must be durable."""
+        record = asdict(self)  # type: ignore[call-overload]
+        text = json.dumps({**record, "crc32": compute_checksum(record)}, indent=1, sort_keys=True)
+        replace_file(folder / MANIFEST, text.encode())
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -221,11 +232,3 @@ def compute_crc32(path: Path) -> int:
 def compute_checksum(record: Mapping[str, Any]) -> int:
     """The crc32 of a JSON record in canonical form."""
     return zlib.crc32(json.dumps(record, sort_keys=True).encode())
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    """A manifest's fields without their checksum, which is compared."""
-    record: dict[str, Any] = json.loads(path.read_bytes())
-    if record.pop("crc32") != compute_checksum(record):
-        raise ValueError("its checksum differs")
-    return record

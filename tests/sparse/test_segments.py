@@ -90,7 +90,7 @@ def test_a_merged_index_has_the_files_of_one_built_afresh(tmp_path):
 
 def test_a_merge_by_small_pieces_is_the_same(tmp_path, monkeypatch):
     for name, piece in (("small", 3), ("large", 1 << 20)):
-        monkeypatch.setattr("telerank.sparse.merge._PIECE", piece)
+        monkeypatch.setattr("telerank.sparse.build._PIECE", piece)
         with IndexWriter(tmp_path / name, Analyzer.parse("none"), workers=1) as writer:
             writer.add(docs(TEXTS[:6]))
             writer.add(docs(TEXTS[6:], 6))

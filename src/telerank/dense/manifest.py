@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from telerank.errors import IndexFault
-from telerank.stored import (
-    MANIFEST,
-    StoredFile,
-    join_files,
-    parse_entries,
-    parse_files,
-    read_manifest,
-    write_manifest,
-)
-
-KIND = "vectors"
-FORMAT = 1
+from telerank.stored import MANIFEST, Manifest, StoredFile, join_files, parse_entries, parse_files
 
 
 @dataclass(frozen=True)
@@ -32,7 +22,7 @@ class VectorShardEntry:
 
 
 @dataclass(frozen=True)
-class VectorManifest:
+class VectorManifest(Manifest):
     """A folder of vectors at one moment; ``finished`` if it has all documents.
 
     ``fingerprint`` identifies everything that decides the model's vectors; ``settings`` describe the model.
@@ -51,8 +41,9 @@ class VectorManifest:
     docnos: Mapping[str, StoredFile] = field(default_factory=dict)
     cut: int = 0
     finished: bool = False
-    kind: str = KIND
-    format: int = FORMAT
+    kind: str = "vectors"
+    format: int = 1
+    parsers: ClassVar = {"shards": partial(parse_entries, VectorShardEntry), "docnos": parse_files}
 
     @property
     def rows(self) -> int:
@@ -64,26 +55,16 @@ class VectorManifest:
         return join_files((*(shard.files for shard in self.shards), self.docnos))
 
     @classmethod
-    def read(cls, folder: Path) -> VectorManifest:
-        """The manifest of a folder."""
+    def read(cls, folder: Path) -> Self:
         if not is_vectors(folder):
             raise IndexFault(f"{folder}: no vectors here (make them: telerank encode)")
-        return read_manifest(folder, cls._build, version=FORMAT, kind=KIND)
-
-    def write(self, folder: Path) -> None:
-        """Replace the manifest; the files that it names must be durable."""
-        write_manifest(folder, asdict(self))
-
-    @classmethod
-    def _build(cls, record: dict[str, Any]) -> VectorManifest:
-        shards = parse_entries(VectorShardEntry, record["shards"])
-        return cls(**{**record, "shards": shards, "docnos": parse_files(record["docnos"])})
+        return super().read(folder)
 
 
 def is_vectors(folder: Path) -> bool:
     """Whether a folder's manifest says that it holds vectors, even if it is damaged."""
     try:
-        return f'"kind": "{KIND}"' in (folder / MANIFEST).read_text(encoding="utf-8", errors="replace")
+        return b'"kind": "vectors"' in (folder / MANIFEST).read_bytes()
     except OSError:
         return False
 

@@ -27,7 +27,7 @@ from telerank.dense.kinds import KINDS, Floats, widen
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.rotate import pad_width
 from telerank.errors import IndexDamaged, IndexFault, ModelError
-from telerank.npy import load_npy
+from telerank.npy import map_npy
 from telerank.stored import check_files, verify_files
 from telerank.types import Progress, silent
 
@@ -180,17 +180,7 @@ def _open_shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard
     for number, entry in enumerate(manifest.shards):
         names = shard_files(number, manifest.dtype)
         columns = width if manifest.dtype == "int8" else manifest.dimension
-        vectors = _map_array(folder / names[0], KINDS[manifest.dtype], (entry.rows, columns))
-        codes = vectors if len(names) == 2 else _map_array(folder / names[1], np.int8, (entry.rows, width))
-        yield VectorShard(first, vectors, codes, _map_array(folder / names[-1], np.float32, (entry.rows, 4)))
+        vectors = map_npy(folder / names[0], KINDS[manifest.dtype], (entry.rows, columns))
+        codes = vectors if len(names) == 2 else map_npy(folder / names[1], np.int8, (entry.rows, width))
+        yield VectorShard(first, vectors, codes, map_npy(folder / names[-1], np.float32, (entry.rows, 4)))
         first += entry.rows
-
-
-def _map_array(path: Path, kind: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    try:
-        array = load_npy(path, mmap_mode="r")
-    except (ValueError, OSError) as error:
-        raise IndexDamaged(f"{path}: damaged ({error})") from error
-    if array.dtype != kind or array.shape != shape:
-        raise IndexDamaged(f"{path}: damaged ({array.dtype} {array.shape}, not {np.dtype(kind)} {shape})")
-    return np.asarray(array)

@@ -32,7 +32,7 @@ from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.retrieval.locate import locate_model
-from telerank.sparse.folder import VECTORS
+from telerank.sparse.manifest import VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities import Similarity, make_grid
 from telerank.sparse.similarities.text_form import build_similarity

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.retrieval.locate import locate_model
-from telerank.sparse.folder import PIPELINES, VECTORS
 from telerank.sparse.index import IndexDocs, SparseIndex
+from telerank.sparse.manifest import PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities import (
     BM25,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from telerank.sparse.folder import MODELS as FOLDER_OF_INDEX
+from telerank.sparse.manifest import MODELS as FOLDER_OF_INDEX
 
 MODELS = "TELERANK_MODELS"
 """The environment variable with folders of models and word vectors, separated as in PATH."""

@@ -1,44 +1,32 @@
-"""Building one segment from a stream of documents, in bounded memory and on all cores.
+"""Building one segment: from documents, in bounded memory and on all cores, or from other segments.
 
-The stream is cut into stretches of 8 M characters. A worker process analyses a stretch and inverts it into a
-run (:mod:`telerank.sparse.runs`), while this process reads on and writes the texts; at the end the runs are
-folded (:mod:`telerank.sparse.fold`). Memory does not depend on the size of the corpus: about 200 MB for each
-process besides its vocabulary (about 150 bytes a distinct term), and the sorting of the docnos.
+The stream of documents is cut into stretches of 8 M characters. A worker process analyses a stretch and
+inverts it into a run (:mod:`telerank.sparse.runs`), while this process reads on and writes the texts; at the
+end the runs are folded (:mod:`telerank.sparse.fold`). Memory does not depend on the size of the corpus: about
+200 MB for each process besides its vocabulary (about 150 bytes a distinct term), and the sorting of docnos.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from telerank.corpus.docstore import DocstoreWriter
 from telerank.errors import DocumentError
 from telerank.sparse.fold import fold
 from telerank.sparse.runs import Run, RunMaker
+from telerank.sparse.segment import Segment
 from telerank.sparse.worker import Workers
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
 _STRETCH = 8 << 20  # characters
 _REPORTED = 1000  # documents between two calls of progress
-
-
-@dataclass(frozen=True)
-class SegmentCounts:
-    """The counts that a segment adds to the statistics of its index."""
-
-    documents: int
-    nonempty: int
-    tokens: int
-
-
-class _Maker(Protocol):
-    def make(self, texts: list[str], first_row: int, path: Path) -> None: ...
+_PIECE = 4 << 20  # postings of a segment read at a time
 
 
 def build_segment(
@@ -48,7 +36,7 @@ def build_segment(
     *,
     workers: int | None = None,
     progress: Progress = silent,
-) -> SegmentCounts:
+) -> None:
     """Write all files of a segment into an empty folder; with ``workers`` None every core is used."""
     count = workers or count_cores()
     scratch = folder / "runs"
@@ -69,8 +57,7 @@ def build_segment(
             with Workers(analyzer, count) as pool:
                 paths = _make_all(pool, chain, scratch)
                 vocabularies, owners = pool.finish()
-    lengths = np.concatenate([Run.load(path)[1] for path in paths])
-    np.save(folder / "lengths.npy", lengths)
+    np.save(folder / "lengths.npy", np.concatenate([Run.load(path)[1] for path in paths]))
 
     def runs() -> Iterator[tuple[int, Run]]:
         return ((owner, Run.load(path)[0]) for owner, path in zip(owners, paths, strict=True))
@@ -79,10 +66,30 @@ def build_segment(
     for path in paths:
         path.unlink()
     scratch.rmdir()
-    return SegmentCounts(len(lengths), int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64)))
 
 
-def _make_all(maker: _Maker, stretches: Iterable[list[str]], scratch: Path) -> list[Path]:
+def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress = silent) -> None:
+    """Write a segment of all documents that are not deleted, in their order."""
+    new_rows, total = [], 0
+    for segment in segments:
+        kept = np.ones(len(segment), np.bool_) if not len(segment.deleted) else ~segment.deleted
+        new_rows.append(np.where(kept, np.cumsum(kept) - 1 + total, -1))
+        total += int(kept.sum())
+    if not total:
+        raise DocumentError("every document is deleted: nothing would be left")
+    _copy_texts(folder, segments, total, progress)
+    pairs = list(zip(segments, new_rows, strict=True))
+    lengths = [np.asarray(segment.lengths)[rows >= 0] for segment, rows in pairs]
+    np.save(folder / "lengths.npy", np.concatenate(lengths))
+
+    def runs() -> Iterator[tuple[int, Run]]:
+        return ((i, run) for i, (segment, rows) in enumerate(pairs) for run in _read_runs(segment, rows))
+
+    vocabularies = [[segment.terms[i] for i in range(len(segment.terms))] for segment in segments]
+    fold(folder, vocabularies, runs, progress)
+
+
+def _make_all(maker: RunMaker | Workers, stretches: Iterable[list[str]], scratch: Path) -> list[Path]:
     paths, row = [], 0
     for texts in stretches:
         paths.append(scratch / f"{row}.run")
@@ -111,6 +118,32 @@ def _cut_stretches(texts: Iterable[str]) -> Iterator[list[str]]:
             stretch, room = [], _STRETCH
     if stretch:
         yield stretch
+
+
+def _copy_texts(folder: Path, segments: Sequence[Segment], total: int, progress: Progress) -> None:
+    with DocstoreWriter(folder) as store:
+        for segment in segments:
+            for row, doc in enumerate(segment.docs):
+                if not segment.is_deleted(row):
+                    store.add(doc)
+                    if len(store) % _REPORTED == 0:
+                        progress("copying texts", len(store), total)
+
+
+def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64]) -> Iterator[Run]:
+    """The postings of a segment by stretches of terms, with the new rows of their documents."""
+    offsets = segment.offsets
+    first = 0
+    while first < len(segment.terms):
+        last = max(int(np.searchsorted(offsets, offsets[first] + _PIECE, "right")) - 1, first + 1)
+        start, end = offsets[first], offsets[last]
+        rows = new_rows[segment.rows[start:end]]
+        tfs = segment.frequencies_between(int(start), int(end))
+        owner = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))
+        kept = rows >= 0
+        ids, counts = np.unique(owner[kept], return_counts=True)
+        yield Run(ids, counts, rows[kept].astype(np.int32), tfs[kept].astype(np.int32))
+        first = last
 
 
 def count_cores() -> int:

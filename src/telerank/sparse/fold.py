@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.compiled import compiled
-from telerank.sparse.arrays import create_array
+from telerank.npy import load_npy
 from telerank.sparse.runs import Run
-from telerank.sparse.segment import ESCAPE
-from telerank.sparse.terms import write_terms
+from telerank.sparse.segment import ESCAPE, write_terms
 from telerank.types import Progress, silent
 
 Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]
@@ -55,8 +54,8 @@ def _write_postings(
     progress: Progress,
 ) -> None:
     postings, done = int(offsets[-1]), 0
-    rows = create_array(folder / "rows.npy", np.int32, postings)
-    tfs = create_array(folder / "tfs.npy", np.uint8, postings)
+    rows = _create_array(folder / "rows.npy", np.int32, postings)
+    tfs = _create_array(folder / "tfs.npy", np.uint8, postings)
     ends, large = offsets[:-1].copy(), []
     for ids, run in runs:
         large.append(_append(ids, run.counts, run.rows, run.tfs, (ends, rows, tfs)))
@@ -66,6 +65,14 @@ def _write_postings(
     np.save(folder / "tfs.large.npy", pairs[np.argsort(pairs[:, 0])])
     rows.flush()
     tfs.flush()
+
+
+def _create_array(path: Path, kind: type[np.generic], size: int) -> np.memmap[Any, Any]:
+    """Create an array in a file, to be written to as if in memory; the caller calls ``flush``."""
+    # zeros are written now: a process that later finds the disk full while writing a mapped page is killed
+    np.save(path, np.zeros(size, kind))
+    array: np.memmap[Any, Any] = load_npy(path, mmap_mode="r+")
+    return array
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The manifest of an index: replacing this one file is what commits a change.
+"""The folder of an index and its manifest: replacing this one file is what commits a change.
 
 Opening an index compares the sizes of all files and the checksums of small ones (4 MiB and less).
 """
@@ -6,15 +6,21 @@ Opening an index compares the sizes of all files and the checksums of small ones
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Self
 
+from telerank import stored
 from telerank.errors import IndexFault
-from telerank.stored import MANIFEST, StoredFile, parse_entries, read_manifest, write_manifest
+from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, parse_entries
 
-FORMAT = 1
+LOCK = "write.lock"
+SEGMENTS = "segments"
+VECTORS = "vectors"
+"""The folder for vectors of the documents, with a folder for each model."""
+MODELS, PIPELINES = "models", "pipelines.json"
+"""Models and texts of pipelines that are kept with an index."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class SegmentEntry:
 
 
 @dataclass(frozen=True)
-class IndexManifest:
+class IndexManifest(Manifest):
     """An index at one moment; ``generation`` grows with every commit.
 
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
@@ -42,22 +48,52 @@ class IndexManifest:
     segments: tuple[SegmentEntry, ...] = ()
     generation: int = 0
     built_with: Mapping[str, str] = field(default_factory=dict)
-    format: int = FORMAT
+    format: int = 1
+    parsers: ClassVar = {"segments": partial(parse_entries, SegmentEntry)}
 
     @classmethod
-    def read(cls, folder: Path) -> IndexManifest:
-        """The manifest of an index."""
+    def read(cls, folder: Path) -> Self:
         if not (folder / MANIFEST).is_file():
             raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing)")
-        return read_manifest(folder, cls._build, version=FORMAT)
+        return super().read(folder)
 
-    def write(self, folder: Path) -> None:
-        """Commit the change that this manifest describes."""
-        write_manifest(folder, asdict(self))
 
-    @classmethod
-    def _build(cls, record: dict[str, Any]) -> IndexManifest:
-        return cls(**{**record, "segments": parse_entries(SegmentEntry, record["segments"])})
+def read_committed(folder: Path) -> IndexManifest:
+    """The manifest on the disk; one of generation 0, without analyzer, if there is none yet."""
+    return IndexManifest.read(folder) if (folder / MANIFEST).is_file() else IndexManifest("", "")
+
+
+def check_contents(folder: Path) -> None:
+    """Raise IndexFault if a folder holds more than an index, or than a killed writer left of one."""
+    if folder.exists() and not folder.is_dir():
+        raise IndexFault(f"{folder}: is a file, not a folder")
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if MANIFEST in names and LOCK not in names:
+        IndexManifest.read(folder)  # refuses a manifest of another kind
+    # without either, a folder named segments may belong to another program
+    ours = (
+        {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, MODELS, PIPELINES}
+        if {MANIFEST, LOCK} & names
+        else set()
+    )
+    if others := sorted(names - ours):
+        raise IndexFault(f"{folder}: holds other things ({others[0]}); an index needs a folder of its own")
+
+
+def sweep_index(folder: Path) -> None:
+    """Remove segments and files that the manifest does not name: replaced ones, those of a killed writer.
+
+    The next writer removes what cannot be removed now, because a process still writes to it.
+    """
+    try:
+        named = {entry.name: entry.files for entry in read_committed(folder).segments}
+    except IndexFault:  # nothing is removed before its replacement exists
+        return
+    stored.remove(folder / MANIFEST_DRAFT)
+    segments = folder / SEGMENTS
+    stored.sweep(segments.iterdir(), named)
+    for name, files in named.items():
+        stored.sweep((segments / name).iterdir(), files)
 
 
 @cache

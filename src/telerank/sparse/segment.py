@@ -1,7 +1,8 @@
 """One segment of an index: an inverted file that never changes, and the marks of deleted documents.
 
 =======================  ============================================================================
-``terms.*``              the terms in order (:mod:`telerank.sparse.terms`)
+``terms.bin``            the terms in order
+``terms.starts.npy``     int64 (terms + 1,): where each begins there
 ``offsets.npy``          int64 (terms + 1,): the first posting of each term
 ``rows.npy``             int32 (postings,): the documents of each term, ascending
 ``tfs.npy``              uint8 (postings,): the term's frequency there; 255 means 255 or more
@@ -15,22 +16,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import mmap
+from bisect import bisect_left
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
-from telerank.sparse.arrays import map_array
+from telerank.npy import map_npy
 from telerank.sparse.kernel import BLOCK
-from telerank.sparse.terms import Terms
 
 ESCAPE = 255
 """A stored frequency that means itself or more."""
+_BLOB, _STARTS = "terms.bin", "terms.starts.npy"
+
+
+class BlockTables(NamedTuple):
+    """The first posting of each block, for terms that are frequent enough for a table to pay off.
+
+    ``positions`` are rows within their block. Tables of terms that no query holds take no memory.
+    """
+
+    slots: npt.NDArray[np.int32]  # (terms,), -1 for a term without a table
+    pointers: npt.NDArray[Any]  # (F, blocks + 1)
+    positions: npt.NDArray[np.uint8]  # (postings,)
 
 
 class Segment:
@@ -43,12 +57,12 @@ class Segment:
         self.folder = folder
         self.terms = Terms(folder)
         self.offsets, self.rows, self.occurrences, self.lengths = (
-            map_array(folder / f"{name}.npy", kind)
+            map_npy(folder / f"{name}.npy", kind)
             for name, kind in (("offsets", "q"), ("rows", "i"), ("occurrences", "q"), ("lengths", "i"))
         )
-        self._tfs, self._large = map_array(folder / "tfs.npy", "B"), map_array(folder / "tfs.large.npy", "q")
+        self._tfs, self._large = map_npy(folder / "tfs.npy", "B"), map_npy(folder / "tfs.large.npy", "q")
         self.deleted: npt.NDArray[np.bool_] = (
-            np.empty(0, np.bool_) if deleted is None else np.array(map_array(folder / deleted, "?"))
+            np.empty(0, np.bool_) if deleted is None else np.array(map_npy(folder / deleted, "?"))
         )
         self.docs = Docstore.open(folder)
         self.docnos = self.docs.docnos
@@ -56,7 +70,11 @@ class Segment:
 
     @cached_property
     def tables(self) -> BlockTables:
-        return BlockTables.of(self)
+        frequent = np.diff(self.offsets) >= max(self.blocks // 4, 1)
+        slots = np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
+        kind = np.int32 if len(self.rows) < 2**31 else np.int64
+        pointers = np.zeros((int(frequent.sum()), self.blocks + 1), kind)
+        return BlockTables(slots, pointers, np.zeros(len(self.rows), np.uint8))
 
     def __len__(self) -> int:
         """Documents, deleted ones included."""
@@ -103,21 +121,42 @@ class Segment:
             raise IndexDamaged(f"{self.folder}: its files do not belong together")
 
 
-@dataclass(frozen=True, eq=False)
-class BlockTables:
-    """The first posting of each block, for terms that are frequent enough for a table to pay off.
+class Terms:
+    """The distinct terms of a segment in the order of their UTF-8 bytes; a term's number is its position.
 
-    ``positions`` are rows within their block. Tables of terms that no query holds take no memory.
+    They are memory-mapped: a look-up reads about twenty positions of the file.
     """
 
-    slots: npt.NDArray[np.int32]  # (terms,), -1 for a term without a table
-    pointers: npt.NDArray[Any]  # (F, blocks + 1)
-    positions: npt.NDArray[np.uint8]  # (postings,)
+    def __init__(self, folder: Path) -> None:
+        with (folder / _BLOB).open("rb") as file:
+            empty = not (folder / _BLOB).stat().st_size
+            self._blob = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._starts = memoryview(map_npy(folder / _STARTS, "q"))  # type: ignore[arg-type]
 
-    @classmethod
-    def of(cls, segment: Segment) -> BlockTables:
-        frequent = np.diff(segment.offsets) >= max(segment.blocks // 4, 1)
-        slots = np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
-        kind = np.int32 if len(segment.rows) < 2**31 else np.int64
-        pointers = np.zeros((int(frequent.sum()), segment.blocks + 1), kind)
-        return cls(slots, pointers, np.zeros(len(segment.rows), np.uint8))
+    def find(self, term: str) -> int:
+        """The number of a term; -1 if no document holds it."""
+        encoded = _encode(term)
+        number = bisect_left(range(len(self)), encoded, key=self._bytes)
+        return number if number < len(self) and self._bytes(number) == encoded else -1
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, number: int) -> str:
+        return self._bytes(number).decode("utf-8", "surrogatepass")
+
+    def _bytes(self, number: int) -> bytes:
+        return self._blob[self._starts[number] : self._starts[number + 1]]
+
+
+def write_terms(folder: Path, ordered: Iterable[str]) -> None:
+    """Write terms, which must be in order (strings sort as their UTF-8 bytes do)."""
+    starts = [0]
+    with (folder / _BLOB).open("wb", buffering=1 << 20) as file:
+        for term in ordered:
+            starts.append(starts[-1] + file.write(_encode(term)))
+    np.save(folder / _STARTS, np.array(starts, dtype=np.int64))
+
+
+def _encode(term: str) -> bytes:
+    return term.encode("utf-8", "surrogatepass")  # a lone surrogate in a text is a term like any other

@@ -20,11 +20,19 @@ import numpy as np
 
 from telerank.corpus.docnos import Docnos
 from telerank.errors import DocumentError, IndexFault, IndexLocked
-from telerank.sparse.build import SegmentCounts, build_segment
-from telerank.sparse.folder import LOCK, NO_INDEX, SEGMENTS, check_contents, read_committed, sweep_index
+from telerank.npy import load_npy
+from telerank.sparse.build import build_segment, merge_segments
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import IndexManifest, SegmentEntry, read_versions
-from telerank.sparse.merge import merge_segments
+from telerank.sparse.manifest import (
+    LOCK,
+    SEGMENTS,
+    IndexManifest,
+    SegmentEntry,
+    check_contents,
+    read_committed,
+    read_versions,
+    sweep_index,
+)
 from telerank.stored import MANIFEST, StoredFile, record_files, sync_folder
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
@@ -104,16 +112,17 @@ class IndexWriter:
         analyzer = Analyzer.parse(self.manifest.analyzer)
         with self._change():
             new = self._new_segment()
-            counts = build_segment(new, docs, analyzer, workers=self._workers, progress=progress)
+            build_segment(new, docs, analyzer, workers=self._workers, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
                     f"document {known[0]!r} is in the index already ({len(known)} of the new ones are)"
                 )
-            self._commit((*self._mark_deleted(known), _entry(new, counts)))
+            entry = _record_segment(new)
+            self._commit((*self._mark_deleted(known), entry))
         if len(self.manifest.segments) > _MOST_SEGMENTS:
             self._fold(_first_small(self.manifest.segments), progress)
-        return counts.documents
+        return entry.documents
 
     def delete(self, docnos: Iterable[str]) -> int:
         """Mark documents as deleted and return their number; raises DocumentError if one is unknown."""
@@ -154,7 +163,7 @@ class IndexWriter:
         except IndexFault:  # what cannot be read can be overwritten
             if analyzer is None:
                 raise
-            before = NO_INDEX
+            before = IndexManifest("", "")
         chain = analyzer or Analyzer.parse(before.analyzer)
         return IndexManifest(str(chain), chain.fingerprint(), (), before.generation, read_versions())
 
@@ -207,8 +216,8 @@ class IndexWriter:
             if len(old) == 1 and not old[0].deletions:
                 return
             new = self._new_segment()
-            counts = merge_segments(new, SparseIndex(self.folder).segments[first:], progress)
-            self._commit((*kept, _entry(new, counts)))
+            merge_segments(new, SparseIndex(self.folder).segments[first:], progress)
+            self._commit((*kept, _record_segment(new)))
 
     def _known_docnos(self, new: Path) -> list[str]:
         """The docnos of the new segment that the index already holds."""
@@ -254,6 +263,8 @@ def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
     return 0
 
 
-def _entry(folder: Path, counts: SegmentCounts) -> SegmentEntry:
-    files = record_files(folder)
-    return SegmentEntry(folder.name, counts.documents, counts.nonempty, counts.tokens, files)
+def _record_segment(folder: Path) -> SegmentEntry:
+    """The entry of a finished segment, whose files are flushed."""
+    lengths = load_npy(folder / "lengths.npy")
+    counts = len(lengths), int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64))
+    return SegmentEntry(folder.name, *counts, record_files(folder))

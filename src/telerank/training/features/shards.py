@@ -13,29 +13,27 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import IndexDamaged, ModelError
-from telerank.npy import load_npy
+from telerank.npy import map_npy
 from telerank.stored import (
     MANIFEST,
     MANIFEST_DRAFT,
+    Manifest,
     StoredFile,
     join_files,
     parse_entries,
-    read_manifest,
     sweep,
     sync_folder,
-    write_manifest,
 )
 
-KIND = "features"
-FORMAT = 1
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
 """A pair: the hash of its texts, and its numbers of query and sentence vectors. All vectors must be
 multiplied by ``scale``, a power of two, which is 1 unless a number is too large for float16."""
@@ -53,7 +51,7 @@ class FeatureShardEntry:
 
 
 @dataclass(frozen=True)
-class FeatureManifest:
+class FeatureManifest(Manifest):
     """The state of a store; ``fingerprint`` identifies everything that decides a feature.
 
     With ``cls_only`` the store has only the first token's output of each pair.
@@ -63,29 +61,14 @@ class FeatureManifest:
     width: int
     cls_only: bool = False
     shards: tuple[FeatureShardEntry, ...] = ()
-    kind: str = KIND
-    format: int = FORMAT
+    kind: str = "features"
+    format: int = 1
+    parsers: ClassVar = {"shards": partial(parse_entries, FeatureShardEntry)}
 
     @property
     def files(self) -> dict[str, StoredFile]:
         """The files of all shards."""
         return join_files(shard.files for shard in self.shards)
-
-    @classmethod
-    def read(cls, folder: Path) -> FeatureManifest:
-        """The manifest of a folder.
-
-        Raises IndexFault if it is of another kind or format; IndexDamaged if it cannot be read.
-        """
-        return read_manifest(folder, cls._build, version=FORMAT, kind=KIND)
-
-    def write(self, folder: Path) -> None:
-        """Replace the manifest; the files that it names must be durable."""
-        write_manifest(folder, asdict(self))
-
-    @classmethod
-    def _build(cls, record: dict[str, Any]) -> FeatureManifest:
-        return cls(**{**record, "shards": parse_entries(FeatureShardEntry, record["shards"])})
 
     def require(self, fingerprint: str, width: int, folder: Path) -> None:
         """Refuse features of another encoder. Raises ModelError if fingerprint or width differ."""
@@ -147,8 +130,8 @@ def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureS
         )
     entry.files[vectors].check(folder / vectors)
     entry.files[pairs].check(folder / pairs, whole=True)
-    mapped = _load(folder / vectors, np.float16, (entry.vectors, manifest.width), mapped=True)
-    table = _load(folder / pairs, PAIR, (entry.pairs,), mapped=False)
+    mapped = map_npy(folder / vectors, np.float16, (entry.vectors, manifest.width))
+    table = map_npy(folder / pairs, PAIR, (entry.pairs,), mapped=False)
     if int(table["query"].sum()) + int(table["sentences"].sum()) + len(table) != len(mapped):
         raise IndexDamaged(f"{folder / pairs}: damaged (its pairs do not have {len(mapped):,} vectors)")
     return FeatureShard(mapped, table)
@@ -166,13 +149,3 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
     return len(file.getvalue())
-
-
-def _load(path: Path, dtype: Any, shape: tuple[int, ...], *, mapped: bool) -> npt.NDArray[Any]:
-    try:
-        array = load_npy(path, mmap_mode="r" if mapped else None)
-    except (ValueError, OSError) as error:
-        raise IndexDamaged(f"{path}: damaged ({error})") from error
-    if array.dtype != dtype or array.shape != shape:
-        raise IndexDamaged(f"{path}: damaged ({array.dtype} {array.shape}, not {np.dtype(dtype)} {shape})")
-    return np.asarray(array)
