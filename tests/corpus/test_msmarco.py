@@ -102,7 +102,7 @@ def test_triples_of_texts_and_of_ids_stream(tmp_path):
 @pytest.mark.parametrize(
     ("read", "line", "columns"),
     [
-        (read_passages, "7 no tab", "2 columns with tabs between: pid passage"),
+        (read_passages, "7 no tab", "2 columns with a tab between: pid passage"),
         (read_documents, "D1\turl\ttitle", "4 columns with tabs between: docid url title body"),
         (read_pool, "1\t2\tquery", "4 columns with tabs between: qid pid query passage"),
         (read_triples, "1\t2", "3 columns with tabs between: query positive negative"),

@@ -71,15 +71,14 @@ def test_every_answer_of_a_real_set_begins_where_it_says(data, name):
 @pytest.mark.data
 def test_the_first_and_the_last_record_of_piaf(data):
     piaf = read_squad(data / "piaf" / "piaf-v1.1.json.gz")
-    assert piaf.docs[0].docno == "0-0"
-    assert piaf.docs[0].title == "Sport"
-    assert piaf.docs[0].text.startswith("Les dépenses des ménages représentent plus de 50 %")
-    assert piaf.queries[0] == Query(
-        "p140295443291664", "Combien de personnes travaillent au ministère des sports"
-    )
+    docs, queries = list(piaf.docs.values()), list(piaf.queries.values())
+    assert docs[0].docno == "0-0"
+    assert docs[0].title == "Sport"
+    assert docs[0].text.startswith("Les dépenses des ménages représentent plus de 50 %")
+    assert queries[0] == Query("p140295443291664", "Combien de personnes travaillent au ministère des sports")
     assert piaf.answers[0] == Answer("p140295443291664", "0-0", "100 000", 472)
-    assert piaf.queries[-1].qid == piaf.answers[-1].qid
-    assert piaf.paragraphs[piaf.queries[-1].qid] == piaf.docs[-1].docno == "479-1"
+    assert queries[-1].qid == piaf.answers[-1].qid
+    assert piaf.paragraphs[queries[-1].qid] == docs[-1].docno == "479-1"
     moved = next(one for one in piaf.answers if one.qid == "p140295202893328")
     assert (moved.text, moved.start) == ("sa voiture entre en collision avec un train", 89)
 
@@ -87,8 +86,8 @@ def test_the_first_and_the_last_record_of_piaf(data):
 @pytest.mark.data
 def test_questions_of_covid_qa_that_are_numbered_keep_their_numbers_as_text(data):
     covid = read_squad(data / "covid-qa" / "200423_covidQA.json.gz")
-    assert all(isinstance(query.qid, str) and query.qid.isdecimal() for query in covid.queries)
-    assert covid.docs[0].title == ""
+    assert all(isinstance(query.qid, str) and query.qid.isdecimal() for query in covid.queries.values())
+    assert next(iter(covid.docs.values())).title == ""
 
 
 def test_a_file_becomes_documents_queries_qrels_and_answers(tmp_path):
@@ -98,10 +97,10 @@ def test_a_file_becomes_documents_queries_qrels_and_answers(tmp_path):
         article(("Rome.", [question("q2", "And this?", [("Rome", 0)])]), title="Fountains"),
     )
     qa = read_squad(path)
-    assert qa.docs == (Doc("0-0", "It is Paris.", "Towers"), Doc("1-0", "Rome.", "Fountains"))
-    assert qa.queries == (Query("q1", "Where is it?"), Query("q2", "And this?"))
+    assert list(qa.docs.values()) == [Doc("0-0", "It is Paris.", "Towers"), Doc("1-0", "Rome.", "Fountains")]
+    assert list(qa.queries.values()) == [Query("q1", "Where is it?"), Query("q2", "And this?")]
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1), Qrel("q2", "1-0", 1)]
-    assert qa.answers == (Answer("q1", "0-0", "Paris", 6), Answer("q2", "1-0", "Rome", 0))
+    assert qa.answers == [Answer("q1", "0-0", "Paris", 6), Answer("q2", "1-0", "Rome", 0)]
     counts = {name: count for name, count in qa.tally.items() if count}
     assert counts == {"articles": 2, "paragraphs": 2, "questions": 2, "answers": 2, "exact": 2}
 
@@ -111,7 +110,7 @@ def test_a_paragraph_that_stands_twice_is_one_document_for_the_questions_of_both
         tmp_path, article(("It is Paris.", [question()]), ("Else.", []), ("It is Paris.", [question("q2")]))
     )
     qa = read_squad(path)
-    assert [doc.docno for doc in qa.docs] == ["0-0", "0-1"]
+    assert [doc.docno for doc in qa.docs.values()] == ["0-0", "0-1"]
     assert qa.paragraphs == {"q1": "0-0", "q2": "0-0"}
     assert qa.tally["merged_paragraphs"] == 1
 
@@ -121,7 +120,7 @@ def test_an_unanswerable_question_is_a_query_without_qrel(tmp_path):
         "q2", answers=(), is_impossible=True, plausible_answers=[{"text": "It", "answer_start": 0}]
     )
     qa = read_squad(written(tmp_path, article(("It is Paris.", [question(), impossible]))))
-    assert [query.qid for query in qa.queries] == ["q1", "q2"]
+    assert list(qa.queries) == ["q1", "q2"]
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
     assert qa.unanswerable == {"q2"}
     assert qa.paragraphs["q2"] == "0-0"
@@ -132,13 +131,13 @@ def test_a_question_of_a_test_file_without_answers_keeps_its_paragraph(tmp_path)
     hidden = {"id": "q1", "question": "Where is it?"}
     qa = read_squad(written(tmp_path, article(("It is Paris.", [hidden]))))
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
-    assert qa.answers == ()
+    assert qa.answers == []
 
 
 def test_an_answer_that_stands_nowhere_is_listed_not_dropped(tmp_path):
     qa = read_squad(written(tmp_path, article(("It is Paris.", [question(answers=[("Rome", 6), (" ", 2)])]))))
-    assert qa.answers == ()
-    assert qa.unlocated == (Answer("q1", "0-0", "Rome", 6), Answer("q1", "0-0", " ", 2))
+    assert qa.answers == []
+    assert qa.unlocated == [Answer("q1", "0-0", "Rome", 6), Answer("q1", "0-0", " ", 2)]
     assert qa.tally["absent"] == 2
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, Keep, PipelineOption, Split
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, FormatError
 
 if TYPE_CHECKING:
     from telerank import Index, Ranking, Stage
@@ -90,10 +91,16 @@ def _answer_queries(
     if query != "-":
         _answer(index, stage, [query], explain=explain, as_json=as_json)
         return
-    from telerank.verbs.search import open_text
+    _answer(index, stage, _read_lines(), explain=explain, as_json=as_json)
 
-    with open_text("-") as lines:  # UTF-8, whatever the locale says
-        _answer(index, stage, lines, explain=explain, as_json=as_json)
+
+def _read_lines() -> Iterator[str]:
+    """The lines of standard input as UTF-8, whatever the locale says."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise FormatError("-", number, "text in utf-8", repr(line)) from error
 
 
 def _answer(index: Index, stage: Stage, lines: Iterable[str], *, explain: bool, as_json: bool) -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.docnos import check_docno, check_text
 from telerank.errors import CollectionError
-from telerank.trec import open_text, write_qrels
+from telerank.trec import open_to_write, write_qrels
 from telerank.types import Doc, Progress, Qrel, Query, silent
 
 _BREAKS = re.compile(r"[\t\n\r]+")
@@ -128,14 +128,14 @@ def _write_beir(work: _Work) -> None:
     judged = {split: set[str]() for split in work.collection.qrels}
     (work.folder / "qrels").mkdir()
     for split, qrels in work.collection.qrels.items():
-        with open_text(work.folder / "qrels" / f"{split}.tsv", "w") as file:
+        with open_to_write(work.folder / "qrels" / f"{split}.tsv") as file:
             file.write("query-id\tcorpus-id\tscore\n")
             for qrel in work.each_qrel(qrels()):
                 judged[split].add(qrel.qid)
                 file.write(f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n")
     if not judged:
         (work.folder / "qrels").rmdir()
-    with open_text(work.folder / "queries.jsonl", "w") as file:
+    with open_to_write(work.folder / "queries.jsonl") as file:
         for query in work.each_query(_queries_of_all_splits(work, judged)):
             file.write(f"{_json({'_id': query.qid, 'text': query.text})}\n")
 
@@ -158,14 +158,14 @@ def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator
 def _write_jsonl(work: _Work) -> None:
     _write_docs(work, "docs.jsonl", urls=True)
     for split, queries in work.collection.queries.items():
-        with open_text(work.folder / f"queries.{split}.jsonl", "w") as file:
+        with open_to_write(work.folder / f"queries.{split}.jsonl") as file:
             for query in work.each_query(queries()):
                 file.write(f"{_json({'_id': query.qid, 'text': query.text})}\n")
     _write_qrels(work, "txt")
 
 
 def _write_docs(work: _Work, name: str, *, urls: bool) -> None:
-    with open_text(work.folder / name, "w") as file:
+    with open_to_write(work.folder / name) as file:
         for doc in work.each_doc():
             record = {"_id": doc.docno, "title": doc.title, "text": doc.text}
             if doc.url and urls:
@@ -181,12 +181,12 @@ def _json(record: dict[str, str]) -> str:
 
 def _write_msmarco(work: _Work) -> None:
     wide = any(doc.title or doc.url for doc in work.collection.docs())
-    with open_text(work.folder / ("msmarco-docs.tsv" if wide else "collection.tsv"), "w") as file:
+    with open_to_write(work.folder / ("msmarco-docs.tsv" if wide else "collection.tsv")) as file:
         for doc in work.each_doc():
             columns = (doc.docno, doc.url, doc.title, doc.text) if wide else (doc.docno, doc.text)
             file.write("\t".join(_join_lines(work, column) for column in columns) + "\n")
     for split, queries in work.collection.queries.items():
-        with open_text(work.folder / f"queries.{split}.tsv", "w") as file:
+        with open_to_write(work.folder / f"queries.{split}.tsv") as file:
             for query in work.each_query(queries()):
                 file.write(f"{query.qid}\t{_join_lines(work, query.text)}\n")
     _write_qrels(work, "tsv")
@@ -200,7 +200,7 @@ def _join_lines(work: _Work, text: str) -> str:
 
 
 def _write_trec(work: _Work) -> None:
-    with open_text(work.folder / "docs.trec", "w") as file:
+    with open_to_write(work.folder / "docs.trec") as file:
         for doc in work.each_doc():
             file.write(f"<DOC>\n<DOCNO>{html.escape(doc.docno, quote=False)}</DOCNO>\n")
             for name, text in (("URL", doc.url), ("TITLE", doc.title)):
@@ -208,7 +208,7 @@ def _write_trec(work: _Work) -> None:
                     file.write(f"<{name}>{_sgml(work, text, folded=True)}</{name}>\n")
             file.write(f"<TEXT>{_sgml(work, doc.text)}</TEXT>\n</DOC>\n")
     for split, queries in work.collection.queries.items():
-        with open_text(work.folder / f"topics.{split}.trec", "w") as file:
+        with open_to_write(work.folder / f"topics.{split}.trec") as file:
             for query in work.each_query(queries()):
                 qid, text = html.escape(query.qid, quote=False), _sgml(work, query.text, folded=True)
                 file.write(f"<top>\n<num>{qid}</num>\n<title>{text}</title>\n</top>\n")

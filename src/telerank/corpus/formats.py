@@ -17,6 +17,7 @@ from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, open_id
 from telerank.corpus.readers.jsonl import JSONL
 from telerank.corpus.readers.msmarco import MSMARCO
+from telerank.corpus.readers.reading import check_encoding
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.topics_qrels import TOPICS
 from telerank.corpus.readers.trec_sgml import CRANFIELD, TREC
@@ -77,6 +78,7 @@ def open_collection(source: str | Path, *, format: str | None = None, encoding: 
         return open_id(str(source))
     if not path.exists():
         raise CollectionError(f"{source}: no such file or folder")
+    check_encoding(encoding)
     return (known[format] if format else _recognise(path)).open(path, encoding)
 
 

@@ -4,7 +4,7 @@ Files are UTF-8. A leading byte order mark and ``\r\n`` are accepted, and blank 
 line that does not follow its format raises a :class:`~telerank.errors.FormatError` with file and line.
 """
 
-from telerank.trec.files import numbered_lines, open_text
+from telerank.trec.files import numbered_lines, open_to_write
 from telerank.trec.qrels import load_qrels, read_qrels, write_qrels
 from telerank.trec.runs import read_run, write_json_lines, write_run
 from telerank.trec.topics import read_topics
@@ -12,7 +12,7 @@ from telerank.trec.topics import read_topics
 __all__ = [
     "load_qrels",
     "numbered_lines",
-    "open_text",
+    "open_to_write",
     "read_qrels",
     "read_run",
     "read_topics",

@@ -4,51 +4,42 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import lzma
 import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from telerank.errors import FormatError
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-_BOM = b"\xef\xbb\xbf"
+_UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".xz": lzma.LZMAFile,
+}
+BOM = b"\xef\xbb\xbf"
 _NOT_IN_AN_ID = re.compile("^\ufeff|[ \t\n\r\v\f\0]")  # splits, cuts or hides a column for trec_eval
 
 
 @contextmanager
-def open_text(path: str | Path, mode: Literal["r", "w"] = "r", encoding: str = "utf-8") -> Iterator[TextIO]:
-    r"""Open a text file, compressed if named ``.gz`` or ``.xz``; ``-`` is standard input or output.
+def open_to_write(path: str | Path) -> Iterator[TextIO]:
+    """Open a UTF-8 text file to write, compressed if named ``.gz`` or ``.xz``; ``-`` is standard output.
 
-    Reading drops a leading byte order mark and breaks lines at ``\n`` only, since texts may contain other
-    separators; :func:`numbered_lines` also removes line ends, ``\r\n`` too. Writing goes to a temporary file
-    that is renamed when the block ends, and removed if it raises.
-
-    Raises FormatError if a file to read is damaged, or not compressed or encoded as stated.
+    A temporary file is written, renamed when the block ends, and removed if the block raises.
     """
-    if mode == "w":
-        with _open_to_write(str(path)) as raw:
-            text = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
-            try:
-                yield text
-                text.flush()
-            finally:
-                _detach(text)
-        return
-    sans_mark = "utf-8-sig" if encoding.lower().replace("_", "-") in {"utf-8", "utf8"} else encoding
-    with open_bytes(path) as raw:
-        text = io.TextIOWrapper(raw, encoding=sans_mark, newline="\n")
+    with _open_to_write(str(path)) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
         try:
             yield text
-        except UnicodeDecodeError as error:
-            raise FormatError(path, None, f"text in {encoding}", str(error)) from error
+            text.flush()
         finally:
-            text.detach()
+            with suppress(OSError):  # a failed flush has been reported already
+                text.detach()  # its owner closes it
 
 
 @contextmanager
@@ -63,8 +54,9 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         return
     try:
         with open(name, "rb") as file:  # noqa: PTH123
-            # BufferedReader splits lines in C
-            yield cast("BinaryIO", io.BufferedReader(_decompress(name, file), 1 << 17))
+            unpack = _UNPACKERS.get(Path(name).suffix)
+            stream = cast("io.RawIOBase", unpack(file) if unpack else file)
+            yield cast("BinaryIO", io.BufferedReader(stream, 1 << 17))  # which splits lines in C
     except _DAMAGE as error:
         raise FormatError(path, None, f"a whole {Path(name).suffix} file", str(error)) from error
 
@@ -86,7 +78,7 @@ def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     with open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             if number == 1:
-                line = line.removeprefix(_BOM)
+                line = line.removeprefix(BOM)
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             if line and not line.isspace():
                 yield number, line
@@ -99,15 +91,20 @@ def check_id(name: str, what: str, where: str | Path, line: int | None = None) -
     return name
 
 
-def _decompress(name: str, file: BinaryIO) -> io.RawIOBase:
-    match Path(name).suffix:
-        case ".gz":
-            stream: object = gzip.GzipFile(fileobj=file)
-        case ".xz":
-            stream = lzma.LZMAFile(file)  # noqa: SIM115 — the caller closes the file under it
-        case _:
-            stream = file
-    return cast("io.RawIOBase", stream)
+def parse_object(path: str | Path, number: int, line: str) -> dict[str, Any]:
+    """Parse a line that is a JSON object."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, number, f"a JSON object ({error})", line) from error
+    if not isinstance(record, dict):
+        raise FormatError(path, number, "a JSON object", line)
+    return record
+
+
+def first_value(record: dict[str, Any], keys: Iterable[str]) -> Any:
+    """The value of the first key that is present, or None."""
+    return next((record[key] for key in keys if key in record), None)
 
 
 @contextmanager
@@ -124,7 +121,11 @@ def _open_to_write(name: str) -> Iterator[BinaryIO]:
         return
     part = f"{target}.{os.getpid()}.part"
     try:
-        with _create(part, name) as file, _compress(name, file) as compressed:
+        try:
+            file = open(part, "wb")  # noqa: PTH123, SIM115
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, name) from error  # the user knows this name
+        with file, _compress(name, file) as compressed:
             yield compressed
         os.replace(part, target)  # noqa: PTH105
     finally:
@@ -142,16 +143,3 @@ def _compress(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
                 yield cast("BinaryIO", compressed_xz)
         case _:
             yield file
-
-
-def _create(part: str, name: str) -> BinaryIO:
-    try:
-        return open(part, "wb")  # noqa: PTH123 — the caller closes it
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, name) from error  # the user knows this name
-
-
-def _detach(text: io.TextIOWrapper) -> None:
-    """Detach the wrapper from its stream, which its owner closes."""
-    with suppress(OSError):  # a failed flush has been reported already
-        text.detach()

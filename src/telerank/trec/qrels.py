@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from telerank.errors import FormatError
-from telerank.trec.files import check_id, numbered_bytes, open_text
+from telerank.trec.files import check_id, numbered_bytes, open_to_write
 from telerank.types import Qrel, Qrels
 
 _BEIR_HEADER = [b"query-id", b"corpus-id", b"score"]
@@ -50,7 +50,7 @@ def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
     """Write judgments, or a mapping ``qrels[qid][docno] -> grade``, in TREC's four columns."""
-    with open_text(path, "w") as file:
+    with open_to_write(path) as file:
         for qrel in _flat(qrels):
             qid, docno = check_id(qrel.qid, "qid", path), check_id(qrel.docno, "docno", path)
             file.write(f"{qid} 0 {docno} {qrel.grade}\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from telerank.errors import FormatError
-from telerank.trec.files import check_id, numbered_bytes, open_text
+from telerank.trec.files import check_id, numbered_bytes, open_to_write
 from telerank.types import Query, Ranking
 
 _COLUMNS = "6 columns: qid Q0 docno rank score tag"
@@ -47,7 +47,7 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "teleran
     """
     check_id(tag, "tag", path)
     written: set[str] = set()
-    with open_text(path, "w") as file:
+    with open_to_write(path) as file:
         for ranking in rankings:
             qid = check_id(ranking.query.qid, "qid", path)
             if qid in written:
@@ -61,7 +61,7 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "teleran
 
 def write_json_lines(path: str | Path, rankings: Iterable[Ranking]) -> None:
     """Write a line for each query: ``{"qid": …, "ranking": [[docno, score], …]}``."""
-    with open_text(path, "w") as file:
+    with open_to_write(path) as file:
         for ranking in rankings:
             record = {"qid": ranking.query.qid, "ranking": list(ranking)}
             file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import html
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from telerank.errors import FormatError
-from telerank.trec.files import check_id, numbered_lines
+from telerank.trec.files import check_id, first_value, numbered_lines, parse_object
 from telerank.types import Query
 
 _Lines: TypeAlias = Iterator[tuple[int, str]]
@@ -105,24 +104,15 @@ def _car(_path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
 
 def _jsonl(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
     for number, line in lines:
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise FormatError(path, number, f"a JSON object ({error})", line) from error
-        if not isinstance(record, dict):
-            raise FormatError(path, number, "a JSON object", line)
-        qid = _first_value(record, _ID_KEYS)
+        record = parse_object(path, number, line)
+        qid = first_value(record, _ID_KEYS)
         if isinstance(qid, bool) or not isinstance(qid, str | int):
             raise FormatError(path, number, f"a qid as {' or '.join(_ID_KEYS)}", line)
         keys = [(key,) for key in field.split("+")] if field else [_TEXT_KEYS]
-        texts = [_first_value(record, names) for names in keys]
+        texts = [first_value(record, names) for names in keys]
         if not all(isinstance(text, str) for text in texts):
             raise FormatError(path, number, f"a text as {field or ' or '.join(_TEXT_KEYS)}", line)
         yield number, Query(str(qid), " ".join(texts))
-
-
-def _first_value(record: dict[str, Any], keys: Iterable[str]) -> Any:
-    return next((record[key] for key in keys if key in record), None)
 
 
 def _trec(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:

@@ -11,10 +11,10 @@ from typing import TypeAlias
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
-from telerank.trec import load_qrels, open_text, read_qrels, read_run
+from telerank.trec import load_qrels, open_to_write, read_qrels, read_run
 from telerank.types import Qrels, Ranking
 
-__all__ = ["JudgedRuns", "RunSource", "Runs", "judge", "name_runs", "open_text", "read_rankings"]
+__all__ = ["JudgedRuns", "RunSource", "Runs", "judge", "name_runs", "open_to_write", "read_rankings"]
 
 RunSource: TypeAlias = str | Path | Iterable[Ranking]
 """A run file (``-``: standard input), or rankings in memory."""

@@ -14,12 +14,10 @@ from telerank.pipelines.saved import remove_pipeline, save_pipeline, saved_pipel
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, walk_stages
-from telerank.trec import open_text
 from telerank.types import Progress, Query, Ranking
 
 __all__ = [
     "LazyRun",
-    "open_text",
     "open_topics",
     "remove_pipeline",
     "save_pipeline",

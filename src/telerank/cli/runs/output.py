@@ -50,9 +50,9 @@ def write_plot(figure: Figure, path: str) -> None:
 
 
 def write_text(text: str, output: str) -> None:
-    from telerank.verbs.judge import open_text
+    from telerank.verbs.judge import open_to_write
 
-    with open_text(output, "w") as file:
+    with open_to_write(output) as file:
         file.write(text)
 
 

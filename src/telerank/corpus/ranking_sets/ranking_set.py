@@ -43,7 +43,7 @@ from telerank.corpus.ranking_sets.splits import (
 from telerank.corpus.readers.beir import BEIR
 from telerank.errors import CollectionError, FormatError
 from telerank.stage import Stage
-from telerank.trec.files import numbered_lines, open_text
+from telerank.trec.files import numbered_lines, open_to_write
 from telerank.trec.runs import read_run, write_run
 from telerank.types import Answer, Doc, Progress, Ranking, silent
 
@@ -201,7 +201,7 @@ def _write(folder: Path, ranking_set: RankingSet) -> None:
         ({"_id": one.query.qid, "text": one.query.text} for one in ranking_set.merged.questions),
     )
     for part, questions in ranking_set.split.parts.items():
-        with open_text(folder / "qrels" / f"{part}.tsv", "w") as file:
+        with open_to_write(folder / "qrels" / f"{part}.tsv") as file:
             file.write("query-id\tcorpus-id\tscore\n")
             file.writelines(f"{one.query.qid}\t{docno}\t1\n" for one in questions for docno in one.positives)
         write_run(
@@ -221,7 +221,7 @@ def _answers(questions: Iterable[Question]) -> Iterator[dict[str, Any]]:
 
 
 def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    with open_text(path, "w") as file:
+    with open_to_write(path) as file:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 

@@ -17,28 +17,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import bind, find_file, read_lines
-from telerank.errors import CollectionError, FormatError
+from telerank.corpus.readers.reading import bind, find_file, read_columns, require_file
+from telerank.errors import FormatError
 from telerank.trec.files import check_id
 from telerank.trec.qrels import read_qrels
 from telerank.types import Doc, Qrel, Query
 
-RELEVANT_FROM = 3
 _DOCS = "antique-collection.txt"
 _SPLITS = ("train", "test")
 
 
 def read_antique_docs(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the answers; some have no text."""
-    return (Doc(docno, text) for docno, text in _pairs(Path(path), "docno", encoding))
+    return starmap(Doc, _pairs(Path(path), "docno", encoding))
 
 
 def read_antique_queries(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Query]:
     """Read the questions."""
-    return (Query(qid, text) for qid, text in _pairs(Path(path), "qid", encoding))
+    return starmap(Query, _pairs(Path(path), "qid", encoding))
 
 
 def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
@@ -51,34 +51,28 @@ def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
 
 
 def _pairs(path: Path, what: str, encoding: str) -> Iterator[tuple[str, str]]:
-    for number, line in read_lines(path, encoding):
-        name, tab, text = line.partition("\t")
-        if not tab:
-            raise FormatError(path, number, f"2 columns with a tab between: {what} text", line)
+    for number, (name, text) in read_columns(path, encoding, f"{what} text"):
         yield check_id(name, what, path, number), text
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    docs = find_file(path, _DOCS) if path.is_dir() else None
-    if docs is None:
-        raise CollectionError(f"{path}: expected {_DOCS} in it")
     queries = {split: find_file(path, f"antique-{split}-queries.txt") for split in _SPLITS}
     qrels = {split: find_file(path, f"antique-{split}.qrel") for split in _SPLITS}
     return Collection(
         name=path.name,
         format=ANTIQUE.name,
-        docs=partial(read_antique_docs, docs, encoding=encoding),
+        docs=partial(read_antique_docs, require_file(path, _DOCS), encoding=encoding),
         queries=bind(read_antique_queries, queries, encoding=encoding),
         qrels=bind(read_antique_qrels, qrels),
         licence="research purposes",
         source="ciir.cs.umass.edu/downloads/Antique",
-        relevant_from=RELEVANT_FROM,
+        relevant_from=3,
     )
 
 
 ANTIQUE = Format(
     "antique",
-    lambda path: path.is_dir() and find_file(path, _DOCS) is not None,
+    lambda path: find_file(path, _DOCS) is not None,
     _open,
     f"ANTIQUE: {_DOCS}, …",
 )

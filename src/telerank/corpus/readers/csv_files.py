@@ -19,11 +19,19 @@ from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers import reading
 from telerank.corpus.readers.jsonl import DOCNO_KEYS, TEXT_KEYS
-from telerank.corpus.readers.reading import check_encoding, find_file, plain_name, read_all, read_lines
+from telerank.corpus.readers.reading import (
+    decode,
+    list_files,
+    plain_name,
+    read_all,
+    read_beginning,
+    read_columns,
+    read_lines,
+    require_file,
+)
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import open_bytes
+from telerank.trec.files import BOM, first_value, open_bytes
 from telerank.types import Doc
 
 _NAMES = {"docno": DOCNO_KEYS, "text": TEXT_KEYS, "title": ("title",), "url": ("url",)}
@@ -32,9 +40,7 @@ _HEADER = f"a header with a column {' or '.join(DOCNO_KEYS)} and a column {' or 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of a CSV or TSV file with a header."""
-    rows = (
-        _csv_rows(path, encoding) if plain_name(path).lower().endswith(".csv") else _tsv_rows(path, encoding)
-    )
+    rows = (_csv_rows if _suffix(path) == ".csv" else _tsv_rows)(path, encoding)
     number, header = next(rows, (1, []))
     columns = _columns(header)
     if not {"docno", "text"} <= columns.keys():
@@ -47,11 +53,8 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
 
 def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of ``passages.tsv``: number, source, text."""
-    for number, line in read_lines(path, encoding):
-        columns = line.split("\t", 2)
-        if len(columns) != 3:
-            raise FormatError(path, number, "3 columns with tabs between: number source text", line)
-        yield Doc(columns[0], columns[2], url=columns[1])
+    for _, (number, source, text) in read_columns(path, encoding, "number source text"):
+        yield Doc(number, text, url=source)
 
 
 def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -60,13 +63,10 @@ def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """Rows with the number of their last line; blank lines are skipped."""
-    check_encoding(encoding)
     csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, holds for the whole process
     with open_bytes(path) as file:
-        numbered = enumerate(itertools.chain([next(file, b"").removeprefix(b"\xef\xbb\xbf")], file), 1)
-        reader = csv.reader(
-            (reading.decode_line(line, path, number, encoding) for number, line in numbered), strict=True
-        )
+        numbered = enumerate(itertools.chain([next(file, b"").removeprefix(BOM)], file), 1)
+        reader = csv.reader((decode(line, path, encoding, number) for number, line in numbered), strict=True)
         try:
             for row in reader:
                 if row:
@@ -77,12 +77,9 @@ def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 
 def _columns(header: list[str]) -> dict[str, int]:
     """The column of each field of a document; of several names the first in the header counts."""
-    named = [name.strip().lower() for name in header]
-    columns = {
-        field: next((named.index(name) for name in names if name in named), -1)
-        for field, names in _NAMES.items()
-    }
-    return {field: column for field, column in columns.items() if column >= 0}
+    columns = {name.strip().lower(): column for column, name in reversed([*enumerate(header)])}
+    fields = {field: first_value(columns, names) for field, names in _NAMES.items()}
+    return {field: column for field, column in fields.items() if column is not None}
 
 
 def _recognises(path: Path) -> bool:
@@ -91,9 +88,7 @@ def _recognises(path: Path) -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path] if _suffix(path) in {".csv", ".tsv"} else []
-    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    files = list_files(path)
     return files if all(file.is_file() and _suffix(file) in {".csv", ".tsv"} for file in files) else []
 
 
@@ -102,7 +97,7 @@ def _suffix(path: Path) -> str:
 
 
 def _has_header(path: Path) -> bool:
-    first = next(iter(reading.read_beginning(path).splitlines()), "")
+    first = next(iter(read_beginning(path).splitlines()), "")
     header = first.split("\t") if _suffix(path) == ".tsv" else next(csv.reader([first]), [])
     return {"docno", "text"} <= _columns(header).keys()
 
@@ -114,21 +109,19 @@ def _open(path: Path, encoding: str) -> Collection:
     return Collection(path.name, CSV.name, partial(read_all, read_docs, files, encoding))
 
 
-def _passages_file(path: Path) -> Path | None:
-    if path.is_dir():
-        return find_file(path, "passages.tsv")
-    return path if plain_name(path) == "passages.tsv" else None
-
-
 def _recognises_passages(path: Path) -> bool:
-    file = _passages_file(path)
-    return file is not None and not _has_header(file)
+    try:
+        return not _has_header(_passages_file(path))
+    except CollectionError:
+        return False
+
+
+def _passages_file(path: Path) -> Path:
+    return path if plain_name(path) == "passages.tsv" else require_file(path, "passages.tsv")
 
 
 def _open_passages(path: Path, encoding: str) -> Collection:
     file = _passages_file(path)
-    if file is None:
-        raise CollectionError(f"{path}: no passages.tsv (or .gz, .xz)")
     return Collection(path.name, PASSAGES.name, partial(read_passages, file, encoding))
 
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import check_encoding, plain_name
+from telerank.corpus.readers.reading import plain_name, read_text
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import open_bytes
 from telerank.types import Doc
 
 _TEXTS = (".txt", ".text", ".md")
@@ -30,10 +29,9 @@ _CHECKED = 1000  # files that must be texts for a folder to be recognised
 
 def read_docs(folder: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of a folder and its subfolders."""
-    check_encoding(encoding)
     for path in _files(folder):
         if _is_text(path):
-            yield Doc(_docno(path, folder), _text(path, encoding))
+            yield Doc(_docno(path, folder), read_text(path, encoding))
 
 
 def _docno(path: Path, folder: Path) -> str:
@@ -43,18 +41,6 @@ def _docno(path: Path, folder: Path) -> str:
     except UnicodeEncodeError as error:
         raise FormatError(ascii(str(path)), None, "a file name in UTF-8") from error
     return _QUOTED.sub(lambda match: quote(match[0]), name)
-
-
-def _text(path: Path, encoding: str) -> str:
-    with open_bytes(path) as file:
-        content = file.read().removeprefix(b"\xef\xbb\xbf")
-    try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        column = error.start - content.rfind(b"\n", 0, error.start)
-        byte = f"byte 0x{content[error.start]:02x} at position {column} of the line"
-        raise FormatError(path, line, f"{encoding} text (see --encoding)", byte) from error
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -25,6 +25,8 @@ from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.reading import (
     bind,
     check_surrogates,
+    list_files,
+    match_splits,
     plain_name,
     read_all,
     read_beginning,
@@ -32,6 +34,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
+from telerank.trec.files import first_value, parse_object
 from telerank.types import Doc
 
 DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")
@@ -44,7 +47,8 @@ _NOTES = re.compile(r"readme|licen[sc]e", re.IGNORECASE)
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     r"""Read the documents of a file of JSON lines; half of a surrogate pair (``\ud83d``) is an error."""
     for number, line in read_lines(path, encoding):
-        record = _record(path, number, line)
+        record = parse_object(path, number, line)
+        check_surrogates(line, record, path, number)
         yield Doc(
             _docno(path, number, record),
             _text(path, number, record, TEXT_KEYS),
@@ -53,19 +57,8 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
         )
 
 
-def _record(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(path, number, f"a JSON object ({error})", line) from error
-    if not isinstance(record, dict):
-        raise FormatError(path, number, "a JSON object", line)
-    check_surrogates(line, record, path, number)
-    return record
-
-
 def _docno(path: Path, number: int, record: dict[str, Any]) -> str:
-    docno = _first(record, DOCNO_KEYS)
+    docno = first_value(record, DOCNO_KEYS)
     if isinstance(docno, bool) or not isinstance(docno, str | int):
         raise FormatError(path, number, f"a docno as {' or '.join(DOCNO_KEYS)}", json.dumps(record))
     return str(docno)
@@ -74,7 +67,7 @@ def _docno(path: Path, number: int, record: dict[str, Any]) -> str:
 def _text(
     path: Path, number: int, record: dict[str, Any], keys: tuple[str, ...], *, optional: bool = False
 ) -> str:
-    text = _first(record, keys)
+    text = first_value(record, keys)
     if text is None and optional:
         return ""
     if not isinstance(text, str):
@@ -82,14 +75,10 @@ def _text(
     return text
 
 
-def _first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((record[key] for key in keys if key in record), None)
-
-
 def _recognises(path: Path) -> bool:
     if path.is_file():
         return plain_name(path).endswith(".jsonl") and _starts_with_document(path)
-    names = [plain_name(file) for file in path.iterdir() if not file.name.startswith(".")]
+    names = [plain_name(file) for file in list_files(path)]
     files = _doc_files(path)
     return (
         bool(files)
@@ -106,26 +95,21 @@ def _starts_with_document(path: Path) -> bool:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    folder = sorted(path.iterdir()) if path.is_dir() else []
     files = _doc_files(path) if path.is_dir() else [path]
     if not files:
         raise CollectionError(f"{path}: no file named *.jsonl")
-    queries = {match[1]: file for file in folder if (match := _QUERIES.fullmatch(plain_name(file)))}
-    qrels = {match[1]: file for file in folder if (match := _QRELS.fullmatch(plain_name(file)))}
     return Collection(
         path.name,
         JSONL.name,
         partial(read_all, read_docs, files, encoding),
-        bind(read_topics, queries, format="jsonl", encoding=encoding),
-        bind(read_qrels, qrels),
+        bind(read_topics, match_splits(path, _QUERIES), format="jsonl", encoding=encoding),
+        bind(read_qrels, match_splits(path, _QRELS)),
     )
 
 
 def _doc_files(folder: Path) -> list[Path]:
-    names = ((file, plain_name(file)) for file in sorted(folder.iterdir()) if file.is_file())
-    return [
-        file for file, name in names if name.endswith(".jsonl") and not name.startswith((".", "queries."))
-    ]
+    names = ((file, plain_name(file)) for file in list_files(folder) if file.is_file())
+    return [file for file, name in names if name.endswith(".jsonl") and not name.startswith("queries.")]
 
 
 JSONL = Format(

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telerank.corpus.collection import Collection, Format, Pool, rank_in_order
-from telerank.corpus.readers.reading import bind, plain_name, read_lines
+from telerank.corpus.readers.reading import bind, list_files, match_splits, plain_name, read_columns
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
 from telerank.types import Doc, Query, Ranking
@@ -53,20 +53,19 @@ class Triple(NamedTuple):
 
 def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the passages of ``collection.tsv``; all after the first tab is text."""
-    for docno, text in _columns(path, encoding, "pid passage"):
+    for _, (docno, text) in read_columns(path, encoding, "pid passage"):
         yield Doc(docno, text)
 
 
 def read_documents(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of ``msmarco-docs.tsv``; all after the third tab is text."""
-    for docno, url, title, body in _columns(path, encoding, "docid url title body"):
+    for _, (docno, url, title, body) in read_columns(path, encoding, "docid url title body"):
         yield Doc(docno, body, title, url)
 
 
 def read_triples(path: Path, encoding: str = "utf-8") -> Iterator[Triple]:
     """Read the training triples of a file, of texts or of ids, streaming."""
-    for query, positive, negative in _columns(path, encoding, "query positive negative"):
-        yield Triple(query, positive, negative)
+    return (Triple(*columns) for _, columns in read_columns(path, encoding, "query positive negative"))
 
 
 def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
@@ -75,7 +74,7 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
     The lines of a query need not be contiguous; memory holds the ids, ten bytes a line.
     """
     lists: dict[str, tuple[str, bytearray]] = {}
-    for qid, docno, text, _ in _columns(path, encoding, "qid pid query passage"):
+    for _, (qid, docno, text, _passage) in read_columns(path, encoding, "qid pid query passage"):
         lists.setdefault(qid, (text, bytearray()))[1].extend(f"{docno}\n".encode())
     for qid, (text, lines) in lists.items():
         docnos = tuple(lines.decode().split("\n")[:-1])
@@ -84,23 +83,13 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
         yield rank_in_order(Query(qid, text), docnos)
 
 
-def _columns(path: Path, encoding: str, names: str) -> Iterator[list[str]]:
-    count = len(names.split())
-    for number, line in read_lines(path, encoding):
-        columns = line.split("\t", count - 1)
-        if len(columns) != count:
-            raise FormatError(path, number, f"{count} columns with tabs between: {names}", line)
-        yield columns
-
-
 def _recognises(path: Path) -> bool:
     return _corpus(path) is not None
 
 
 def _corpus(path: Path) -> tuple[Path, Callable[[Path, str], Iterator[Doc]]] | None:
     readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    corpora = [(file, readers[name]) for file in files if (name := plain_name(file)) in readers]
+    corpora = [(file, readers[name]) for file in list_files(path) if (name := plain_name(file)) in readers]
     if len(corpora) > 1:
         names = f"{corpora[0][0].name} and {corpora[1][0].name}"
         raise CollectionError(f"{path}: both {names}: which is the collection?")
@@ -112,29 +101,27 @@ def _open(path: Path, encoding: str) -> Collection:
     if corpus is None:
         raise CollectionError(f"{path}: no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz)")
     file, read = corpus
-    files = sorted(path.iterdir()) if path.is_dir() else []
-    queries, qrels = _by_split(files, _QUERIES), _by_split(files, _QRELS)
+    queries, qrels = _by_split(path, _QUERIES), _by_split(path, _QRELS)
     return Collection(
         path.name,
         MSMARCO.name,
         partial(read, file, encoding),
         bind(read_topics, queries, format="tsv", encoding=encoding),
         bind(read_qrels, qrels),
-        pools=_pools(files, encoding, queries),
+        pools=_pools(path, encoding, queries),
         licence="MS MARCO terms: non-commercial research",
         source="microsoft.github.io/msmarco",
     )
 
 
-def _by_split(files: list[Path], names: re.Pattern[str]) -> dict[str, Path]:
-    matches = ((names.fullmatch(plain_name(file)), file) for file in files)
-    splits = ((next(group for group in match.groups() if group), file) for match, file in matches if match)
-    return {f"test{split}" if split.isdecimal() else split: file for split, file in splits}
+def _by_split(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
+    files = match_splits(path, names)
+    return {f"test{split}" if split.isdecimal() else split: file for split, file in files.items()}
 
 
-def _pools(files: list[Path], encoding: str, queries: dict[str, Path]) -> dict[str, Pool]:
+def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Pool]:
     pools: dict[str, Pool] = {}
-    for file in files:
+    for file in list_files(path):
         if match := _LISTS.fullmatch(plain_name(file)):
             split, name = match[2] or match[3], match[1] or match[4]
             if split == "dev" and "dev.small" in queries:

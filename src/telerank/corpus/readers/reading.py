@@ -10,36 +10,51 @@ from pathlib import Path
 
 from telerank.corpus.collection import Record
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import numbered_bytes, open_bytes
+from telerank.trec.files import BOM, numbered_bytes, open_bytes
 
 WHOLE = "all"
 """The name of the split of a collection whose files name none."""
 PACKED = (".gz", ".xz")
 _AFFIXES = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)|\.(?:txt|tsv|trec|xml|jsonl)$")
-_BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
-_COMPRESS = (".z", ".0z", ".1z", ".2z")
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Read the lines that are not blank, with their numbers from 1, without line ends."""
-    check_encoding(encoding)
-    for number, line in numbered_bytes(path):
-        yield number, decode_line(line, path, number, encoding)
+    return ((number, decode(line, path, encoding, number)) for number, line in numbered_bytes(path))
 
 
-def decode_line(line: bytes, path: Path, number: int, encoding: str) -> str:
-    """Decode one line (see :func:`read_lines`)."""
+def read_columns(path: Path, encoding: str, names: str) -> Iterator[tuple[int, list[str]]]:
+    """Read the columns of each line, with its number; the last column may contain tabs."""
+    count = len(names.split())
+    tabs = "a tab" if count == 2 else "tabs"
+    for number, line in read_lines(path, encoding):
+        columns = line.split("\t", count - 1)
+        if len(columns) != count:
+            raise FormatError(path, number, f"{count} columns with {tabs} between: {names}", line)
+        yield number, columns
+
+
+def read_text(path: Path, encoding: str) -> str:
+    """Read a whole file."""
+    with open_bytes(path) as file:
+        return decode(file.read().removeprefix(BOM), path, encoding)
+
+
+def decode(content: bytes, path: Path, encoding: str, line: int = 1) -> str:
+    """Decode a part of a file that begins at a line; an error names the line and the byte."""
     try:
-        return line.decode(encoding)
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
+        before = content[: error.start]
+        position = error.start - before.rfind(b"\n")
+        byte = f"byte 0x{content[error.start]:02x} at position {position} of the line"
         hint = f"{encoding} text (for another encoding: --encoding latin-1)"
-        raise FormatError(path, number, hint, byte) from error
+        raise FormatError(path, line + before.count(b"\n"), hint, byte) from error
 
 
-def check_surrogates(text: str, loaded: object, path: str | Path, number: int | None) -> None:
+def check_surrogates(text: str, loaded: object, path: Path, number: int | None) -> None:
     """Check that JSON has no half of a surrogate pair, which UTF-8 cannot encode."""
     if _ESCAPED.search(text) and (half := _SURROGATE.search(json.dumps(loaded, ensure_ascii=False))):
         raise FormatError(path, number, "whole characters", f"half of a surrogate pair, U+{ord(half[0]):04X}")
@@ -57,23 +72,16 @@ def check_encoding(encoding: str) -> None:
         )
 
 
-def check_packing(path: Path) -> None:
-    """Refuse a file packed by ``compress``, as on the TREC disks, and say how to unpack it."""
-    if is_compressed(path):
-        raise CollectionError(
-            f"{path}: packed by compress (LZW), which cannot be read; "
-            f"unpack the folder once: gzip -d -r -S {path.suffix} {path.parent}"
-        )
-
-
-def is_compressed(path: Path) -> bool:
-    """Whether the name says that ``compress`` packed the file."""
-    return path.suffix.lower() in _COMPRESS
-
-
 def plain_name(path: Path) -> str:
     """The file's name without ``.gz`` or ``.xz``."""
     return path.stem if path.suffix in PACKED else path.name
+
+
+def list_files(path: Path) -> list[Path]:
+    """The entries of a folder that are not hidden, sorted, or the file itself."""
+    if not path.is_dir():
+        return [path]
+    return sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -90,6 +98,13 @@ def require_file(folder: Path, name: str) -> Path:
     return file
 
 
+def match_splits(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
+    """The files of a folder by the first group of ``names`` that matches."""
+    files = list_files(path) if path.is_dir() else []
+    matches = ((names.fullmatch(plain_name(file)), file) for file in files)
+    return {next(filter(None, match.groups())): file for match, file in matches if match}
+
+
 def bind(
     read: Callable[..., Iterator[Record]], files: Mapping[str, Path | None], **settings: object
 ) -> dict[str, Callable[[], Iterator[Record]]]:
@@ -98,10 +113,10 @@ def bind(
 
 
 def read_all(
-    read: Callable[[Path, str], Iterator[Record]], files: Iterable[Path], encoding: str
+    read: Callable[..., Iterator[Record]], files: Iterable[Path], *settings: object
 ) -> Iterator[Record]:
     """The records of all files, one file after the other."""
-    return (record for file in files for record in read(file, encoding))
+    return (record for file in files for record in read(file, *settings))
 
 
 def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -131,6 +146,6 @@ def read_beginning(path: Path, size: int = 4096) -> str:
     """Read the first bytes of a file as text, to recognise its format; invalid bytes are replaced."""
     try:
         with open_bytes(path) as file:
-            return file.read(size).removeprefix(_BOM).decode("utf-8", "replace")
+            return file.read(size).removeprefix(BOM).decode("utf-8", "replace")
     except (FormatError, OSError):  # reported when the file is read
         return ""

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import bind, group_by_split, plain_name
+from telerank.corpus.readers.reading import bind, group_by_split, list_files, plain_name
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Doc
@@ -30,14 +30,8 @@ def open_topics(path: str | Path, *, format: str | None = None) -> Collection:  
     return Collection(str(path), TOPICS.name, partial(_no_docs, Path(path)), {"all": queries}, size=0)
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    return sorted(file for file in path.iterdir() if not file.name.startswith("."))
-
-
 def _recognises(path: Path) -> bool:
-    files = _files(path)
+    files = list_files(path)
     return bool(files) and all(file.is_file() and _fits(file) for file in files)
 
 
@@ -46,7 +40,7 @@ def _fits(file: Path) -> bool:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    files = _files(path)
+    files = list_files(path)
     topics, qrels = group_by_split(
         [file for file in files if _TOPICS.fullmatch(plain_name(file))],
         [file for file in files if _QRELS.fullmatch(plain_name(file))],

@@ -30,12 +30,21 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from html.entities import html5
+from itertools import islice
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers import reading
-from telerank.corpus.readers.reading import WHOLE, bind, check_encoding, group_by_split, require_file
-from telerank.errors import FormatError
+from telerank.corpus.readers.reading import (
+    WHOLE,
+    bind,
+    decode,
+    group_by_split,
+    list_files,
+    read_all,
+    read_beginning,
+    require_file,
+)
+from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.files import open_bytes
 from telerank.types import Doc, Query
@@ -60,10 +69,18 @@ _NO_DOCUMENTS = re.compile(
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of one file."""
-    check_encoding(encoding)
-    reading.check_packing(path)
+    if _is_compressed(path):
+        raise CollectionError(
+            f"{path}: packed by compress (LZW), which cannot be read; "
+            f"unpack the folder once: gzip -d -r -S {path.suffix} {path.parent}"
+        )
     for begun, raw in _documents(path):
-        yield _doc(path, begun, _decode(path, begun, raw, encoding))
+        yield _doc(path, begun, decode(raw, path, encoding, begun))
+
+
+def _is_compressed(path: Path) -> bool:
+    """Whether the name says that ``compress`` packed the file, as on the TREC disks."""
+    return path.suffix.lower() in {".z", ".0z", ".1z", ".2z"}
 
 
 def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -98,16 +115,6 @@ def _check_between(path: Path, number: int | None, held: list[bytes]) -> None:
         raise FormatError(
             path, number, "nothing but <DOC> … </DOC>", outside.strip().decode("utf-8", "replace")
         )
-
-
-def _decode(path: Path, begun: int, raw: bytes, encoding: str) -> str:
-    try:
-        return raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        before = raw.count(b"\n", 0, error.start)
-        line = raw.split(b"\n")[before]
-        reading.decode_line(line, path, begun + before, encoding)  # raises with the line and byte
-        raise
 
 
 def _doc(path: Path, begun: int, raw: str) -> Doc:
@@ -147,53 +154,45 @@ def _one_line(text: str) -> str:
 
 
 def _recognises(path: Path) -> bool:
-    kinds = {_kind(file) for file in _first_files(path)}
+    kinds = {_kind(file) for file in islice(_files(path), 20)}
     return kinds <= {"doc", "top", "qrels"} and "doc" in kinds and not _is_cranfield(path)
 
 
 def _kind(path: Path) -> str:
     """``doc`` or ``top`` by the content of the file, ``qrels`` by its name, or nothing."""
-    if reading.is_compressed(path):
+    if _is_compressed(path):
         return "doc"  # reading it says what to do
-    if match := _FIRST.match(reading.read_beginning(path)):
+    if match := _FIRST.match(read_beginning(path)):
         return match[1].lower()
     name = path.name.lower()
     return "qrels" if "qrel" in name else "top" if name.startswith("topics") else ""
 
 
-def _first_files(path: Path, count: int = 20) -> Iterator[Path]:
-    files = (file for file in _files(path) if not _NO_DOCUMENTS.fullmatch(file.name))
-    return (file for _, file in zip(range(count), files, strict=False))
-
-
 def _files(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-        return
-    for entry in sorted(path.iterdir()):
-        if not entry.name.startswith("."):
+    for entry in list_files(path):
+        if entry.is_dir():
             yield from _files(entry)
+        elif not _NO_DOCUMENTS.fullmatch(entry.name):
+            yield entry
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    entries = sorted(path.iterdir()) if path.is_dir() else []
-    files = [file for file in entries if file.is_file()]
+    files = [file for file in list_files(path) if path.is_dir() and file.is_file()]
     topics = [file for file in files if _kind(file) == "top"]
     qrels = [file for file in files if _kind(file) == "qrels"]
     questions, judgments = group_by_split(topics, qrels)
+    others = {*topics, *qrels}
+
+    def docs() -> Iterator[Doc]:
+        return read_all(read_docs, (file for file in _files(path) if file not in others), encoding)
+
     return Collection(
         path.name,
         TREC.name,
-        partial(_docs, path, encoding, frozenset((*topics, *qrels))),
+        docs,
         bind(read_topics, questions, format="trec", encoding=encoding),
         bind(read_qrels, judgments),
     )
-
-
-def _docs(path: Path, encoding: str, others: frozenset[Path]) -> Iterator[Doc]:
-    for file in _files(path):
-        if file not in others and not _NO_DOCUMENTS.fullmatch(file.name):
-            yield from read_docs(file, encoding)
 
 
 TREC = Format("trec", _recognises, _open, "TREC SGML: files of <DOC> … </DOC>, with topics and qrels")
