@@ -86,7 +86,7 @@ def deviation(frozen: Reranker, pairs: Sequence[TextPair], folder: Path) -> floa
     """The largest difference of stored features and their logits to computed ones; relative above 1."""
     fingerprint = encoder_fingerprint(frozen)
     encoder = FrozenEncoder(frozen.model, frozen.texts, fingerprint)
-    store = FeatureStore.open(folder, fingerprint, encoder.width)
+    store = FeatureStore(folder, fingerprint, encoder.width)
     size = store.estimate(pairs, encoder)
     store.fill(pairs, encoder, batch_tokens=1024)
     if store.bytes != size:

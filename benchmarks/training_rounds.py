@@ -105,7 +105,7 @@ def measure_rounds(
         raise ModelError(f"{plan.number} rounds and one before need {plan.pairs} pairs, got {len(pairs)}")
     fingerprint = encoder_fingerprint(frozen)
     encoder = FrozenEncoder(frozen.model, frozen.texts, fingerprint, frozen.shape.language)
-    store = FeatureStore.open(folder, fingerprint, encoder.width)
+    store = FeatureStore(folder, fingerprint, encoder.width)
     if len(store.missing(pairs[: plan.pairs])) < plan.pairs:
         raise ModelError(f"{store.folder}: some of these pairs are stored already, or come twice")
     track = Track(tuned, Learner.of(tuned.model), Learner.of(frozen.model.head), encoder, store)

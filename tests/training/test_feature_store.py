@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 import signal
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import filelock
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +33,7 @@ TEXTS = st.text(st.sampled_from("ab. é\ud800"), max_size=12)
 
 
 def opened(folder: Path, encoder=ENCODER, **how) -> FeatureStore:
-    return FeatureStore.open(folder, encoder.fingerprint, encoder.width, **how)
+    return FeatureStore(folder, encoder.fingerprint, encoder.width, **how)
 
 
 @pytest.fixture
@@ -185,7 +183,7 @@ class Killed(TableEncoder):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().features(pairs)
 encoder = Killed()
-FeatureStore.open(sys.argv[1], encoder.fingerprint, encoder.width).fill(pairs, encoder, shard=16, batch_tokens=300)
+FeatureStore(sys.argv[1], encoder.fingerprint, encoder.width).fill(pairs, encoder, shard=16, batch_tokens=300)
 """
 
 
@@ -224,10 +222,10 @@ def test_features_of_another_encoder_are_never_read(tmp_path, store):
     with pytest.raises(ModelError, match="made by another encoder"):
         opened(tmp_path, other)
     with pytest.raises(ModelError, match="features are 8 wide, the encoder's 16"):
-        FeatureStore.open(tmp_path / "x", "2" * 32, WIDTH).fill([], TableEncoder("2" * 32, 16))
+        FeatureStore(tmp_path / "x", "2" * 32, WIDTH).fill([], TableEncoder("2" * 32, 16))
     for wrong in ("abc", "../" * 20):
         with pytest.raises(ModelError, match="at least 32 hexadecimal digits"):
-            FeatureStore.open(tmp_path, wrong, WIDTH)
+            FeatureStore(tmp_path, wrong, WIDTH)
 
 
 @pytest.mark.parametrize(
@@ -248,24 +246,6 @@ def test_damage_is_found_on_opening(tmp_path, store, name, change, message):
         path.write_bytes(change(raw))
     with pytest.raises(IndexDamaged, match=rf"{name}: {message}"):
         opened(tmp_path)
-
-
-def test_damage_within_vectors_is_found_by_reading_all(tmp_path, store):
-    store.verify()
-    path = store.folder / "vectors.0001.npy"
-    raw = bytearray(path.read_bytes())
-    raw[-5] ^= 8
-    path.write_bytes(bytes(raw))
-    with pytest.raises(IndexDamaged, match=r"vectors.0001.npy: damaged \(its checksum differs\)"):
-        opened(tmp_path).verify()
-
-
-def test_a_store_travels_to_another_process_as_its_folder(store):
-    other = pickle.loads(pickle.dumps(store))
-    rows = store.rows(PAIRS[::-1])
-    assert np.array_equal(other.rows(PAIRS[::-1]), rows)
-    assert_same(other.batch(rows), store.batch(rows), rtol=0.0, atol=0.0)
-    assert repr(other).endswith("40 pairs)")
 
 
 def test_a_head_on_the_first_token_shares_a_store_of_everything(tmp_path, store):

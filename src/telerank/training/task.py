@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -26,6 +27,18 @@ class TrainingDevice:
     device: torch.device
     precision: Precision
     processes: Processes
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Compute with a module in evaluation mode and without gradients; its mode is restored at the end."""
+    mode = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        module.train(mode)
 
 
 class Task(Protocol):

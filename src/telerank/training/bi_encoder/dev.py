@@ -19,6 +19,7 @@ from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.precision import Precision
 from telerank.training.bi_encoder.config import BiEncoderDev
 from telerank.training.reading import read_texts
+from telerank.training.task import evaluating
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 _TOKENS = 8192  # of a batch, padding included
@@ -91,15 +92,11 @@ def encode_texts(
     progress: Progress = silent,
 ) -> tuple[Tensor, Tensor]:
     """The vectors of queries, (queries, H), and of documents, (documents, H), without dropout."""
-    training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         texts = list(documents.values())
         encoded = encode_side(model.encode_documents, tokenizers.documents, texts, progress)
         texts = [query.text for query in queries]
         return encode_side(model.encode_queries, tokenizers.queries, texts), encoded
-    finally:
-        model.train(training)
 
 
 def search(
@@ -114,7 +111,6 @@ def search(
             yield Ranking.ranked(query, names, best.values[row].cpu().numpy())
 
 
-@torch.no_grad()
 def encode_side(
     encode: Callable[[Mapping[str, Tensor]], Tensor],
     tokenizer: SideTokenizer,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
@@ -19,6 +18,7 @@ from telerank.models.precision import Precision
 from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.reranking.texts import TextPair, TokenizedPairs, tokenize_pairs
 from telerank.training.features.shards import PAIR, FeatureManifest, FeatureShard, Halves, shard_bytes
+from telerank.training.task import evaluating
 from telerank.types import Progress, silent
 
 _LARGEST = float(np.finfo(np.float16).max)
@@ -51,18 +51,8 @@ class FrozenEncoder:
         """The features of a batch, without dropout, in float32; the same in every mode of the model."""
         device = next(self.model.parameters()).device
         batch = batch_of(pairs, self.texts.pad_id).to(device)
-        with _evaluating(self.model.encoder), torch.no_grad(), self.precision():
+        with evaluating(self.model.encoder), self.precision():
             return self.model.features(batch)
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    mode = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(mode)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ A shard exists once a manifest names it.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -93,12 +94,7 @@ def shard_files(number: int) -> tuple[str, str]:
 
 def shard_bytes(pairs: int, vectors: int, width: int) -> int:
     """The size of the files of a shard."""
-    return (
-        _header(np.dtype(np.float16), (vectors, width))
-        + 2 * vectors * width
-        + _header(PAIR, (pairs,))
-        + PAIR.itemsize * pairs
-    )
+    return _npy_bytes(np.dtype(np.float16), (vectors, width)) + _npy_bytes(PAIR, (pairs,))
 
 
 def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> FeatureManifest:
@@ -119,8 +115,7 @@ def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> F
 def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureShard:
     """A shard; its vectors are mapped.
 
-    Raises IndexDamaged if a file is missing or differs. Of vectors only the size is checked;
-    :func:`telerank.stored.verify_files` reads them.
+    Raises IndexDamaged if a file is missing or differs; of vectors only the size is checked.
     """
     entry = manifest.shards[number]
     vectors, pairs = shard_files(number)
@@ -143,9 +138,9 @@ def sweep_shards(folder: Path, manifest: FeatureManifest) -> None:
     sweep(drafts, manifest.files)
 
 
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
-    """The size of the header of an array's file."""
+def _npy_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    """The size of an array's file."""
     file = io.BytesIO()
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
-    return len(file.getvalue())
+    return file.tell() + dtype.itemsize * math.prod(shape)

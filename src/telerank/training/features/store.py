@@ -18,7 +18,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import filelock
@@ -28,7 +27,7 @@ import numpy.typing as npt
 from telerank.errors import IndexFault, IndexLocked, ModelError
 from telerank.models.pairs.features import PairFeatures
 from telerank.reranking.texts import TextPair
-from telerank.stored import MANIFEST, verify_files
+from telerank.stored import MANIFEST
 from telerank.training.features import shards
 from telerank.training.features.contents import FeatureContents, Rows
 from telerank.training.features.filling import Filling, FrozenEncoder, gigabytes
@@ -37,39 +36,33 @@ from telerank.types import Progress, silent
 
 
 class FeatureStore:
-    """The features that were in the folder when the store was opened, and those added since.
+    """The store of an encoder's features in a folder of stores; it may be empty.
 
-    Create it with :meth:`open`. A pickled store is its folder, which is opened again.
+    It has the features that were there when it was opened or reloaded, and those added since. ``fingerprint``
+    identifies everything that decides a feature, ``width`` is ``H``. With ``cls_only`` the store has only the
+    first token's output, about a tenth of the size, for heads that read nothing else; its batches have no
+    query and no sentences. If there is a complete store, it is used instead.
+
+    Raises ModelError if the fingerprint has fewer than 32 hexadecimal digits, or is not the store's;
+    IndexDamaged if a file is missing or differs.
     """
 
-    def __init__(self, folder: Path, manifest: FeatureManifest) -> None:
-        self.folder, self.manifest = folder, manifest
-        self._contents = FeatureContents.read(folder, manifest)
-
-    @classmethod
-    def open(
-        cls, folder: str | Path, fingerprint: str, width: int, *, cls_only: bool = False
-    ) -> FeatureStore:
-        """Open the store of an encoder's features in a folder of stores; it may be empty.
-
-        ``fingerprint`` identifies everything that decides a feature, ``width`` is ``H``. With ``cls_only``
-        the store has only the first token's output, about a tenth of the size, for heads that read nothing
-        else; its batches have no query and no sentences. If there is a complete store, it is used instead.
-
-        Raises ModelError if the fingerprint has fewer than 32 hexadecimal digits, or is not the store's;
-        IndexDamaged if a file is missing or differs.
-        """
+    def __init__(self, folder: str | Path, fingerprint: str, width: int, *, cls_only: bool = False) -> None:
         if len(fingerprint) < 32 or set(fingerprint) - set("0123456789abcdef"):
             raise ModelError(f"a fingerprint has at least 32 hexadecimal digits, got {fingerprint!r}")
         whole = Path(folder).resolve() / fingerprint[:32]
         alone = cls_only and not (whole / MANIFEST).exists()
-        own = whole.with_name(f"{whole.name}-cls") if alone else whole
-        return cls(own, _read_manifest(own, FeatureManifest(fingerprint, width, alone)))
+        self.folder = whole.with_name(f"{whole.name}-cls") if alone else whole
+        self.manifest = FeatureManifest(fingerprint, width, alone)
+        self.reload()
 
-    @property
-    def width(self) -> int:
-        """``H``."""
-        return self.manifest.width
+    def reload(self) -> None:
+        """Read what other processes have added."""
+        own = self.manifest
+        exists = (self.folder / MANIFEST).exists()
+        self.manifest = FeatureManifest.read(self.folder) if exists else replace(own, shards=())
+        self.manifest.require(own.fingerprint, own.width, self.folder)
+        self._contents = FeatureContents.read(self.folder, self.manifest)
 
     @property
     def bytes(self) -> int:
@@ -135,19 +128,8 @@ class FeatureStore:
                 done += len(new.pairs)
             return len(missing)
 
-    def verify(self, progress: Progress = silent) -> None:
-        """Read every file and compare its checksum; raises IndexDamaged, naming the file."""
-        verify_files(self.folder, self.manifest.files, "verifying features", progress)
-
     def __len__(self) -> int:
         return len(self._contents)
-
-    def __repr__(self) -> str:
-        return f"FeatureStore({str(self.folder)!r}: {len(self):,} pairs)"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        opening = partial(FeatureStore.open, cls_only=self.manifest.cls_only)
-        return opening, (self.folder.parent, self.manifest.fingerprint, self.manifest.width)
 
     @contextmanager
     def _filling(self) -> Iterator[None]:
@@ -156,9 +138,8 @@ class FeatureStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with lock:
-                self.manifest = _read_manifest(self.folder, self.manifest)
+                self.reload()
                 shards.sweep_shards(self.folder, self.manifest)
-                self._contents = FeatureContents.read(self.folder, self.manifest)
                 try:
                     yield
                 finally:
@@ -185,12 +166,3 @@ def _key(query: str, passage: str) -> bytes:
     first, second = (text.encode("utf-8", "surrogatepass") for text in (query, passage))
     # the length marks where the query ends
     return hashlib.blake2b(len(first).to_bytes(8, "little") + first + second, digest_size=16).digest()
-
-
-def _read_manifest(folder: Path, manifest: FeatureManifest) -> FeatureManifest:
-    """The manifest in the folder, which must be of the same encoder; or the given one, without shards."""
-    if not (folder / MANIFEST).exists():
-        return replace(manifest, shards=())
-    stored = FeatureManifest.read(folder)
-    stored.require(manifest.fingerprint, manifest.width, folder)
-    return stored

@@ -23,6 +23,7 @@ from telerank.models.precision import Precision
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.training.reranker.groups import Group
+from telerank.training.task import evaluating
 from telerank.types import Progress, silent
 
 _CHUNK = 4096  # pairs whose tokens are in memory
@@ -53,19 +54,18 @@ def cut_batches(lengths: Sequence[int], tokens: int, device: torch.device) -> It
 
 
 def score_chunks(
-    model: nn.Module, logits: Callable[[int], Tensor], count: int, chunk: int, progress: Progress
+    model: nn.Module,
+    pairs: Sequence[TextPair],
+    size: int,
+    logits: Callable[[Sequence[TextPair]], Tensor],
+    progress: Progress,
 ) -> list[float]:
-    """Concatenate ``logits(first)`` of each chunk of ``count`` pairs, with the model in evaluation mode."""
-    mode = model.training
-    model.eval()
+    """The logits of pairs, ``size`` pairs at a time, with the model in evaluation mode."""
     scores: list[float] = []
-    try:
-        with torch.no_grad():
-            for first in range(0, count, chunk):
-                scores += logits(first).tolist()
-                progress("scoring pairs", len(scores), count)
-    finally:
-        model.train(mode)
+    with evaluating(model):
+        for first in range(0, len(pairs), size):
+            scores += logits(pairs[first : first + size]).tolist()
+            progress("scoring pairs", len(scores), len(pairs))
     return scores
 
 
@@ -93,11 +93,10 @@ class EndToEnd:
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The logits of any number of pairs, without dropout."""
 
-        def logits(first: int) -> Tensor:
-            chunk = self._tokenise(pairs[first : first + _CHUNK])
-            return compute_logits(self.reranker, chunk, self.tokens, self.precision)
+        def logits(chunk: Sequence[TextPair]) -> Tensor:
+            return compute_logits(self.reranker, self._tokenise(chunk), self.tokens, self.precision)
 
-        return score_chunks(self.reranker.model, logits, len(pairs), _CHUNK, progress)
+        return score_chunks(self.reranker.model, pairs, _CHUNK, logits, progress)
 
     def _tokenise(self, pairs: Sequence[TextPair]) -> list[Pair]:
         return make_pairs(self.reranker, [query for query, _ in pairs], [passage for _, passage in pairs])

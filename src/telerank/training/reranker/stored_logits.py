@@ -13,7 +13,6 @@ from torch import Tensor
 
 from telerank.errors import IndexFault
 from telerank.models.fingerprints import encoder_fingerprint
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair
 from telerank.text.sentences import RULES
@@ -32,7 +31,6 @@ _SAMPLE = 1024  # pairs whose tokens are counted for an estimate
 class Stored:
     """A head over the stored features of its encoder, which runs on batches of ``tokens`` tokens."""
 
-    model: EncoderRanker
     encoder: FrozenEncoder
     store: FeatureStore
     hardware: TrainingDevice
@@ -51,8 +49,8 @@ class Stored:
         decided = f"{encoder_fingerprint(reranker)}, {sentences}, half precision {half}"
         known = hashlib.sha256(decided.encode()).hexdigest()
         encoder = FrozenEncoder(model, reranker.texts, known, reranker.shape.language, hardware.precision)
-        store = FeatureStore.open(folder, known, model.width, cls_only=model.pooled)
-        return cls(model, encoder, store, hardware, tokens)
+        store = FeatureStore(folder, known, model.width, cls_only=model.pooled)
+        return cls(encoder, store, hardware, tokens)
 
     def fill(self, pairs: Sequence[TextPair], progress: Progress = silent) -> None:
         """Encode the pairs that are missing."""
@@ -63,33 +61,16 @@ class Stored:
         sample = missing[:: -(-len(missing) // _SAMPLE)]
         return self.store.estimate(sample, self.encoder) * len(missing) // len(sample)
 
-    @property
-    def free(self) -> int:
-        """Free bytes on the store's disk."""
-        self.store.folder.mkdir(parents=True, exist_ok=True)
-        return shutil.disk_usage(self.store.folder).free
-
-    def reopen(self) -> None:
-        """Read what another process has added to the store."""
-        manifest, folder = self.store.manifest, self.store.folder.parent
-        self.store = FeatureStore.open(
-            folder, manifest.fingerprint, manifest.width, cls_only=manifest.cls_only
-        )
-
     def logits(self, pairs: Sequence[TextPair]) -> Tensor:
         """The logits of pairs that are in the store, (B,)."""
         features = self.store.batch(self.store.rows(pairs)).to(self.hardware.device)
-        logits: Tensor = self.model.head(features)
+        logits: Tensor = self.encoder.model.head(features)
         return logits.float()
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The logits of any pairs, without dropout; missing pairs are encoded first."""
         self.fill(pairs, progress)
-
-        def logits(first: int) -> Tensor:
-            return self.logits(pairs[first : first + _CHUNK])
-
-        return score_chunks(self.model, logits, len(pairs), _CHUNK, progress)
+        return score_chunks(self.encoder.model, pairs, _CHUNK, self.logits, progress)
 
 
 @dataclass(eq=False)
@@ -119,7 +100,7 @@ class FromStore:
             pairs = list(dict.fromkeys(pair for number in part for pair in self.groups[number].pairs))
             self.stored.fill(pairs, self._part_progress(part, pairs, progress))
         else:
-            self.stored.reopen()
+            self.stored.store.reload()
         self._ready = range(self._ready.start if continues else begin, part.stop)
 
     def _part_progress(self, part: range, pairs: Sequence[TextPair], progress: Progress) -> Progress:
@@ -133,14 +114,16 @@ class FromStore:
             drawn = size / len(part) * (self._end - part.start)
             return int(min(drawn, size / len(missing) * self.groups.most_pairs))
 
-        free = self.stored.free
+        folder = self.stored.store.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
         if not self._ready and remaining() > free:
             len(self.groups)  # counts a file of triples, which may be shorter than the training
             if remaining() > free:
                 first = f"the features of {len(part):,} groups take about {gigabytes(size)}"
                 every = f"those of all {self._end - part.start:,} about {gigabytes(remaining())}"
                 problem = f"{first}, {every}, and the disk has {gigabytes(free)} left"
-                raise IndexFault(f"{self.stored.store.folder}: {problem}")
+                raise IndexFault(f"{folder}: {problem}")
         groups = f"groups {part.start + 1:,} to {part.stop:,} of {self._end:,}"
         label = f"{groups}, about {gigabytes(remaining())} with those to come"
         return lambda what, done, total: progress(f"{what}: {label}", done, total)
