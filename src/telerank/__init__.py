@@ -11,106 +11,75 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from telerank.corpus.bundled import piaf
-    from telerank.corpus.formats import open_collection as collection
-    from telerank.fusion import interleave, minmax, prob, rrf
-    from telerank.pipelines.functions import pipeline
-    from telerank.retrieval.index import Index
-    from telerank.stage import Stage
-    from telerank.types import Answer, Doc, Explanation, Qrel, Query, Ranking
-    from telerank.verbs.candidates import consistency, depth
-    from telerank.verbs.compare import compare
-    from telerank.verbs.encode import encode
-    from telerank.verbs.evaluate import evaluate
-    from telerank.verbs.experiment import experiment, run_experiment
-    from telerank.verbs.fuse import combine, fuse, tune_fusion
-    from telerank.verbs.index import (
-        index,
-        open,  # noqa: A004 — telerank.open reads as it should
-    )
-    from telerank.verbs.judge import judge
-    from telerank.verbs.rerank import rerank
-    from telerank.verbs.search import search
-    from telerank.verbs.train import train
-    from telerank.verbs.tune import tune
+    from telerank.corpus.bundled import piaf as piaf
+    from telerank.corpus.formats import open_collection
+    from telerank.fusion import interleave as interleave
+    from telerank.fusion import minmax as minmax
+    from telerank.fusion import prob as prob
+    from telerank.fusion import rrf as rrf
+    from telerank.pipelines.functions import pipeline as pipeline
+    from telerank.retrieval.index import Index as Index
+    from telerank.stage import Stage as Stage
+    from telerank.types import Answer as Answer
+    from telerank.types import Doc as Doc
+    from telerank.types import Explanation as Explanation
+    from telerank.types import Qrel as Qrel
+    from telerank.types import Query as Query
+    from telerank.types import Ranking as Ranking
+    from telerank.verbs.candidates import consistency as consistency
+    from telerank.verbs.candidates import depth as depth
+    from telerank.verbs.compare import compare as compare
+    from telerank.verbs.encode import encode as encode
+    from telerank.verbs.evaluate import evaluate as evaluate
+    from telerank.verbs.experiment import experiment as experiment
+    from telerank.verbs.experiment import run_experiment as run_experiment
+    from telerank.verbs.fuse import combine as combine
+    from telerank.verbs.fuse import fuse as fuse
+    from telerank.verbs.fuse import tune_fusion as tune_fusion
+    from telerank.verbs.index import index as index
+    from telerank.verbs.index import open as open  # noqa: A004 — telerank.open reads as it should
+    from telerank.verbs.judge import judge as judge
+    from telerank.verbs.rerank import rerank as rerank
+    from telerank.verbs.search import search as search
+    from telerank.verbs.train import train as train
+    from telerank.verbs.tune import tune as tune
+
+    collection = open_collection
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Answer",
-    "Doc",
-    "Explanation",
-    "Index",
-    "Qrel",
-    "Query",
-    "Ranking",
-    "Stage",
-    "collection",
-    "combine",
-    "compare",
-    "consistency",
-    "depth",
-    "encode",
-    "evaluate",
-    "experiment",
-    "fuse",
-    "index",
-    "interleave",
-    "judge",
-    "minmax",
-    "open",
-    "piaf",
-    "pipeline",
-    "prob",
-    "rerank",
-    "rrf",
-    "run_experiment",
-    "search",
-    "train",
-    "tune",
-    "tune_fusion",
-]
-
-_LAZY = {
-    **{
-        name: ("telerank.types", name)
-        for name in ("Answer", "Doc", "Explanation", "Qrel", "Query", "Ranking")
-    },
-    "Index": ("telerank.retrieval.index", "Index"),
-    "Stage": ("telerank.stage", "Stage"),
-    "collection": ("telerank.corpus.formats", "open_collection"),
-    "combine": ("telerank.verbs.fuse", "combine"),
-    "compare": ("telerank.verbs.compare", "compare"),
-    "consistency": ("telerank.verbs.candidates", "consistency"),
-    "depth": ("telerank.verbs.candidates", "depth"),
-    "encode": ("telerank.verbs.encode", "encode"),
-    "evaluate": ("telerank.verbs.evaluate", "evaluate"),
-    "experiment": ("telerank.verbs.experiment", "experiment"),
-    "fuse": ("telerank.verbs.fuse", "fuse"),
-    "index": ("telerank.verbs.index", "index"),
-    "interleave": ("telerank.fusion", "interleave"),
-    "judge": ("telerank.verbs.judge", "judge"),
-    "minmax": ("telerank.fusion", "minmax"),
-    "open": ("telerank.verbs.index", "open"),
-    "piaf": ("telerank.corpus.bundled", "piaf"),
-    "pipeline": ("telerank.pipelines.functions", "pipeline"),
-    "prob": ("telerank.fusion", "prob"),
-    "rerank": ("telerank.verbs.rerank", "rerank"),
-    "rrf": ("telerank.fusion", "rrf"),
-    "run_experiment": ("telerank.verbs.experiment", "run_experiment"),
-    "search": ("telerank.verbs.search", "search"),
-    "train": ("telerank.verbs.train", "train"),
-    "tune": ("telerank.verbs.tune", "tune"),
-    "tune_fusion": ("telerank.verbs.fuse", "tune_fusion"),
+_MODULES = {
+    "corpus.bundled": "piaf",
+    "corpus.formats": "collection",
+    "fusion": "interleave minmax prob rrf",
+    "pipelines.functions": "pipeline",
+    "retrieval.index": "Index",
+    "stage": "Stage",
+    "types": "Answer Doc Explanation Qrel Query Ranking",
+    "verbs.candidates": "consistency depth",
+    "verbs.compare": "compare",
+    "verbs.encode": "encode",
+    "verbs.evaluate": "evaluate",
+    "verbs.experiment": "experiment run_experiment",
+    "verbs.fuse": "combine fuse tune_fusion",
+    "verbs.index": "index open",
+    "verbs.judge": "judge",
+    "verbs.rerank": "rerank",
+    "verbs.search": "search",
+    "verbs.train": "train",
+    "verbs.tune": "tune",
 }
-"""The names that are imported when they are first used, so that ``import telerank`` stays light."""
+"""The public names, imported when they are first used, so that ``import telerank`` stays light."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'telerank' has no attribute {name!r}")
-    module, attribute = _LAZY[name]
-    value = getattr(import_module(module), attribute)
+    attribute = "open_collection" if name == "collection" else name
+    value = getattr(import_module(f"telerank.{_MODULE_OF[name]}"), attribute)
     globals()[name] = value
     return value
 

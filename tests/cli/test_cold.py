@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -114,11 +113,3 @@ def test_a_word_that_is_no_command_is_refused_with_the_nearest():
     )
     assert ran.returncode == 2
     assert "Did you mean 'search'?" in ran.stderr
-
-
-def test_every_command_has_a_module_of_its_name():
-    folder = Path(sys.modules["telerank.cli.main"].__file__).parent
-    for name in SHORT_HELPS:
-        plain = name.replace("-", "_")
-        files = (f"{plain}.py", f"{plain}/__init__.py", f"runs/{plain}.py")
-        assert [file for file in files if (folder / file).is_file()], name

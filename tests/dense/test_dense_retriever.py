@@ -10,7 +10,8 @@ import pytest
 import telerank
 from small_vectors import Letters, docs
 from telerank.dense.encode import Encoding, encode_documents
-from telerank.dense.retriever import DenseRetriever, folder_name, open_retriever
+from telerank.dense.manifest import folder_name
+from telerank.dense.retriever import DenseRetriever, open_retriever
 from telerank.dense.vectors import Vectors
 from telerank.errors import IndexFault, MissingExtra, ModelError
 from telerank.sparse.writer import IndexWriter, build_index

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from typer import Option
 
@@ -43,7 +42,7 @@ def analyze_text(
         console.out.print(Text(str(chosen), style="bold"), soft_wrap=True)
     for text in _read(texts):
         if as_json:
-            print(json.dumps(_record(chosen, text), ensure_ascii=False))
+            console.print_json(_record(chosen, text))
         else:
             console.out.print(_table(chosen, text))
 
@@ -64,10 +63,8 @@ def _table(analyzer: Analyzer, text: str) -> Table:
     """A table with one row for each step; new output is highlighted."""
     from telerank.verbs.text import TEXT_STEPS
 
-    table = Table()
-    table.add_column("step", no_wrap=True)
-    table.add_column("tokens", justify="right")
-    table.add_column("output", overflow="fold")
+    counts = Column("tokens", justify="right")
+    table = Table(Column("step", no_wrap=True), counts, Column("output", overflow="fold"))
     table.add_row("", "", Text(text))
     before = [text]
     for step, output in analyzer.steps(text):

@@ -43,8 +43,11 @@ SHORT_HELPS = {
 
 Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or the module's ``app``.
 """
-_ON_RUNS = ("fuse", "evaluate", "compare", "tune-fusion", "depth", "consistency", "combine")
-"""Commands in ``telerank.cli.runs``."""
+_MODULES = {
+    **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
+    **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
+}
+"""The modules of other names."""
 
 
 class Commands(TyperGroup):
@@ -69,6 +72,18 @@ class Commands(TyperGroup):
             formatter.write_dl([(name, text.replace("`", "")) for name, text in SHORT_HELPS.items()])
 
 
+def group_with_default(default: str) -> type[TyperGroup]:
+    """A group in which ``group ARGUMENT`` stands for ``group default ARGUMENT``."""
+
+    class DefaultGroup(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+                args = [default, *args]
+            return super().parse_args(ctx, args)
+
+    return DefaultGroup
+
+
 class _Loaded(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in SHORT_HELPS:
@@ -84,14 +99,14 @@ class _Loaded(Mapping[str, Any]):
 
 @cache
 def _load(name: str) -> Any:
-    package = "telerank.cli.runs" if name in _ON_RUNS else "telerank.cli"
-    module = import_module(f"{package}.{name.replace('-', '_')}")
+    function = name.replace("-", "_")
+    module = import_module(f"telerank.cli.{_MODULES.get(name, function)}")
     parent = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     parent.callback()(lambda: None)
     if isinstance(getattr(module, "app", None), typer.Typer):
         parent.add_typer(module.app, name=name)
     else:
-        parent.command(name)(getattr(module, name.replace("-", "_")))
+        parent.command(name)(getattr(module, function))
     command = get_command(parent).commands[name]  # type: ignore[attr-defined]
     for part in (command, *getattr(command, "commands", {}).values()):
         _take_plain_values(part, typer.Context(part, help_option_names=HELP_OPTIONS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -66,12 +67,13 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join((*cells, f"\n{' ' * indent}".join(text))))
 
 
+def print_json(value: object) -> None:
+    """Print JSON on one line, for machines."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
 def say(text: str) -> None:
     """Print a line on standard error, escaped (see :func:`shown`) and not wrapped."""
     from telerank.cli.console import err  # as an attribute of the module, which loads rich
 
     err.print(shown(text), soft_wrap=True)
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

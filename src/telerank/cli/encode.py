@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from telerank.cli import console
-from telerank.cli.options import AsJson, Encoding, FormatOption
+from telerank.cli import console, options
 
 
 def encode(
@@ -33,14 +31,14 @@ def encode(
         None, min=1, help="Tokens per batch, padding included. Default: 4096, on a GPU 65536."
     ),
     precision: str = Option("float32", help="Precision of matrix products: float32 or bfloat16."),
-    device: str | None = Option(None, help="`cpu`, `cuda`, …; default: a GPU if there is one."),
+    device: options.Device = None,
     approximate: str | None = Option(
         None, help="Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."
     ),
     overwrite: bool = Option(False, "--overwrite", help="Replace existing vectors."),
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Encode the documents of a collection or an index into a folder of vectors, to search them.
 
@@ -69,4 +67,4 @@ def encode(
     for line in str(encoded).splitlines():
         console.say(line)
     if as_json:
-        print(json.dumps(encoded.record(), ensure_ascii=False))
+        console.print_json(encoded.record())

@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from telerank.cli import console
-from telerank.cli.groups import group_with_default
+from telerank.cli.commands import group_with_default
 from telerank.cli.options import AsJson, parse_numbers
 from telerank.errors import CollectionError
 

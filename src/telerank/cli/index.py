@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import Annotated
@@ -11,9 +10,9 @@ import typer
 from typer import Option
 
 from telerank.cli import console
-from telerank.cli.console import counted
-from telerank.cli.groups import group_with_default
+from telerank.cli.commands import group_with_default
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, IndexArgument
+from telerank.show.tables import count_noun
 
 _BUILD = "build"
 
@@ -63,7 +62,7 @@ def build(
     documents = len(tr.index(opened, index, analyzer=analyzer, overwrite=overwrite, workers=workers))
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {documents / seconds:,.0f} a second"
-    console.say(f"indexed {counted(documents, 'document')} of {opened.name} into {index} ({rate})")
+    console.say(f"indexed {count_noun(documents, 'document')} of {opened.name} into {index} ({rate})")
 
 
 @app.command()
@@ -85,7 +84,7 @@ def add(
 
     opened = tr.collection(collection, format=format, encoding=encoding)
     added = add_documents(index, opened, update=update, workers=workers)
-    console.say(f"added {counted(added, 'document')} of {opened.name} to {index}")
+    console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
 
 
 @app.command()
@@ -103,7 +102,7 @@ def delete(
 
     listed = [docno for name in docnos for docno in (sys.stdin.read().split() if name == "-" else [name])]
     deleted = delete_documents(index, listed)
-    console.say(f"deleted {counted(deleted, 'document')} from {index}")
+    console.say(f"deleted {count_noun(deleted, 'document')} from {index}")
 
 
 @app.command()
@@ -139,7 +138,7 @@ def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
 
     facts = {"folder": index, **describe_index(index)}
     if as_json:
-        print(json.dumps(facts, ensure_ascii=False))
+        console.print_json(facts)
         return
     rows = [(name, text) for name, value in facts.items() for text in _describe(value)]
     console.write_columns(rows)

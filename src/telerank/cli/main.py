@@ -1,4 +1,4 @@
-"""The command line: one file per command; what a command needs is loaded when it runs."""
+"""The command line: what a command needs is loaded when it runs."""
 
 from __future__ import annotations
 

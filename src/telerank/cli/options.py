@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from telerank.errors import CollectionError, MeasureError, ModelError
 
@@ -24,51 +24,59 @@ class Form(StrEnum):
 
 CollectionArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="COLLECTION",
         help="A folder, a file or an ir_datasets id; `-`: JSON lines from standard input.",
     ),
 ]
-IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
+IndexArgument = Annotated[str, Argument(metavar="INDEX", help="The folder of the index.")]
 QrelsArgument = Annotated[
-    str, typer.Argument(metavar="QRELS", help="A qrels file (`-`: standard input) or a collection.")
+    str, Argument(metavar="QRELS", help="A qrels file (`-`: standard input) or a collection.")
 ]
-RunArguments = Annotated[list[str], typer.Argument(metavar="RUN", help="Run files; `-`: standard input.")]
+RunArguments = Annotated[list[str], Argument(metavar="RUN", help="Run files; `-`: standard input.")]
 FormatOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--format",
         help="Format of the collection, if it is not recognised; `telerank data ls` lists the formats.",
     ),
 ]
-Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of the collection's texts.")]
-Split = Annotated[str | None, typer.Option("--split", help="Split of the collection; default: the only one.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Encoding = Annotated[str, Option("--encoding", help="Encoding of the collection's texts.")]
+Split = Annotated[str | None, Option("--split", help="Split of the collection; default: the only one.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Measures = Annotated[
-    str, typer.Option("--measures", "-m", help="Measures by the names of ir_measures, separated by spaces.")
+    str, Option("--measures", "-m", help="Measures by the names of ir_measures, separated by spaces.")
 ]
-Keep = Annotated[int | None, typer.Option("--keep", "-k", min=1, help="Documents kept for each query.")]
-Depth = Annotated[int, typer.Option("--depth", min=1, help="Documents taken from each run for each query.")]
+Keep = Annotated[int | None, Option("--keep", "-k", min=1, help="Documents kept for each query.")]
+Depth = Annotated[int, Option("--depth", min=1, help="Documents taken from each run for each query.")]
 Level = Annotated[
     float,
-    typer.Option("--level", min=0.0, max=1.0, help="A difference is significant if its p is below this."),
+    Option("--level", min=0.0, max=1.0, help="A difference is significant if its p is below this."),
 ]
 TableForm = Annotated[
     Form | None,
-    typer.Option("--as", help="Format of the tables; default: by the suffix of --output, else text."),
+    Option("--as", help="Format of the tables; default: by the suffix of --output, else text."),
 ]
 TableOutput = Annotated[
     str,
-    typer.Option(
+    Option(
         "--output",
         "-o",
         help="File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output.",
     ),
 ]
-PlotFile = Annotated[str | None, typer.Option("--plot", help="File for a plot: .png, .svg or .pdf.")]
+RunOutput = Annotated[
+    str, Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
+]
+MeasureToMaximise = Annotated[
+    str, Option("--measure", "-m", help="Measure to maximise, as ir_measures names it.")
+]
+FoldCount = Annotated[int, Option("--folds", min=2, help="Folds of the cross-validation.")]
+FoldSeed = Annotated[int, Option("--seed", help="Seed of the folds.")]
+Device = Annotated[str | None, Option("--device", help="`cpu`, `cuda`, …; default: a GPU if there is one.")]
 PipelineOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--model",
         help="Pipeline: `bm25(k1=0.9, b=0.4)`, `dense(minilm)`, `bm25 % 100 >> rerank(my-reranker) % 10`, "
         "or the name of a saved one. Default: `bm25`; for a folder of vectors `dense`.",
@@ -76,12 +84,18 @@ PipelineOption = Annotated[
 ]
 
 
-def check_plot(plot: str | None) -> None:
+def _check_plot(plot: str | None) -> str | None:
     """Refuse the name of a plot with an unknown suffix before the work starts."""
     if plot is not None:
         from telerank.show.plots import check_plot_name
 
         check_plot_name(plot)
+    return plot
+
+
+PlotFile = Annotated[
+    str | None, Option("--plot", callback=_check_plot, help="File for a plot: .png, .svg or .pdf.")
+]
 
 
 def check_one_dash(names: Sequence[str]) -> None:

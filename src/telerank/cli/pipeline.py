@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -50,7 +49,7 @@ def ls(index: IndexArgument, *, as_json: AsJson = False) -> None:
 
     saved = tr.open(index).pipelines
     if as_json:
-        print(json.dumps(saved, ensure_ascii=False))
+        console.print_json(saved)
     elif saved:
         console.write_columns(list(saved.items()))
     else:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from telerank.cli import console
-from telerank.cli.options import AsJson, Encoding, FormatOption, Keep, Split, check_one_dash
+from telerank.cli import console, options
 from telerank.errors import CollectionError, ModelError
 
 
@@ -28,12 +27,10 @@ def rerank(
     queries: str | None = Option(
         None, "--queries", "-q", help="File of queries: TREC, TSV or JSONL, instead of the collection's."
     ),
-    split: Split = None,
+    split: options.Split = None,
     depth: int | None = Option(None, min=1, help="Documents of each query to score. Default: all."),
-    keep: Keep = None,
-    output: str = Option(
-        "-", "--output", "-o", help="File for the run (.gz packs it); `-`: standard output."
-    ),
+    keep: options.Keep = None,
+    output: options.RunOutput = "-",
     backend: str = Option("torch", help="torch; openvino or onnx (extra fast): faster on a processor."),
     precision: str = Option(
         "float32",
@@ -59,10 +56,10 @@ def rerank(
     batch_tokens: int | None = Option(
         None, min=1, help="Tokens per batch, padding included. Default: 2048, on a GPU 65536."
     ),
-    device: str | None = Option(None, help="`cpu`, `cuda`, …; default: a GPU if there is one."),
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    device: options.Device = None,
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Score the documents of a run again with a re-ranker, and write the new run.
 
@@ -76,7 +73,7 @@ def rerank(
         raise CollectionError("rerank: the documents' texts are missing: give --index or --collection")
     if dev is not None and collection is None:
         raise ModelError("rerank: --dev needs --collection, which has its queries and qrels")
-    check_one_dash([run, *([dev] if dev else [])])
+    options.check_one_dash([run, *([dev] if dev else [])])
     import telerank as tr
     from telerank.verbs.rerank import DevRun, open_topics, rerank_run
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from telerank.cli import console
-from telerank.cli.options import AsJson, Encoding, FormatOption, IndexArgument, Keep, PipelineOption, Split
+from telerank.cli import console, options
 from telerank.errors import CollectionError, FormatError
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ _SNIPPET = 200  # characters of a document that are shown
 
 
 def search(
-    index: IndexArgument,
+    index: options.IndexArgument,
     collection: str | None = Argument(
         None, metavar="COLLECTION", help="Collection with the queries: a folder, a file or an ir_datasets id."
     ),
@@ -31,20 +29,18 @@ def search(
         None, "--query", "-q", help="Answer this query for a reader; `-`: the lines of standard input."
     ),
     topics: str | None = Option(None, help="File of queries: TREC, TSV or JSONL; `-`: standard input."),
-    split: Split = None,
-    model: PipelineOption = None,
-    keep: Keep = None,
-    output: str = Option(
-        "-", "--output", "-o", help="File for the run (.gz packs it); `-`: standard output."
-    ),
+    split: options.Split = None,
+    model: options.PipelineOption = None,
+    keep: options.Keep = None,
+    output: options.RunOutput = "-",
     analyzer: str | None = Option(
         None, "--analyzer", "-a", help="Fail if the index was built with another one."
     ),
     threads: int = Option(1, "--threads", "-j", min=1, help="Threads of the first stages of a run."),
     explain: bool = Option(False, "--explain", help="With --query: explain the score of each document."),
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
@@ -65,7 +61,7 @@ def search(
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None:
-        _answer_queries(opened, model, query, keep or _FIRST, explain=explain, as_json=as_json)
+        _answer(opened, model, query, keep or _FIRST, explain=explain, as_json=as_json)
         return
     from telerank.verbs.search import open_topics
 
@@ -82,16 +78,18 @@ def search(
         console.say(remark)
 
 
-def _answer_queries(
-    index: Index, model: str | None, query: str, k: int, *, explain: bool, as_json: bool
-) -> None:
+def _answer(index: Index, model: str | None, query: str, k: int, *, explain: bool, as_json: bool) -> None:
     import telerank as tr
 
     stage = tr.pipeline(model or index.default_pipeline, index) % k
-    if query != "-":
-        _answer(index, stage, [query], explain=explain, as_json=as_json)
-        return
-    _answer(index, stage, _read_lines(), explain=explain, as_json=as_json)
+    for line in _read_lines() if query == "-" else [query]:
+        ranking = stage.search(line.strip())
+        if as_json:
+            console.print_json(_record(index, stage, ranking, explain=explain))
+            continue
+        _show(index, ranking)
+        for docno in ranking.docnos if explain else ():
+            print(console.plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
 
 
 def _read_lines() -> Iterator[str]:
@@ -101,17 +99,6 @@ def _read_lines() -> Iterator[str]:
             yield line.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise FormatError("-", number, "text in utf-8", repr(line)) from error
-
-
-def _answer(index: Index, stage: Stage, lines: Iterable[str], *, explain: bool, as_json: bool) -> None:
-    for line in lines:
-        ranking = stage.search(line.strip())
-        if as_json:
-            print(json.dumps(_record(index, stage, ranking, explain=explain), ensure_ascii=False))
-            continue
-        _show(index, ranking)
-        for docno in ranking.docnos if explain else ():
-            print(console.plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
 
 
 def _show(index: Index, ranking: Ranking) -> None:

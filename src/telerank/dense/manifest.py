@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,6 +60,11 @@ class VectorManifest(Manifest):
         if not is_vectors(folder):
             raise IndexFault(f"{folder}: no vectors here (make them: telerank encode)")
         return super().read(folder)
+
+
+def folder_name(model: str) -> str:
+    """The name of the folder of a model's vectors inside an index."""
+    return re.sub(r"[^\w.-]+", "-", Path(model).resolve().name if Path(model).is_dir() else model)
 
 
 def is_vectors(folder: Path) -> bool:

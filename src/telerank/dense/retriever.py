@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -102,11 +101,6 @@ class DenseRetriever(Stage):
         from telerank.dense.torch_search import load_on_device
 
         return load_on_device(self.vectors, self.device).search(queries, depth)
-
-
-def folder_name(model: str) -> str:
-    """The name of the folder of a model's vectors inside an index."""
-    return re.sub(r"[^\w.-]+", "-", Path(model).resolve().name if Path(model).is_dir() else model)
 
 
 def open_retriever(

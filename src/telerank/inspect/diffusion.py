@@ -29,7 +29,7 @@ from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
 from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
-from telerank.show.tables import Table
+from telerank.show.tables import Table, count_noun
 from telerank.types import Progress, silent
 
 KINDS = ("CLS-query", "CLS-passage", "inner-passage")
@@ -86,8 +86,7 @@ def diffusion_table(checkpoints: Mapping[str, Diffusion], collection: str) -> Ta
         for name, spreads in ((name, checkpoint.spreads) for name, checkpoint in checkpoints.items())
     ]
     columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
-    pairs = f"{first.pairs:,} pair{'' if first.pairs == 1 else 's'}"
-    caption = f"Diffusion of information in {pairs} of {collection}"
+    caption = f"Diffusion of information in {count_noun(first.pairs, 'pair')} of {collection}"
     return Table.of(columns, rows, caption=caption, left=2)
 
 

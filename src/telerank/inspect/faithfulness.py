@@ -21,7 +21,7 @@ from telerank.inspect.gates import compute_gates, find_gates
 from telerank.inspect.token_outputs import BATCH, iterate_batches
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, PairTexts, Passage
 from telerank.models.rerankers.reranker import Reranker
-from telerank.show.tables import Cell, Table
+from telerank.show.tables import Cell, Table, count_noun
 from telerank.types import Progress, silent
 
 MEAN, LONGEST = "mean of the episodes", "longest sentence"
@@ -121,8 +121,8 @@ def faithfulness_table(result: Faithfulness, collection: str) -> Table:
         ]
         for choice, rates in result.rates.items()
     ]
-    caption = f"How often a deletion lowers the score, {_count_pairs(result.pairs)} of {collection}"
-    skipped = f"{_count_pairs(result.skipped)} of one sentence skipped"
+    caption = f"How often a deletion lowers the score, {count_noun(result.pairs, 'pair')} of {collection}"
+    skipped = f"{count_noun(result.skipped, 'pair')} of one sentence skipped"
     notes = [
         f"Deleted: the sentence of the highest gate (chosen), another at random (other); {skipped}.",
         f"Interval of the difference at 95 %, bootstrap over {result.queries:,} queries; strong: without 0.",
@@ -142,10 +142,6 @@ def delete_sentence(texts: PairTexts, pair: Pair, sentence: int) -> Pair:
     kept = (pair.parts == PASSAGE) & (pair.sentences != sentence)
     numbers = np.unique(pair.sentences[kept], return_inverse=True)[1].astype(np.int32).reshape(-1)
     return texts.pair(pair.ids[pair.parts == QUERY], Passage(pair.ids[kept], numbers))
-
-
-def _count_pairs(number: int) -> str:
-    return f"{number:,} pair{'' if number == 1 else 's'}"
 
 
 def _score(

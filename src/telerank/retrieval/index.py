@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from telerank.dense.manifest import is_vectors
+from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.retrieval.locate import locate_model
 from telerank.sparse.index import IndexDocs, SparseIndex
@@ -118,7 +118,7 @@ class Index:
     def vectors(self) -> Mapping[str, Path]:
         """The folders of the vectors that are here, by the names that :meth:`dense` takes."""
         if self._sparse is None:
-            return {_model_folder(self._manifest(self.folder)): self.folder}
+            return {folder_name(VectorManifest.read(self.folder).model): self.folder}
         root = self.folder / VECTORS
         return {path.name: path for path in sorted(root.glob("*")) if is_vectors(path)}
 
@@ -201,8 +201,6 @@ class Index:
 
     def vectors_folder(self, model: str) -> Path:
         """The folder in the index for the vectors of a model."""
-        from telerank.dense.retriever import folder_name
-
         return self.folder / VECTORS / folder_name(model)
 
     @property
@@ -226,7 +224,7 @@ class Index:
         return saved
 
     def __len__(self) -> int:
-        return len(self._sparse) if self._sparse is not None else self._manifest(self.folder).rows
+        return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Index):
@@ -243,8 +241,6 @@ class Index:
         return Index, (self.folder,)
 
     def _named_vectors(self, model: str | None) -> tuple[str, Path]:
-        from telerank.dense.retriever import folder_name
-
         known = self.vectors
         if model is None and len(known) == 1:
             return next(iter(known.items()))
@@ -265,20 +261,8 @@ class Index:
         source = locate_model(model or name, models=models, index=self.folder)
         if source != (model or name) or Path(source).is_dir():
             return source
-        made_by = self._manifest(folder).model
-        return made_by if _model_folder(self._manifest(folder)) == name else source
-
-    @staticmethod
-    def _manifest(folder: Path) -> Any:
-        from telerank.dense.manifest import VectorManifest
-
-        return VectorManifest.read(folder)
-
-
-def _model_folder(manifest: Any) -> str:
-    from telerank.dense.retriever import folder_name
-
-    return folder_name(manifest.model)
+        made_by = VectorManifest.read(folder).model
+        return made_by if folder_name(made_by) == name else source
 
 
 def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:

@@ -56,6 +56,11 @@ class Table:
         return cls(tuple(columns), cells, caption, tuple(notes), left)
 
 
+def count_noun(number: int, noun: str) -> str:
+    """``1 pair``, ``2,000 pairs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def render_terminal(table: Table) -> RenderableType:
     """A renderable for a rich console.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -14,8 +13,9 @@ from telerank.errors import CollectionError
 from telerank.retrieval.index import Index
 from telerank.retrieval.locate import locate_model
 from telerank.show.progress import show_progress
-from telerank.types import Doc, Progress, Query
-from telerank.verbs.index import open_source
+from telerank.show.tables import count_noun
+from telerank.types import Progress
+from telerank.verbs.index import open_source, stream_documents
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import RecallReport
@@ -37,9 +37,6 @@ class EncodedDocuments:
     seconds: float | None
     approximate: RecallReport | None = None
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
     def record(self) -> dict[str, Any]:
         """The properties of the vectors and of the approximate index, for JSON."""
         manifest = self.vectors.manifest
@@ -55,10 +52,10 @@ class EncodedDocuments:
         }
         return record if self.approximate is None else {**record, "approximate": asdict(self.approximate)}
 
-    def _lines(self) -> list[str]:
+    def __str__(self) -> str:
         manifest, rows = self.vectors.manifest, len(self.vectors)
         size = f"{self.vectors.dimension} x {self.vectors.dtype}"
-        label = f"{_count(rows)} of {manifest.collection}"
+        label = f"{count_noun(rows, 'document')} of {manifest.collection}"
         if self.seconds is None:
             lines = [f"{label} are in {self.folder} already: {size} by {manifest.model}"]
         else:
@@ -66,10 +63,12 @@ class EncodedDocuments:
             lines = [f"encoded {label} into {self.folder}: {size} by {manifest.model} ({rate})"]
         if manifest.cut:
             longest = manifest.settings["model"]["document"]["max_length"]
-            lines.append(f"{_count(manifest.cut)} longer than {longest} tokens: cut there")
-        if self.approximate is not None:
-            lines.append(_describe_recall(self.approximate))
-        return lines
+            lines.append(f"{count_noun(manifest.cut, 'document')} longer than {longest} tokens: cut there")
+        if (report := self.approximate) is not None:
+            recall = ", ".join(f"R@{k} {share:.4f}" for k, share in report.recall.items())
+            sampled = f"{report.queries} {report.sampled}"
+            lines.append(f"{report.kind}: recall against exact search, {sampled}: {recall}")
+        return "\n".join(lines)
 
 
 def encode(
@@ -108,71 +107,45 @@ def encode(
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.manifest import is_vectors
 
-    source = _open_documents(docs)
-    target = Path(folder) if folder is not None else source.folder(model)
-    index = None if source.index is None else source.index.folder
+    source = open_source(docs) if isinstance(docs, str | Path) else docs
+    index = source.folder if isinstance(source, Index) else None
+    recorded = (
+        {"collection": source.folder.name, "source": source.sparse.state}
+        if isinstance(source, Index)
+        else {"collection": source.name}
+    )
+    target = _default_folder(source, model) if folder is None else Path(folder)
     encoder = TorchEncoder(locate_model(model, index=index), device, precision)
     tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
-    settings = Encoding(dtype, shard, tokens, source.name, source.state)
+    settings = Encoding(dtype, shard, tokens, **recorded)
+    size, stream = stream_documents(source)
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
-    with show_progress(progress, source.size) as shown:
-        vectors = encode_once(
-            source.docs(), target, encoder, encoding=settings, overwrite=overwrite, progress=shown
-        )
+    with show_progress(progress, size) as shown:
+        vectors = encode_once(stream, target, encoder, encoding=settings, overwrite=overwrite, progress=shown)
     seconds = time.perf_counter() - began if is_new else None
     report = None if approximate is None else _approximate(vectors, approximate, source, encoder, progress)
     return EncodedDocuments(target, vectors, seconds, report)
 
 
-@dataclass(frozen=True)
-class _Documents:
-    """Documents to encode; those of an index have the ``state`` of the index."""
-
-    name: str
-    docs: Callable[[], Iterator[Doc]]
-    size: int | None
-    queries: Iterable[Callable[[], Iterator[Query]]] = ()
-    index: Index | None = None
-    state: str = ""
-
-    def folder(self, model: str) -> Path:
-        """The folder for vectors if none is given."""
-        if self.index is None:
-            raise CollectionError(
-                f"encode: give a folder for the vectors: telerank encode {self.name} VECTORS"
-            )
-        return self.index.vectors_folder(model)
-
-    def first_queries(self) -> list[str]:
-        streams = (stream() for stream in self.queries)
-        return [query.text for query in islice(chain.from_iterable(streams), _QUERIES)]
-
-
-def _open_documents(docs: Index | Collection | str | Path) -> _Documents:
-    source = open_source(docs) if isinstance(docs, str | Path) else docs
-    if isinstance(source, Collection):
-        return _Documents(source.name, source.docs, source.size, source.queries.values())
-    name, state = source.folder.name, source.sparse.state
-    return _Documents(name, source.docs.__iter__, len(source), index=source, state=state)
+def _default_folder(source: Index | Collection, model: str) -> Path:
+    if isinstance(source, Index):
+        return source.vectors_folder(model)
+    raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
 
 
 def _approximate(
-    vectors: Vectors, kind: str, source: _Documents, encoder: TorchEncoder, progress: Progress | None
+    vectors: Vectors,
+    kind: str,
+    source: Index | Collection,
+    encoder: TorchEncoder,
+    progress: Progress | None,
 ) -> RecallReport:
     from telerank.dense.approximate import build_approximate
 
-    texts = source.first_queries()
+    streams = source.queries.values() if isinstance(source, Collection) else ()
+    texts = [query.text for query in islice(chain.from_iterable(stream() for stream in streams), _QUERIES)]
     with show_progress(progress) as shown:
         return build_approximate(
             vectors, kind, queries=encoder.encode_queries(texts) if texts else None, progress=shown
         )
-
-
-def _describe_recall(report: RecallReport) -> str:
-    recall = ", ".join(f"R@{k} {share:.4f}" for k, share in report.recall.items())
-    return f"{report.kind}: recall against exact search, {report.queries} {report.sampled}: {recall}"
-
-
-def _count(documents: int) -> str:
-    return f"{documents:,} document{'' if documents == 1 else 's'}"

@@ -45,7 +45,7 @@ def index(
     DocumentError
         If there is no document, or one cannot be stored.
     """
-    total, stream = _documents(docs)
+    total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
         build_index(stream, folder, analyzer=analyzer, overwrite=overwrite, workers=workers, progress=shown)
     return Index(folder)
@@ -87,7 +87,7 @@ def add_documents(
     DocumentError
         If there is no document, one cannot be stored, or a docno is in the index (and ``update`` is not set).
     """
-    total, stream = _documents(docs)
+    total, stream = stream_documents(docs)
     with (
         IndexWriter(_folder(index), workers=workers) as writer,
         show_progress(progress, total) as shown,
@@ -155,10 +155,10 @@ def _folder(index: Index | str | Path) -> Path:
     return index.folder if isinstance(index, Index) else Path(index)
 
 
-def _documents(
-    docs: Documents,
-) -> tuple[int | None, Iterator[Doc]]:
+def stream_documents(docs: Documents | Index) -> tuple[int | None, Iterator[Doc]]:
     """The number of documents, if it is known without reading them, and the documents."""
+    if isinstance(docs, Index):
+        return len(docs), iter(docs.docs)
     if isinstance(docs, str | Path):
         docs = open_collection(docs)
     if isinstance(docs, Collection):

@@ -15,6 +15,7 @@ from telerank.pipelines.lazy_run import LazyRun
 from telerank.retrieval.index import Index
 from telerank.retrieval.locate import locate_model
 from telerank.show.progress import show_progress
+from telerank.show.tables import count_noun
 from telerank.types import Progress, Ranking
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ def rerank_run(
     docs = texts.docs if isinstance(texts, Index) else _store_docs(texts, docnos or set(), runs)
     calibration = None if dev is None else _calibrate(scorer, docs, calibrating, dev)
     scorer = scorer if calibration is None else calibration.scorer
-    options = {"run": str(run), "depth": depth, "k": k, "texts": _name(texts), "queries": source.name}
+    name = str(texts.folder) if isinstance(texts, Index) else texts.name
+    options = {"run": str(run), "depth": depth, "k": k, "texts": name, "queries": source.name}
     scoring = _Scoring(scorer, docs, rankings, k, total, options, calibration, progress)
     packages = ("telerank", "torch", "transformers", *_PACKAGES.get(scorer.backend, ()))
     return LazyRun(scoring.compute, scoring.record, scoring.describe, packages)
@@ -163,11 +165,11 @@ class _Scoring:
         counts, scorer = self.scorer.counts, self.scorer
         rate = f"{self.seconds:.1f} s, {counts.pairs / max(self.seconds, 1e-9):,.0f} a second"
         by = f"{scorer.name} in {scorer.backend} {scorer.precision}"
-        lines = [f"scored {_count(counts.pairs)} by {by} ({rate})"]
+        lines = [f"scored {count_noun(counts.pairs, 'pair')} by {by} ({rate})"]
         if counts.cut_pairs:
             longest = scorer.reranker.shape.max_length
             cut = f"cut there, {counts.cut:,} tokens were not read"
-            lines.append(f"{_count(counts.cut_pairs)} longer than {longest} tokens: {cut}")
+            lines.append(f"{count_noun(counts.cut_pairs, 'pair')} longer than {longest} tokens: {cut}")
         return lines if self.calibration is None else [*lines, str(self.calibration)]
 
 
@@ -217,11 +219,3 @@ def _store_docs(collection: Collection, docnos: set[str], runs: str) -> Docs:
         more = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
         raise CollectionError(f"{runs}: {min(missing)!r}{more} is none of the documents of {collection.name}")
     return store
-
-
-def _name(texts: Index | Collection) -> str:
-    return str(texts.folder) if isinstance(texts, Index) else texts.name
-
-
-def _count(pairs: int) -> str:
-    return f"{pairs:,} pair{'' if pairs == 1 else 's'}"

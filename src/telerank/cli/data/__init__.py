@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from telerank.cli.data.convert import convert
-from telerank.cli.data.ls import ls
+from telerank.cli.data.contents import convert, ls, show
 from telerank.cli.data.make_ranking_set import make_ranking_set
-from telerank.cli.data.show import show
 from telerank.cli.data.stats import stats
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
@@ -21,8 +19,5 @@ def data() -> None:
     """
 
 
-app.command()(convert)
-app.command()(ls)
-app.command()(make_ranking_set)
-app.command()(show)
-app.command()(stats)
+for command in (convert, ls, make_ranking_set, show, stats):
+    app.command()(command)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from typer import Option
 
 from telerank.cli import console
@@ -66,7 +65,7 @@ def make_ranking_set(
         ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)
     if as_json:
-        print(json.dumps(ranking_set.manifest(), ensure_ascii=False))
+        console.print_json(ranking_set.manifest())
     else:
         _show(ranking_set)
 
@@ -81,16 +80,9 @@ def _show(ranking_set: RankingSet) -> None:
         f"{tally.documents:,} documents; merged: {tally.duplicate_documents:,} of the same text; "
         f"refused as negatives for holding the answer: {ranking_set.refused.get('holds the answer', 0):,}"
     )
-    table = Table()
-    table.add_column("part")
-    for name in (
-        "questions",
-        "pairs",
-        f"< {ranking_set.settings.depth} negatives",
-        "paragraphs",
-        "also in train",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+    short = f"< {ranking_set.settings.depth} negatives"
+    names = ("questions", "pairs", short, "paragraphs", "also in train")
+    table = Table("part", *(Column(name, justify="right", no_wrap=True) for name in names))
     for part, counts in ranking_set.counts().items():
         leak = leaks.get(part)
         shown = (f"{leak.documents:,}", _share(leak.in_train, leak.documents)) if leak else ("", "")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from typer import Option
 
 from telerank.cli import console
@@ -75,7 +74,7 @@ def stats(
             for file in statistics.save_plots(folder, format=plot_format.value):
                 console.say(f"wrote {file}")
     if as_json:
-        print(json.dumps(records if len(records) > 1 else records[0], ensure_ascii=False))
+        console.print_json(records if len(records) > 1 else records[0])
 
 
 def _show(statistics: CollectionStatistics) -> None:
@@ -106,10 +105,8 @@ def _show(statistics: CollectionStatistics) -> None:
 def _lengths(statistics: CollectionStatistics) -> Table:
     from telerank.verbs.data import QUANTILES
 
-    table = Table(title="lengths in tokens", title_justify="left")
-    table.add_column("")
-    for name in ("count", "mean", *QUANTILES):
-        table.add_column(name, justify="right")
+    numbers = (Column(name, justify="right") for name in ("count", "mean", *QUANTILES))
+    table = Table("", *numbers, title="lengths in tokens", title_justify="left")
     for name in ("documents", "questions", "inputs"):
         lengths: Lengths = getattr(statistics, name)
         if lengths.total:
@@ -119,28 +116,23 @@ def _lengths(statistics: CollectionStatistics) -> Table:
 
 
 def _question_words(statistics: CollectionStatistics) -> Table:
-    table = Table(title=f"question words ({statistics.language})", title_justify="left")
-    table.add_column("word")
-    table.add_column("questions", justify="right")
-    table.add_column("[%]", justify="right")
-    table.add_column("example")
+    numbers = (Column(name, justify="right") for name in ("questions", "[%]"))
+    title = f"question words ({statistics.language})"
+    table = Table("word", *numbers, "example", title=title, title_justify="left")
     for word in statistics.question_words:
-        table.add_row(word.name, f"{word.count:,}", f"{100 * word.share:.1f}", escape(_cut(word.example)))
+        example = " ".join(word.example.split())
+        if len(example) > _EXAMPLE:
+            example = f"{example[: _EXAMPLE - 1]}…"
+        table.add_row(word.name, f"{word.count:,}", f"{100 * word.share:.1f}", escape(example))
     return table
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _EXAMPLE else f"{line[: _EXAMPLE - 1]}…"
 
 
 def _histogram(lengths: Lengths, what: str) -> Table:
     bins = lengths.bins()
     longest = max((count for _, _, count in bins), default=0)
-    table = Table(title=f"lengths of {what}", title_justify="left", box=None, pad_edge=False)
-    table.add_column("tokens", justify="right")
-    table.add_column(what, justify="right")
-    table.add_column("")
+    numbers = (Column(name, justify="right") for name in ("tokens", what))
+    title = f"lengths of {what}"
+    table = Table(*numbers, "", title=title, title_justify="left", box=None, pad_edge=False)
     for low, high, count in bins:
         span = f"{low:,}" if high == low + 1 else f"{low:,}–{high - 1:,}"
         table.add_row(span, f"{count:,}", f"[blue]{_bar(count / longest)}[/]")
@@ -156,11 +148,10 @@ def _bar(share: float) -> str:
 def _input_lengths(statistics: CollectionStatistics) -> Table:
     from telerank.verbs.data import bin_inputs
 
-    table = Table(title="lengths of inputs: question, document and 3 special tokens", title_justify="left")
-    table.add_column("tokens")
     bins = bin_inputs(statistics.inputs)
-    for column in bins:
-        table.add_column(escape(column.name), justify="right")
+    numbers = (Column(escape(column.name), justify="right") for column in bins)
+    title = "lengths of inputs: question, document and 3 special tokens"
+    table = Table("tokens", *numbers, title=title, title_justify="left")
     table.add_row("frequency", *(f"{column.count:,}" for column in bins))
     table.add_row("cumulative", *(f"{column.cumulative:.3f}" for column in bins))
     return table

@@ -1,14 +1,15 @@
-"""``telerank evaluate``: measures of runs, in the mean, per query and by depth."""
+"""``telerank evaluate``, ``compare``, ``depth`` and ``consistency``: what runs are worth."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
+import typer
 from typer import Option
 
 from telerank.cli import options
-from telerank.cli.runs.judged import open_runs
-from telerank.cli.runs.output import write_plot, write_report
+from telerank.cli.runs.output import open_runs, write_plot, write_report
 from telerank.errors import MeasureError
 
 
@@ -48,9 +49,103 @@ def evaluate(
         expand_measures(measures, cuts) if cuts else parse_measures(measures)
     if plot is not None and not cuts:
         raise MeasureError("--plot draws measures by depth: give --depths, such as 1,3,…,15")
-    options.check_plot(plot)
     judged = open_runs(qrels, run, split, format=format, encoding=encoding)
     evaluations = evaluate(judged, measures, depths=cuts)
-    if plot is not None:
-        write_plot(evaluations.plot(), plot)
+    write_plot(evaluations.plot, plot)
     write_report(replace(evaluations, per_query=per_query), output, form, as_json=as_json)
+
+
+def compare(
+    qrels: options.QrelsArgument,
+    run: options.RunArguments,
+    *,
+    baseline: list[str] | None = Option(
+        None,
+        "--baseline",
+        "-b",
+        help="One of the runs, by file or name; repeat for several. Default: the first.",
+    ),
+    measures: options.Measures = "RR@10 R@1000 AP nDCG@10 P@1",
+    split: options.Split = None,
+    level: options.Level = 0.05,
+    queries: int = Option(10, min=0, max=10, help="Show only N of the queries that changed most."),
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap interval.
+
+    Example: `telerank compare scifact bm25.run lmd.run --baseline bm25.run -m "nDCG@10 AP"`
+
+    Example: `telerank compare qrels.txt bm25.run dfi.run dfr.run -b bm25 -b dfi -o table.tex`
+    """
+    from telerank.verbs.compare import compare
+
+    judged = open_runs(qrels, run, split, format=format, encoding=encoding)
+    comparison = compare(judged, baseline or (), measures, level=level)
+    write_report(comparison.with_changes(queries), output, form, as_json=as_json)
+
+
+def depth(
+    qrels: options.QrelsArgument,
+    run: options.RunArguments,
+    *,
+    reranker: str = Option(
+        ..., "--reranker", "-r", help="A run with a re-ranker's scores for the candidates of all runs."
+    ),
+    measure: str = Option(
+        "RR@10", "--measure", "-m", help="Measure of the re-ranked lists, as ir_measures names it."
+    ),
+    depths: str = Option("5,10,50,500,1000", help="Depths n of the first stage."),
+    plot: options.PlotFile = None,
+    split: options.Split = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Re-rank the first n documents of each run by a re-ranker's scores, and measure at each depth n.
+
+    The other runs are compared with the first. Recall by depth is printed by `evaluate -m R --depths`.
+
+    Example: `telerank depth scifact bm25.run dfr.run --split test --reranker lmd.run --plot depths.png`
+    """
+    from telerank.verbs.candidates import depth
+
+    options.check_one_dash([qrels, *run, reranker])
+    cuts = options.parse_depths(depths)
+    judged = open_runs(qrels, run, split, format=format, encoding=encoding)
+    curves = depth(judged, reranker, measure, cuts)
+    write_plot(curves.plot, plot)
+    write_report(curves, output, form, as_json=as_json)
+
+
+def consistency(
+    reference: Annotated[
+        str, typer.Argument(metavar="REFERENCE", help="The run whose candidates a re-ranker was trained on.")
+    ],
+    run: options.RunArguments,
+    *,
+    depths: str = Option("1,5,10,50,100,500,1000", help="Depths n of the runs."),
+    reference_depth: int = Option(1000, min=1, help="Documents of the reference that are candidates."),
+    plot: options.PlotFile = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
+    as_json: options.AsJson = False,
+) -> None:
+    """Consistency factor C(f, n): the mean share of a run's first n that is among the reference's candidates.
+
+    If it is low, a re-ranker trained on the reference's candidates meets documents unlike them.
+
+    Example: `telerank consistency bm25.run dfr.run lmd.run --depths 1,10,100,1000 --plot consistency.png`
+    """
+    from telerank.verbs.candidates import consistency
+
+    options.check_one_dash([reference, *run])
+    cuts = options.parse_depths(depths)
+    curves = consistency(reference, run, cuts, reference_depth=reference_depth)
+    write_plot(curves.plot, plot)
+    write_report(curves, output, form, as_json=as_json)

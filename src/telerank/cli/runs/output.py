@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from telerank.cli import console
-from telerank.cli.options import Form
+from telerank.cli.options import Form, check_one_dash
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.show.report import Report
     from telerank.show.tables import Table
+    from telerank.verbs.judge import JudgedRuns
 
 
 def write_report(report: Report, output: str, form: Form | None, *, as_json: bool = False) -> None:
@@ -41,12 +42,13 @@ def write_tables(tables: Sequence[Table], output: str, form: Form | None, title:
         write_text(render_tables(tables, chosen, title), output)
 
 
-def write_plot(figure: Figure, path: str) -> None:
-    """Save a plot, and say where."""
-    from telerank.show.plots import save_plot
+def write_plot(draw: Callable[[], Figure], path: str | None) -> None:
+    """Draw and save a plot if a file is named, and say where."""
+    if path is not None:
+        from telerank.show.plots import save_plot
 
-    save_plot(figure, path)
-    console.say(f"plot in {path}")
+        save_plot(draw(), path)
+        console.say(f"plot in {path}")
 
 
 def write_text(text: str, output: str) -> None:
@@ -61,3 +63,25 @@ def write_json(value: object, output: str) -> None:
     from telerank.show.report import to_json
 
     write_text(to_json(value), output)
+
+
+def open_runs(
+    qrels: str,
+    runs: Sequence[str],
+    split: str | None,
+    *,
+    format: str | None,  # noqa: A002
+    encoding: str,
+    depth: int | None = None,
+) -> JudgedRuns:
+    """The runs with their qrels, as the options name them; prints remarks about them."""
+    import telerank as tr
+    from telerank.verbs.judge import judge
+
+    check_one_dash([qrels, *runs])
+    plain = format is None and encoding == "utf-8"
+    data = qrels if plain else tr.collection(qrels, format=format, encoding=encoding)
+    judged = judge(runs, data, split=split, depth=depth)
+    for remark in judged.remarks:
+        console.say(remark)
+    return judged

@@ -1,0 +1,193 @@
+"""``telerank data ls``, ``show`` and ``convert``: what collections contain, and writing it otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.markup import escape
+from rich.table import Column, Table
+from typer import Argument, Option
+
+from telerank.cli import console
+from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
+
+if TYPE_CHECKING:
+    from telerank.corpus.collection import Collection
+    from telerank.corpus.contents import CollectionContents
+
+_SHOWN = 600  # characters of a text
+
+
+class Target(StrEnum):
+    beir = "beir"
+    jsonl = "jsonl"
+    msmarco = "msmarco"
+    trec = "trec"
+
+
+def ls(
+    where: str | None = Argument(
+        None,
+        metavar="COLLECTION",
+        help="A collection, or a folder of collections. Default: list the formats.",
+    ),
+    *,
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """List the contents of a collection, the collections of a folder, or the known formats.
+
+    Example: `telerank data ls scifact`
+    """
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import count_contents, list_collections, list_formats
+
+    if where is None:
+        _show_names(list_formats(), ("format", "description"), as_json=as_json)
+    elif collections := {} if format else list_collections(where):
+        _show_names(collections, ("collection", "format"), as_json=as_json)
+    else:
+        with show_progress() as progress:
+            collection = tr.collection(where, format=format, encoding=encoding)
+            contents = count_contents(collection, progress=progress)
+        if as_json:
+            console.print_json(asdict(contents))
+        else:
+            _show_contents(contents)
+
+
+def _show_names(names: Mapping[str, str], columns: tuple[str, str], *, as_json: bool) -> None:
+    if as_json:
+        console.print_json(names)
+        return
+    table = Table(Column(columns[0], no_wrap=True), columns[1])
+    for name, description in names.items():
+        table.add_row(escape(name), escape(description))
+    console.out.print(table)
+
+
+def _show_contents(contents: CollectionContents) -> None:
+    head = Table(show_header=False, box=None)
+    for name in ("name", "format", "licence", "source"):
+        head.add_row(name, escape(getattr(contents, name) or "not stated by the files"))
+    head.add_row("documents", f"{contents.documents:,}")
+    for note, count in contents.notes.items():
+        head.add_row(escape(note.replace("_", " ")), f"{count:,}")
+    if contents.pools:
+        head.add_row("pools", escape(", ".join(contents.pools)))
+    console.out.print(head)
+    if not contents.splits:
+        return
+    known = {kind for counts in contents.splits.values() for kind in counts}
+    kinds = [kind for kind in ("queries", "qrels", "answers") if kind in known]
+    table = Table(Column("split", no_wrap=True), *(Column(kind, justify="right") for kind in kinds))
+    for split, counts in contents.splits.items():
+        table.add_row(escape(split), *(f"{counts[kind]:,}" if kind in counts else "" for kind in kinds))
+    console.out.print(table)
+
+
+def show(
+    collection: CollectionArgument,
+    docnos: list[str] | None = Argument(None, metavar="DOCNO", help="Documents to show."),
+    *,
+    query: str | None = Option(None, "--query", "-q", metavar="QID", help="Show a query and its judgments."),
+    head: int | None = Option(None, "--head", "-n", min=1, help="Show the first N documents and queries."),
+    split: Split = None,
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Show documents, a query with its judgments, or the first documents and queries (default: 3 of each).
+
+    Example: `telerank data show scifact 4983 --query 1`
+    """
+    import telerank as tr
+    from telerank.verbs.data import find_docs, find_query
+
+    opened = tr.collection(collection, format=format, encoding=encoding)
+    records: list[dict[str, Any]] = []
+    if docnos:
+        records += ({"kind": "document", **asdict(doc)} for doc in find_docs(opened, docnos))
+    if query is not None:
+        judged = asdict(find_query(opened, query, split))
+        records.append(
+            {
+                "kind": "query",
+                "split": judged["split"],
+                **judged["query"],
+                "qrels": judged["grades"],
+                "answers": judged["answers"],
+            }
+        )
+    if head is not None or not (docnos or query is not None):
+        records += _first(opened, head or 3, split)
+    for record in records:
+        if as_json:
+            console.print_json(record)
+        else:
+            _show_record(record)
+
+
+def _first(collection: Collection, count: int, split: str | None) -> Iterator[dict[str, Any]]:
+    splits = collection.splits if split is None else (collection.resolve_split(split),)
+    if collection.size != 0:
+        for doc in islice(collection.docs(), count):
+            yield {"kind": "document", **asdict(doc)}
+    for name in splits:
+        for query in islice(collection.queries.get(name, tuple)(), count):
+            yield {"kind": "query", "split": name, **asdict(query)}
+
+
+def _show_record(record: dict[str, Any]) -> None:
+    is_query = record["kind"] == "query"
+    name = f"query {record['qid']} ({record['split']})" if is_query else f"document {record['docno']}"
+    console.out.print(f"[bold]{console.shown(name)}[/]", soft_wrap=True)
+    for part in ("title", "url"):
+        if record.get(part):
+            console.out.print(f"[italic]{console.shown(record[part])}[/]", soft_wrap=True)
+    text = record["text"]
+    console.out.print(console.shown(text[:_SHOWN]), soft_wrap=True)
+    if len(text) > _SHOWN:
+        console.out.print(f"[dim]… {len(text) - _SHOWN:,} more characters (--json shows them)[/]")
+    for docno, grade in sorted(record.get("qrels", {}).items(), key=lambda judged: -judged[1]):
+        console.out.print(f"  grade {grade}: {console.shown(docno)}", soft_wrap=True)
+    for answer in record.get("answers", ()):
+        line = f"  answer in {answer['docno']} at {answer['start']:,}: {answer['text']}"
+        console.out.print(console.shown(line), soft_wrap=True)
+    console.out.print()
+
+
+def convert(
+    collection: CollectionArgument,
+    out: Annotated[Path, Argument(metavar="OUT", help="The folder to write; it must not exist.")],
+    *,
+    to: Target = Option(..., help="The format to write."),
+    format: FormatOption = None,  # noqa: A002
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Write a collection in another format, with all its splits.
+
+    Example: `telerank data convert vaswani vaswani-beir --to beir`
+    """
+    import telerank as tr
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import convert
+
+    with show_progress() as progress:
+        opened = tr.collection(collection, format=format, encoding=encoding)
+        written = convert(opened, out, to.value, progress=progress)
+    if as_json:
+        console.print_json(asdict(written))
+    else:
+        counts = f"{written.docs:,} documents, {written.queries:,} queries, {written.qrels:,} qrels"
+        console.out.print(f"{escape(str(out))}: {counts}", soft_wrap=True)
+    for note in written.notes:
+        console.say(f"note: {note}")

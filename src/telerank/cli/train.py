@@ -1,0 +1,140 @@
+"""``telerank train``: train models on a collection."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from telerank.cli import console
+from telerank.cli.options import parse_numbers
+from telerank.cli.runs.output import write_tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from telerank.training.log import Record, Report
+
+_INTERVAL = 5.0  # seconds between two lines of losses
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+_Output = Annotated[
+    str, Option("--output", "-o", help="The folder for the model, its checkpoints and its log.")
+]
+
+
+@app.callback()
+def train() -> None:
+    """Train models: `bi-encoder`, `reranker`.
+
+    Example: `telerank train bi-encoder repbert.yaml --output trained`
+    """
+
+
+@app.command("bi-encoder")
+def bi_encoder(
+    config: str = Argument(
+        metavar="CONFIG",
+        help="A YAML file of settings, or a packaged one by name, as `repbert/insuranceqa`. Required: "
+        "`data: {collection: …}`.",
+    ),
+    *,
+    output: _Output = "trained",
+    resume: bool = Option(False, "--resume", help="Continue from the last checkpoint, if there is any."),
+) -> None:
+    """Train an encoder of queries and documents; the defaults are those of RepBERT.
+
+    Example: `telerank train bi-encoder repbert.yaml --output trained --resume`
+    """
+    import telerank as tr
+
+    trained = tr.train("bi-encoder", config, output, resume=resume, report=_report_losses())
+    _say_trained(trained.model)
+
+
+@app.command()
+def reranker(
+    config: str = Argument(
+        metavar="CONFIG",
+        help="A YAML file of settings, or a packaged one by name (`piaf/grid`). Required: "
+        "`data: {collection: …}` with `negatives` or `triples`; "
+        "for a model over word vectors also `model: {start: …}`.",
+    ),
+    *,
+    output: _Output = "trained",
+    resume: bool = Option(
+        False, "--resume", help="Continue from the last checkpoint; finished trainings are kept."
+    ),
+    seeds: str | None = Option(
+        None, help="Train with each of these seeds, e.g. `0,1,2`; print mean and spread of the test."
+    ),
+    sizes: str | None = Option(
+        None, help="Train on each of these numbers of queries, e.g. `100,1000`; show a table and a plot."
+    ),
+    as_json: bool = Option(False, "--json", help="Print the results of the test as JSON."),
+) -> None:
+    """Train a re-ranker: monoBERT, BERT-DMN, a frozen or fine-tuned ranker, or a model over word vectors.
+
+    If the settings have a section `test`, it measures the model beside the first stage and prints a table.
+    With `folds`, a `grid` of settings, or several seeds or sizes, each training has its own folder below the
+    output.
+
+    Example: `telerank train reranker monobert.yaml --output monobert`
+
+    Example: `telerank train reranker monobert.yaml --output seeds --seeds 0,1`
+    """
+    import telerank as tr
+    from telerank.verbs.train import is_first_process
+
+    trained = tr.train(
+        "reranker",
+        config,
+        output,
+        resume=resume,
+        seeds=parse_numbers("--seeds", seeds, least=0),
+        sizes=parse_numbers("--sizes", sizes, least=1),
+        report=_report_losses(),
+    )
+    if not is_first_process():
+        return
+    for remark in trained.remarks:
+        console.say(remark)
+    if not trained.tables():
+        _say_trained(trained.model)
+    elif as_json:
+        print(json.dumps(trained.record(), indent=2))
+    else:
+        write_tables(trained.tables(), "-", None, trained.title)
+
+
+def _report_losses() -> Report:
+    """Print a record of the log on standard error every few seconds, and each dev measure."""
+    last = 0.0
+
+    def show(record: Record) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if record.dev is None and now - last < _INTERVAL:
+            return
+        last = now
+        dev = "" if record.dev is None else f", dev {record.dev:.4f}"
+        update = f"update {record.step:,}: loss {record.loss:.4f}, rate {record.learning_rate:.3g}{dev}"
+        console.err.print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
+
+    return show
+
+
+def _say_trained(model: Path) -> None:
+    """Print the model's folder, once if several processes have trained it."""
+    from telerank.verbs.train import is_first_process
+
+    if is_first_process():
+        console.err.print(f"trained {model}")
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
