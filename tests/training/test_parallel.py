@@ -27,14 +27,15 @@ import os, signal, sys
 from pathlib import Path
 from telerank.errors import TelerankError
 from telerank.training.bi_encoder.train import train_bi_encoder
-from telerank.training.bi_encoder.config import read_config
+from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.settings import read_settings
 kill_at = int(sys.argv[2])
 def report(record):
     if record.step == kill_at:
         os.kill(os.getpid(), signal.SIGKILL)
 for path in sorted(Path(sys.argv[1]).glob("*.yaml")):
     try:
-        train_bi_encoder(read_config(path), path.with_suffix(""), resume=True, report=report)
+        train_bi_encoder(read_settings(path, BiEncoderTraining), path.with_suffix(""), resume=True, report=report)
     except TelerankError as error:
         with path.with_suffix(".errors").open("a") as file:
             file.write(f"{error}\\n")

@@ -32,7 +32,7 @@ from telerank.training.reranker.config import RerankerLoss, RerankerTest, Rerank
 from telerank.training.reranker.groups import Group  # noqa: E402
 from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
 from telerank.training.reranker.stored_logits import FromStore, Stored  # noqa: E402
-from telerank.training.reranker.task import RankingObjective, RerankerTask  # noqa: E402
+from telerank.training.reranker.task import RerankerTask, ranking_loss  # noqa: E402
 from telerank.training.reranker.train import start_reranker, train_reranker  # noqa: E402
 from telerank.training.reranker.triples import TripleGroups  # noqa: E402
 from telerank.training.settings import read_settings, write_settings  # noqa: E402
@@ -272,24 +272,23 @@ def test_every_loss_trains_and_is_a_mean_over_groups(objective):
     logits, teacher = (torch.randn(6, 4, generator=random) for _ in range(2))
     told = teacher if objective == "margin-mse" else None
     wanted = RerankerLoss(objective=objective, teacher=None if told is None else "run")
-    whole = RankingObjective(wanted)(logits, told)
+    whole = ranking_loss(wanted, logits, told)
     each = [
-        RankingObjective(wanted)(logits[i : i + 1], None if told is None else told[i : i + 1])
-        for i in range(6)
+        ranking_loss(wanted, logits[i : i + 1], None if told is None else told[i : i + 1]) for i in range(6)
     ]
     torch.testing.assert_close(whole, torch.stack(each).mean())
     better = logits.clone()
     better[:, 0] += 20
     if told is None:
-        assert RankingObjective(wanted)(better, None) < whole
+        assert ranking_loss(wanted, better, None) < whole
     else:
-        assert RankingObjective(wanted)(teacher + 3, told) == pytest.approx(0.0)
+        assert ranking_loss(wanted, teacher + 3, told) == pytest.approx(0.0)
 
 
 def test_class_weights_weigh_both_classes_alike():
     """Equation 17 of the Piaf report: with three negatives to a positive 2 and 2/3."""
     logits = torch.zeros(5, 4, requires_grad=True)
-    RankingObjective(RerankerLoss(class_weights=True))(logits, None).backward()
+    ranking_loss(RerankerLoss(class_weights=True), logits, None).backward()
     share = 0.5 / 20
     assert logits.grad[0].tolist() == pytest.approx([-2 * share, *[2 / 3 * share] * 3])
 

@@ -21,12 +21,12 @@ from telerank.errors import CollectionError, MissingExtra, ModelError  # noqa: E
 from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
 from telerank.training.bi_encoder.batches import Batches  # noqa: E402
-from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, read_config  # noqa: E402
+from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, BiEncoderTraining  # noqa: E402
 from telerank.training.bi_encoder.dev import encode_texts, read_dev, search  # noqa: E402
 from telerank.training.bi_encoder.examples import Examples  # noqa: E402
 from telerank.training.bi_encoder.train import start_model, train_bi_encoder  # noqa: E402
 from telerank.training.log import Record, append_record, cut_log  # noqa: E402
-from telerank.training.settings import write_settings  # noqa: E402
+from telerank.training.settings import read_settings, write_settings  # noqa: E402
 from telerank.training.training import choose_device  # noqa: E402
 from telerank.training.training import choose_precision as precision  # noqa: E402
 
@@ -65,11 +65,12 @@ KILLED = """
 import os, signal, sys, torch
 torch.set_num_threads(1)
 from telerank.training.bi_encoder.train import train_bi_encoder
-from telerank.training.bi_encoder.config import read_config
+from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.settings import read_settings
 def report(record):
     if record.step == 7:
         os.kill(os.getpid(), signal.SIGKILL)
-train_bi_encoder(read_config(sys.argv[1]), sys.argv[2], report=report)
+train_bi_encoder(read_settings(sys.argv[1], BiEncoderTraining), sys.argv[2], report=report)
 """
 
 
@@ -144,7 +145,7 @@ def test_so_many_checkpoints_stay_and_each_is_a_model_with_its_settings(place, t
     assert left == ["00000006", "00000008"]
     for name in left:
         folder = tmp_path / "out" / "checkpoints" / name
-        assert read_config(folder / "config.yaml") == wanted
+        assert read_settings(folder / "config.yaml", BiEncoderTraining) == wanted
         assert (folder / "versions.json").exists()
     assert fingerprint_of(folder) == fingerprint_of(tmp_path / "out" / "model")
 
@@ -169,7 +170,7 @@ def test_what_no_update_differs_by_may_be_others_when_a_training_goes_on(place, 
     train_bi_encoder(changed, tmp_path / "out", resume=True)
     left = sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir())
     assert left == ["00000004", "00000005", "00000006"]
-    assert read_config(tmp_path / "out" / "config.yaml") == changed
+    assert read_settings(tmp_path / "out" / "config.yaml", BiEncoderTraining) == changed
     assert fingerprint_of(tmp_path / "out" / "model") == fingerprint_of(tmp_path / "whole" / "model")
 
 

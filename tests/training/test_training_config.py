@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 import telerank
 from telerank.errors import FormatError
-from telerank.training.bi_encoder.config import BiEncoderTraining, read_config
-from telerank.training.settings import write_settings
+from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.settings import read_settings, write_settings
 
 TRAININGS = Path(telerank.__file__).parent / "experiments" / "trainings" / "repbert"
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 def config(tmp_path, text):
     (tmp_path / "config.yaml").write_text(text)
-    return read_config(tmp_path / "config.yaml")
+    return read_settings(tmp_path / "config.yaml", BiEncoderTraining)
 
 
 def test_the_defaults_are_those_of_section_4_3_1(tmp_path):
@@ -46,14 +46,14 @@ def test_the_defaults_are_those_of_section_4_3_1(tmp_path):
 def test_what_is_written_is_read_back(tmp_path):
     wanted = config(tmp_path, "data: {collection: c, negatives: {run: r}}\ndev: {split: d}\nseed: 4")
     write_settings(wanted, tmp_path / "again.yaml")
-    assert read_config(tmp_path / "again.yaml") == wanted
+    assert read_settings(tmp_path / "again.yaml", BiEncoderTraining) == wanted
 
 
 def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
     wanted = config(tmp_path, "data: {collection: c}\noptimisation: {epochs: 2}")
     write_settings(wanted, tmp_path / "again.yaml")
     assert "steps: null\n  epochs: 2.0\n" in (tmp_path / "again.yaml").read_text()
-    assert read_config(tmp_path / "again.yaml") == wanted
+    assert read_settings(tmp_path / "again.yaml", BiEncoderTraining) == wanted
     write_settings(config(tmp_path, "data: {collection: c}"), tmp_path / "again.yaml")
     assert "steps: 350000\n  epochs: null\n" in (tmp_path / "again.yaml").read_text()
 
@@ -118,12 +118,12 @@ def test_every_setting_is_explained_and_all_but_three_have_defaults():
 
 @pytest.mark.parametrize("path", sorted(TRAININGS.glob("insuranceqa*.yaml")), ids=lambda path: path.stem)
 def test_every_packaged_training_is_read(path):
-    assert read_config(path).data.collection == "insuranceqa-v2"
+    assert read_settings(path, BiEncoderTraining).data.collection == "insuranceqa-v2"
 
 
 @pytest.mark.parametrize("name", ["insuranceqa.yaml", "insuranceqa-tiny.yaml"])
 def test_packaged_trainings_of_the_paper_have_its_loss(name):
-    wanted = read_config(TRAININGS / name)
+    wanted = read_settings(TRAININGS / name, BiEncoderTraining)
     assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
     assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
 

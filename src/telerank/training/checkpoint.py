@@ -42,31 +42,27 @@ class CheckpointState(TypedDict):
     random: list[dict[str, Any]]
 
 
-def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: CheckpointState) -> Path:
-    """Write a checkpoint beside its final name and rename it; then drop all but the last ``config.keep``."""
-    final = output / CHECKPOINTS / f"{step:08d}"
-    draft = final.with_name(final.name + DRAFT)
-    _write_model(draft, config, save)
-    torch.save(state, draft / _STATE)
-    replace_folder(final, draft)
-    for old in _checkpoints(output)[: -config.keep]:
+def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: CheckpointState) -> None:
+    """Write a checkpoint; then drop all but the last ``config.keep``."""
+    write_model(output / CHECKPOINTS / f"{step:08d}", config, save, state)
+    for old in list_checkpoints(output)[: -config.keep]:
         shutil.rmtree(old)
-    return final
 
 
-def write_model(output: Path, config: Training, save: Save) -> Path:
-    """Write the model that the training is for, replacing an earlier one."""
-    final = output / MODEL
-    draft = final.with_name(final.name + DRAFT)
-    _write_model(draft, config, save)
-    replace_folder(final, draft)
-    return final
+def write_model(folder: Path, config: Training, save: Save, state: CheckpointState | None = None) -> None:
+    """Write a model beside its final name, with the state of a checkpoint, and rename it."""
+    draft = folder.with_name(folder.name + DRAFT)
+    remove(draft)
+    save(draft)
+    write_record(config, draft)
+    if state is not None:
+        torch.save(state, draft / _STATE)
+    replace_folder(folder, draft)
 
 
-def find_checkpoint(output: Path) -> Path | None:
-    """The folder of the last checkpoint, if there is any."""
-    checkpoints = _checkpoints(output)
-    return checkpoints[-1] if checkpoints else None
+def list_checkpoints(output: Path) -> list[Path]:
+    """The folders of the checkpoints, the last one last."""
+    return sorted(path for path in (output / CHECKPOINTS).glob("*") if path.name.isdigit())
 
 
 def read_state(checkpoint: Path) -> CheckpointState:
@@ -123,16 +119,6 @@ def write_record(config: Training, folder: Path) -> None:
     """Write all settings, and the versions."""
     write_settings(config, folder / CONFIG)
     (folder / VERSIONS).write_text(json.dumps(collect_versions(), indent=2) + "\n", encoding="utf-8")
-
-
-def _write_model(folder: Path, config: Training, save: Save) -> None:
-    remove(folder)
-    save(folder)
-    write_record(config, folder)
-
-
-def _checkpoints(output: Path) -> list[Path]:
-    return sorted(path for path in (output / CHECKPOINTS).glob("*") if path.name.isdigit())
 
 
 def _test_queries(record: Mapping[str, Any]) -> dict[str, Any]:

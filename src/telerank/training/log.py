@@ -24,10 +24,6 @@ class Record:
     remaining: float
     dev: float | None = None
 
-    def line(self) -> str:
-        shown = {name: value for name, value in asdict(self).items() if value is not None}
-        return json.dumps(shown) + "\n"
-
 
 Report: TypeAlias = Callable[[Record], None]
 """Called with each record of the log."""
@@ -38,8 +34,9 @@ def silent_report(record: Record) -> None:
 
 
 def append_record(path: Path, record: Record) -> None:
+    shown = {name: value for name, value in asdict(record).items() if value is not None}
     with path.open("a", encoding="utf-8") as file:
-        file.write(record.line())
+        file.write(f"{json.dumps(shown)}\n")
 
 
 def cut_log(path: Path, step: int) -> None:

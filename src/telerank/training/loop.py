@@ -65,7 +65,7 @@ class Loop:
             torch.manual_seed(self.config.seed + self._processes.rank)
         self.position = Position()
 
-    def run(self, report: Report, progress: Progress) -> Path:
+    def run(self, reports: Sequence[Report], progress: Progress) -> Path:
         """Train to the end, and return the folder of the model."""
         position = self.position
         began, earlier, first = monotonic(), position.seconds, position.step
@@ -75,7 +75,7 @@ class Loop:
             position.step += 1
             position.seconds = earlier + monotonic() - began
             dev = self._measure_dev(progress)
-            self._log((monotonic() - began) / (position.step - first), dev, report)
+            self._log((monotonic() - began) / (position.step - first), dev, reports)
             last = position.step == self.steps or self._is_patience_over()
             if last or position.step % self.config.checkpoint_every == 0:
                 self._save_checkpoint()
@@ -118,7 +118,8 @@ class Loop:
         self._processes.first(write)
 
     def _save_model(self) -> None:
-        self._processes.first(lambda: checkpoint.write_model(self.output, self.config, self.task.save))
+        folder = self.output / checkpoint.MODEL
+        self._processes.first(lambda: checkpoint.write_model(folder, self.config, self.task.save))
 
     def _update(self, progress: Progress) -> float:
         """Update the weights once, and return the mean loss of the batches."""
@@ -128,7 +129,7 @@ class Loop:
             number = step * settings.accumulation + part
             self._prepare(number, progress)
             loss += self.task.backward(number)
-        loss = self._processes.sum(loss) / settings.accumulation
+        loss = sum(self._processes.gather_values(loss)) / settings.accumulation
         if not math.isfinite(loss):
             raise ModelError(f"the loss of update {step + 1} is {loss}: try a lower learning rate")
         self._processes.sum_gradients(self._weights)
@@ -167,7 +168,7 @@ class Loop:
         schedule, position = self.schedule, self.position
         return schedule is not None and position.step - position.best_step >= schedule.patience
 
-    def _log(self, seconds_each: float, dev: float | None, report: Report) -> None:
+    def _log(self, seconds_each: float, dev: float | None, reports: Sequence[Report]) -> None:
         position = self.position
         if dev is None and position.step != self.steps and position.step % self.config.log_every:
             return
@@ -179,7 +180,8 @@ class Loop:
         rate = compute_rate(position.step - 1, self.steps, self.config.optimisation)
         record = Record(position.step, loss, rate, round(position.seconds, 1), remaining, dev)
         log.append_record(self.output / checkpoint.LOG, record)
-        report(record)
+        for report in reports:
+            report(record)
 
 
 def build_optimiser(weights: Sequence[nn.Parameter], settings: OptimisationSettings) -> torch.optim.Optimizer:

@@ -65,10 +65,6 @@ class Processes:
         distributed.all_gather_object(values, value)
         return values
 
-    def sum(self, value: float) -> float:
-        """The sum of the values of all processes."""
-        return sum(self.gather_values(value))
-
     def gather(self, own: Tensor, count: int) -> Tensor:
         """Gather ``count`` vectors, (count, H), in order; ``own`` are those of this process's :meth:`share`.
 

@@ -49,8 +49,8 @@ class Task(Protocol):
         """Modules to move to the device and to put in training mode; weights with a gradient are trained."""
 
     @property
-    def examples(self) -> int | None:
-        """Number of examples in an epoch; None if unknown, and then the length cannot be set in epochs."""
+    def examples(self) -> int:
+        """Number of examples in an epoch; it is only asked for if something is set in epochs."""
 
     def prepare(self, number: int, progress: Progress) -> None:
         """Prepare batch ``number``: called before each; most tasks need do nothing.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import torch
 from filelock import FileLock, Timeout
@@ -15,14 +15,12 @@ from filelock import FileLock, Timeout
 from telerank.errors import ModelError
 from telerank.models.precision import Precision, device_of, precision
 from telerank.training import checkpoint, log
-from telerank.training.log import Record, Report, silent_report
+from telerank.training.log import Report, silent_report
 from telerank.training.loop import DevSchedule, Loop, count_warm_up
 from telerank.training.parallel import is_launched, join_processes
 from telerank.training.settings import Training
 from telerank.training.task import MakeTask, TrainingDevice
 from telerank.types import Progress, silent
-
-TENSORBOARD = "tensorboard"
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -61,34 +59,17 @@ def train(
         if not processes.leads:
             report, progress = silent_report, silent
         lock = FileLock(folder / ".lock", timeout=0)
-        try:
+        with ExitStack() as stack:
+            stack.callback(lock.release)
             processes.first(lambda: _begin(folder, lock, config, resume=resume))
-            with _gradient_precision(config, hardware):
-                loop = _open_loop(config, folder, make_task, hardware, progress)
-                with _all_reports(config, loop, report) as reports:
-                    return loop.run(reports, progress)
-        finally:
-            lock.release()
-
-
-def _gradient_precision(config: Training, hardware: TrainingDevice) -> AbstractContextManager[Any]:
-    """The context for gradients, which are computed outside of the task's; autocast needs none."""
-    return hardware.precision() if config.precision == "float32-fast" else nullcontext()
-
-
-@contextmanager
-def _all_reports(config: Training, loop: Loop, report: Report) -> Iterator[Report]:
-    """``report``, and TensorBoard if the settings have it."""
-    if not config.tensorboard or not loop.hardware.processes.leads:
-        yield report
-        return
-    with log.open_tensorboard(loop.output / TENSORBOARD, loop.position.step) as board:
-
-        def both(record: Record) -> None:
-            report(record)
-            board(record)
-
-        yield both
+            if config.precision == "float32-fast":  # for gradients; autocast needs no context for them
+                stack.enter_context(hardware.precision())
+            loop = _open_loop(config, folder, make_task, hardware, progress)
+            reports = [report]
+            if config.tensorboard and processes.leads:
+                board = log.open_tensorboard(folder / "tensorboard", loop.position.step)
+                reports.append(stack.enter_context(board))
+            return loop.run(reports, progress)
 
 
 def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> None:
@@ -110,7 +91,7 @@ def _open_loop(
     config: Training, folder: Path, make_task: MakeTask, hardware: TrainingDevice, progress: Progress
 ) -> Loop:
     """The loop of a new training, or of its last checkpoint."""
-    begun = checkpoint.find_checkpoint(folder)
+    begun = next(reversed(checkpoint.list_checkpoints(folder)), None)
     torch.manual_seed(config.seed)
     task = make_task(begun, hardware, progress)
     steps = count_updates(config, lambda: task.examples)
@@ -128,16 +109,13 @@ def _open_loop(
     return loop
 
 
-def count_updates(config: Training, examples: Callable[[], int | None]) -> int:
-    """The most updates of the weights; ``examples`` is called only if the length is set in epochs.
-
-    Raises ModelError if the length is set in epochs, and the number of examples is unknown.
-    """
+def count_updates(config: Training, examples: Callable[[], int]) -> int:
+    """The most updates of the weights; ``examples`` is called only if the length is set in epochs."""
     settings = config.optimisation
     return settings.steps if settings.epochs is None else _of_epochs(settings.epochs, config, examples)
 
 
-def schedule_dev(config: Training, examples: Callable[[], int | None]) -> DevSchedule | None:
+def schedule_dev(config: Training, examples: Callable[[], int]) -> DevSchedule | None:
     """When the dev measure is computed, if at all; ``examples`` is called only for epochs.
 
     Raises ModelError if patience ends before the first dev measure.
@@ -151,11 +129,9 @@ def schedule_dev(config: Training, examples: Callable[[], int | None]) -> DevSch
     return DevSchedule(int(every), int(patience))
 
 
-def _of_epochs(epochs: float, config: Training, examples: Callable[[], int | None]) -> int:
-    settings, count = config.optimisation, examples()
-    if count is None:
-        raise ModelError("epochs: the number of examples is not known; give steps")
-    return math.ceil(epochs * count / (settings.batch * settings.accumulation))
+def _of_epochs(epochs: float, config: Training, examples: Callable[[], int]) -> int:
+    settings = config.optimisation
+    return math.ceil(epochs * examples() / (settings.batch * settings.accumulation))
 
 
 def choose_device(name: str) -> torch.device:

@@ -113,9 +113,10 @@ def train(
             return TrainedModels(trained.models, trained)
         if kind != "bi-encoder" or seeds or sizes:
             raise ModelError(f"{kind}: train bi-encoder or reranker; seeds and sizes are for re-rankers")
-        from telerank.training.bi_encoder.config import read_config
+        from telerank.training.bi_encoder.config import BiEncoderTraining
+        from telerank.training.settings import read_settings
 
-        settings = read_config(config)
+        settings = read_settings(config, BiEncoderTraining)
         from telerank.training.bi_encoder.train import train_bi_encoder
 
         model = train_bi_encoder(settings, output, resume=resume, report=heard, progress=shown)

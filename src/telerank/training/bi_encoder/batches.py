@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from telerank.training.bi_encoder.examples import Examples
+from telerank.training.reranker.groups import shuffle_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class Batches:
         drawn = []
         for position in range(first, first + self.size):
             epoch, within = divmod(position, total)
-            pair = int(_shuffle(total, self.seed, epoch)[within])
+            pair = int(shuffle_numbers(total, self.seed, epoch)[within])
             drawn.append((self.examples.pairs[pair], self._draw_negatives(pair, epoch)))
         return self._assemble(drawn)
 
@@ -77,8 +76,3 @@ class Batches:
             torch.tensor([rows[docno] for (_, docno), _ in drawn]),
             torch.tensor(hard, dtype=torch.int64).reshape(-1, 2),
         )
-
-
-@lru_cache(maxsize=2)  # a batch may span two epochs
-def _shuffle(total: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng([seed, epoch]).permutation(total)

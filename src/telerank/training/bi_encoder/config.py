@@ -11,11 +11,9 @@ from telerank.training.settings import (
     DevSettings,
     Interval,
     Section,
-    SettingsSource,
     Share,
     Training,
     TrainingData,
-    read_settings,
 )
 
 
@@ -124,14 +122,3 @@ class BiEncoderTraining(Training):
     optimisation: BiEncoderOptimisation = BiEncoderOptimisation()
     dev: BiEncoderDev | None = None
     """Dev queries; without them the last weights are kept."""
-
-
-def read_config(path: SettingsSource) -> BiEncoderTraining:
-    """The settings of a YAML file, or of a mapping.
-
-    Raises
-    ------
-    FormatError
-        If it is not YAML, has an unknown key, or an invalid value.
-    """
-    return read_settings(path, BiEncoderTraining)

@@ -56,17 +56,19 @@ class BiEncoderTask:
 
     def backward(self, number: int) -> float:
         batch, processes = self.batches[number], self.hardware.processes
-        queries = self._cut(self.model.encode_queries, self.tokenizers.queries, batch.queries)
-        documents = self._cut(self.model.encode_documents, self.tokenizers.documents, batch.documents)
+        queries, query_order = self._cut(self.model.encode_queries, self.tokenizers.queries, batch.queries)
+        documents, document_order = self._cut(
+            self.model.encode_documents, self.tokenizers.documents, batch.documents
+        )
 
         def loss(query_vectors: Tensor, document_vectors: Tensor) -> Tensor:
-            every_query = processes.gather(query_vectors[queries.order], len(batch.queries))
-            every_document = processes.gather(document_vectors[documents.order], len(batch.documents))
+            every_query = processes.gather(query_vectors[query_order], len(batch.queries))
+            every_document = processes.gather(document_vectors[document_order], len(batch.documents))
             value: Tensor = self.objective(every_query, every_document, batch)
             return value / processes.size
 
         run = backward_at_once if self.config.optimisation.chunk is None else backward
-        return run(queries.encodes, documents.encodes, loss)
+        return run(queries, documents, loss)
 
     def dev(self, progress: Progress) -> float | None:
         if self.dev_set is None:
@@ -84,8 +86,11 @@ class BiEncoderTask:
 
     def _cut(
         self, encode: Callable[[Mapping[str, Tensor]], Tensor], tokenizer: SideTokenizer, texts: Sequence[str]
-    ) -> Chunks:
-        """Cut this process's share of the texts into chunks of like lengths."""
+    ) -> tuple[list[Encode], Tensor]:
+        """Encodings of chunks of like lengths, for this process's share of the texts.
+
+        The second value, (texts,), brings their joined vectors into the order of the texts.
+        """
         own = [texts[row] for row in self.hardware.processes.share(len(texts))]
         ids = tokenizer.ids(own or texts[:1])  # with fewer texts than processes, encode a text for nothing
         size = self.config.optimisation.chunk or len(ids)
@@ -101,12 +106,4 @@ class BiEncoderTask:
 
             return encode_chunk
 
-        return Chunks([encoding(chunk) for chunk in chunks], torch.tensor(order).argsort())
-
-
-@dataclass(frozen=True, eq=False)
-class Chunks:
-    """Encodings of chunks; ``order``, (texts,), brings their joined vectors into the order of the texts."""
-
-    encodes: list[Encode]
-    order: Tensor
+        return [encoding(chunk) for chunk in chunks], torch.tensor(order).argsort()

@@ -56,13 +56,13 @@ class RerankerTask:
         self.scorer.prepare(range(number * size, (number + 1) * size), progress)
 
     def backward(self, number: int) -> float:
-        size, objective = self.config.optimisation.batch, RankingObjective(self.config.loss)
+        size = self.config.optimisation.batch
         share = [self.groups[number * size + offset] for offset in self.hardware.processes.share(size)]
         total = 0.0
         for groups, logits in self.scorer.group_logits(share):
             scores = [group.teacher for group in groups]
             teacher = torch.tensor(scores, device=logits.device) if all(scores) else None
-            loss = objective(logits, teacher) * (len(groups) / size)
+            loss = ranking_loss(self.config.loss, logits, teacher) * (len(groups) / size)
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         return total
@@ -85,27 +85,24 @@ class RerankerTask:
         pass
 
 
-@dataclass(frozen=True)
-class RankingObjective:
-    """The loss of groups: each is a mean over groups, whose first document is the relevant one."""
+def ranking_loss(settings: RerankerLoss, logits: Tensor, teacher: Tensor | None = None) -> Tensor:
+    """The loss of groups, a mean over groups, whose first document is the relevant one.
 
-    settings: RerankerLoss
-
-    def __call__(self, logits: Tensor, teacher: Tensor | None) -> Tensor:
-        """Logits, and a teacher's if the loss needs them, both (groups, documents of a group) -> a number."""
-        labels = torch.zeros_like(logits)
-        labels[:, 0] = 1
-        match self.settings.objective:
-            case "pointwise":  # all groups have as many of each class, so a group's counts are the whole's
-                weights = class_weights(logits.shape[1] - 1, 1) if self.settings.class_weights else None
-                return cross_entropy(logits, labels, weights)
-            case "margin":
-                return max_margin(logits, labels, self.settings.margin, of=_UNITS[self.settings.of])
-            case "ranknet":
-                return ranknet(logits, labels)
-            case "softmax":
-                return listwise_softmax(logits, labels)
-            case "margin-mse":
-                if teacher is None:
-                    raise ModelError("margin-mse: no teacher has scored these pairs")
-                return margin_mse(logits, labels, teacher)
+    Takes logits, and a teacher's if the loss needs them, both (groups, documents of a group).
+    """
+    labels = torch.zeros_like(logits)
+    labels[:, 0] = 1
+    match settings.objective:
+        case "pointwise":  # all groups have as many of each class, so a group's counts are the whole's
+            weights = class_weights(logits.shape[1] - 1, 1) if settings.class_weights else None
+            return cross_entropy(logits, labels, weights)
+        case "margin":
+            return max_margin(logits, labels, settings.margin, of=_UNITS[settings.of])
+        case "ranknet":
+            return ranknet(logits, labels)
+        case "softmax":
+            return listwise_softmax(logits, labels)
+        case "margin-mse":
+            if teacher is None:
+                raise ModelError("margin-mse: no teacher has scored these pairs")
+            return margin_mse(logits, labels, teacher)
