@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telerank.evaluation.consistency import Reference, measure_consistency
+from telerank.evaluation.depth import measure_consistency, read_candidates
 from telerank.types import Query, Ranking
 
 
@@ -13,7 +13,7 @@ def listed(qid: str, names: str) -> Ranking:
     return Ranking(Query(qid, ""), tuple(names), np.arange(len(names), 0, -1))
 
 
-REFERENCE = Reference.of([listed("1", "abcdef"), listed("2", "gh"), listed("3", ""), listed("4", "a")], 4)
+REFERENCE = read_candidates([listed("1", "abcdef"), listed("2", "gh"), listed("3", ""), listed("4", "a")], 4)
 
 
 def test_equation_5_by_hand():
@@ -26,14 +26,14 @@ def test_equation_5_by_hand():
 
 
 def test_the_reference_is_cut_at_its_depth():
-    whole = Reference.of([listed("1", "abcdef")])
+    whole = read_candidates([listed("1", "abcdef")])
     assert measure_consistency([listed("1", "f")], whole, [1]).values == (1.0,)
     assert measure_consistency([listed("1", "f")], REFERENCE, [1]).values == (0.0,)
 
 
 def test_a_run_is_wholly_consistent_with_itself():
     run = [listed("1", "abc"), listed("2", "b")]
-    assert measure_consistency(run, Reference.of(run, 3), [1, 2, 3]).values == (1.0, 1.0, 1.0)
+    assert measure_consistency(run, read_candidates(run, 3), [1, 2, 3]).values == (1.0, 1.0, 1.0)
 
 
 def test_a_query_that_the_reference_lacks_counts_0_and_is_told():

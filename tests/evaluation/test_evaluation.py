@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
-from telerank.evaluation.depth import expand_measures, measure_by_depth
-from telerank.evaluation.measures import measure, parse_measures
+from telerank.evaluation.measures import expand_measures, measure, parse_measures
 from telerank.types import Query, Ranking
 
 QRELS = {"1": {"a": 1, "b": 0}, "2": {"a": 2, "c": 1}, "3": {"a": 0}, "4": {"z": 1}}
@@ -120,7 +119,9 @@ def test_a_measure_without_a_value_on_these_qrels_is_refused():
 
 
 def test_measures_by_depth_are_those_of_the_cut_run():
-    found = measure_by_depth(RUN, QRELS, "R AP(rel=2) Success", [1, 2, 3])
+    names = expand_measures("R AP(rel=2) Success", [1, 2, 3])
+    means = measure(RUN, QRELS, [name for cut in names.values() for name in cut]).mean
+    found = {family: tuple(means[name] for name in cut) for family, cut in names.items()}
     assert found == {
         "R": (0.125, 0.375, 0.5),
         "AP(rel=2)": (0.0, 0.0, pytest.approx(1 / 12)),
@@ -138,12 +139,12 @@ def test_names_at_depths_are_the_families_with_cutoffs():
 @pytest.mark.parametrize("text", ["", "R@5", "foo", "Rprec", "Bpref"])
 def test_measures_by_depth_have_no_cutoff_of_their_own(text):
     with pytest.raises(MeasureError):
-        measure_by_depth(RUN, QRELS, text, [1])
+        expand_measures(text, [1])
 
 
 def test_a_depth_is_needed():
     with pytest.raises(ValueError, match="no depth"):
-        measure_by_depth(RUN, QRELS, "R", [])
+        expand_measures("R", [])
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from telerank.errors import CollectionError, FormatError
 from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.analyse import analyse, analyse_all
 from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.analyses.reranking import make_reranker
+from telerank.experiments.analyses.by_depth import make_reranker
 from telerank.experiments.analyses.specs import (
     CombinationSpec,
     ConsistencySpec,

@@ -1,46 +1,149 @@
-"""Measures by depth: the means of a run cut at several depths."""
+"""Lists cut at several depths: how well they are re-ranked, and how they agree with a reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias
 
-from telerank.errors import MeasureError
-from telerank.evaluation.measures import measure, parse_measures, split_names
+import numpy as np
+
+from telerank.evaluation.measures import Evaluation, measure
 from telerank.types import Progress, Qrels, Ranking, silent
 
+Reranker: TypeAlias = Callable[[Iterable[Ranking]], Iterable[Ranking]]
+"""A re-ranker stage, or any other function that re-scores the documents of rankings."""
+Candidates: TypeAlias = Mapping[str, frozenset[str]]
+"""The documents of each query that other systems' lists are compared with, by qid."""
 
-def measure_by_depth(
+
+@dataclass(frozen=True, eq=False)
+class RerankingByDepth:
+    """Evaluations of the re-ranked lists, one for each depth.
+
+    ``candidates`` is the number of pairs of a query and a document; ``unscored`` of them got no score from
+    the re-ranker and stay below the others, in the order of the first stage.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+    candidates: int
+    unscored: int
+
+    def of(self, name: str) -> tuple[float, ...]:
+        """The mean of a measure at each depth."""
+        return tuple(evaluation.mean[name] for evaluation in self.evaluations)
+
+
+def measure_reranking(
     rankings: Iterable[Ranking],
+    reranker: Reranker,
     qrels: Qrels,
     measures: Sequence[str] | str,
     depths: Sequence[int],
     *,
     progress: Progress = silent,
-) -> dict[str, tuple[float, ...]]:
-    """Compute the mean of each measure at each depth.
+) -> RerankingByDepth:
+    """Re-rank and measure the first n documents of each list, for each n of ``depths``.
 
-    ``measure_by_depth(run, qrels, "R AP", [1, 5])["AP"]`` holds AP@1 and AP@5.
+    This is figure 1b and table 2 of Zhan et al. 2020 (RepBERT). Each candidate of the greatest depth is
+    scored once, so the re-ranker must score each document independently of the others. Documents below
+    rank n are not in the list of depth n. Raises ValueError if a depth is below 1, there is none, or the
+    re-ranker returns other queries than its input.
     """
-    expanded = expand_measures(measures, depths)
-    names = [name for cut in expanded.values() for name in cut]
-    means = measure(rankings, qrels, names, progress=progress).mean
-    return {family: tuple(means[name] for name in cut) for family, cut in expanded.items()}
+    _check_depths(depths)
+    first = [ranking.cut(max(depths)) for ranking in rankings if ranking.query.qid in qrels]
+    scores = []
+    for done, (before, after) in enumerate(zip(first, reranker(first), strict=True), 1):
+        if before.query.qid != after.query.qid:
+            raise ValueError(f"the re-ranker returned query {after.query.qid} instead of {before.query.qid}")
+        scores.append(dict(after))
+        progress("re-ranking", done, len(first))
+    evaluations = tuple(
+        measure(map(reorder, (ranking.cut(depth) for ranking in first), scores), qrels, measures)
+        for depth in depths
+    )
+    candidates = sum(map(len, first))
+    scored = sum(len(known.keys() & ranking.docnos) for ranking, known in zip(first, scores, strict=True))
+    return RerankingByDepth(evaluations, candidates, candidates - scored)
 
 
-def expand_measures(measures: Sequence[str] | str, depths: Sequence[int]) -> dict[str, tuple[str, ...]]:
-    """Name each measure at each depth: ``expand_measures("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
+def reorder(ranking: Ranking, scores: Mapping[str, float]) -> Ranking:
+    """Order the documents of a ranking by these scores; those without a score follow in their old order.
 
-    Raises MeasureError for a name with a cutoff, or of a measure that takes none, ValueError without depths.
+    The new scores are 1 / rank.
     """
-    if not depths:
-        raise ValueError("no depth is given")
-    text = measures if isinstance(measures, str) else " ".join(measures)
-    if "@" in text:
-        raise MeasureError(f"measures by depth take no cutoff: expected names such as R or AP, got {text!r}")
-    expanded = {}
-    for name in split_names(text):
-        cut = tuple(parse_measures(f"{name}@{depth}")[0] for depth in depths)
-        expanded[cut[0].removesuffix(f"@{depths[0]}")] = cut
-    if not expanded:
-        raise MeasureError("no measure is given")
-    return expanded
+    best_first = _select(ranking, scores).docnos
+    docnos = (*best_first, *(docno for docno in ranking.docnos if docno not in scores))
+    return Ranking(ranking.query, docnos, (1.0 / np.arange(1, len(docnos) + 1)).astype(np.float32))
+
+
+def rerank_by_scores(score: Callable[[Ranking], Mapping[str, float]]) -> Reranker:
+    """Make a re-ranker of a function that scores documents of a ranking; it leaves out the others."""
+
+    def rerank(rankings: Iterable[Ranking]) -> Iterator[Ranking]:
+        return (_select(ranking, score(ranking)) for ranking in rankings)
+
+    return rerank
+
+
+def rerank_by_run(run: Iterable[Ranking]) -> Reranker:
+    """Make a re-ranker that takes its scores from a run, which is read into memory."""
+    known = {ranking.query.qid: dict(ranking) for ranking in run}
+    return rerank_by_scores(lambda ranking: known.get(ranking.query.qid, {}))
+
+
+def _select(ranking: Ranking, scores: Mapping[str, float]) -> Ranking:
+    docnos = [docno for docno in ranking.docnos if docno in scores]
+    return Ranking.ranked(ranking.query, docnos, [scores[docno] for docno in docnos])
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """C(f, n): ``values`` holds the mean over ``queries`` queries for each n.
+
+    ``unknown`` are queries of f without a list in the reference: they count 0. ``unanswered`` are queries
+    of the reference without a document in f: they do not count.
+    """
+
+    values: tuple[float, ...]
+    queries: int
+    unknown: tuple[str, ...]
+    unanswered: tuple[str, ...]
+
+
+def read_candidates(rankings: Iterable[Ranking], depth: int = 1000) -> Candidates:
+    """The first ``depth`` documents of each list; a query without documents is left out."""
+    return {ranking.query.qid: frozenset(ranking.docnos[:depth]) for ranking in rankings if len(ranking)}
+
+
+def measure_consistency(
+    rankings: Iterable[Ranking], reference: Candidates, depths: Sequence[int]
+) -> Consistency:
+    """Compute the mean share of the first n documents that are candidates of the reference, for each n.
+
+    A re-ranker trained on the candidates of one first stage may fail on those of another (Zhan et al. 2020,
+    RepBERT, section 4.4.3, equation 5 and figure 2). The share in a list shorter than n is of its length.
+    Raises ValueError if a depth is below 1, there is none, or no query has a document.
+    """
+    _check_depths(depths)
+    sums, answered, unknown = np.zeros(len(depths)), set(), []
+    for ranking in filter(len, rankings):
+        qid = ranking.query.qid
+        answered.add(qid)
+        if qid in reference:
+            shared = list(accumulate((docno in reference[qid] for docno in ranking.docnos), initial=0))
+            retrieved = [min(depth, len(ranking)) for depth in depths]
+            sums += [shared[n] / n for n in retrieved]
+        else:
+            unknown.append(qid)
+    if not answered:
+        raise ValueError("the run has no document")
+    unanswered = tuple(qid for qid in reference if qid not in answered)
+    means = tuple((sums / len(answered)).tolist())
+    return Consistency(means, len(answered), tuple(unknown), unanswered)
+
+
+def _check_depths(depths: Sequence[int]) -> None:
+    if not depths or min(depths) < 1:
+        raise ValueError(f"depths must be 1 or more, got {list(depths)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -86,7 +86,8 @@ def measure(
     table = np.zeros((len(names), len(qrels)))
     answered: set[str] = set()
     unjudged: list[str] = []
-    for batch in _batches(rankings):
+    stream = iter(rankings)
+    while batch := list(itertools.islice(stream, _BATCH)):
         run = _number_by_rank(batch, answered, column, unjudged)
         _fill(table, names, column, {qid: qrels[qid] for qid in run}, run)
         progress("measuring", len(answered), len(qrels))
@@ -108,10 +109,29 @@ def parse_measures(text: str | Sequence[str]) -> tuple[str, ...]:
     ``MRR@10, AP(rel = 2) RR@10`` is ``("RR@10", "AP(rel=2)")``: a name that occurs twice is returned once.
     Raises MeasureError if there is no name, one is not the name of a measure, or a cutoff is missing.
     """
-    pieces = split_names(text if isinstance(text, str) else " ".join(text))
+    pieces = _split_names(text if isinstance(text, str) else " ".join(text))
     if not pieces:
         raise MeasureError("no measure is given")
     return tuple(dict.fromkeys(repr(_parse(piece)) for piece in pieces))
+
+
+def expand_measures(measures: Sequence[str] | str, depths: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """Name each measure at each depth: ``expand_measures("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
+
+    Raises MeasureError for a name with a cutoff, or of a measure that takes none, ValueError without depths.
+    """
+    if not depths:
+        raise ValueError("no depth is given")
+    text = measures if isinstance(measures, str) else " ".join(measures)
+    if "@" in text:
+        raise MeasureError(f"measures by depth take no cutoff: expected names such as R or AP, got {text!r}")
+    expanded = {}
+    for name in _split_names(text):
+        cut = tuple(parse_measures(f"{name}@{depth}")[0] for depth in depths)
+        expanded[cut[0].removesuffix(f"@{depths[0]}")] = cut
+    if not expanded:
+        raise MeasureError("no measure is given")
+    return expanded
 
 
 def find_cutoff(name: str) -> int | None:
@@ -120,7 +140,7 @@ def find_cutoff(name: str) -> int | None:
     return int(cutoff[1]) if cutoff else None
 
 
-def split_names(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     """Split ``text`` at spaces and commas outside brackets, without checking the names."""
     depth, pieces = 0, [""]
     for char in text:
@@ -179,12 +199,6 @@ def _make_measure(name: str, family: Any, settings: dict[str, Any]) -> Any:
     if not ir_measures.DefaultPipeline.supports(measure):
         raise MeasureError(f"{name!r}: no installed program computes this measure")
     return measure
-
-
-def _batches(rankings: Iterable[Ranking]) -> Iterator[list[Ranking]]:
-    stream = iter(rankings)
-    while batch := list(itertools.islice(stream, _BATCH)):
-        yield batch
 
 
 def _number_by_rank(

@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from telerank.show.tables import Cell, Table
 
 if TYPE_CHECKING:
-    from telerank.evaluation.compare import Comparison, Difference
+    from telerank.evaluation.compare import Comparison
     from telerank.evaluation.measures import Evaluation
 
 
-def means_table(evaluations: Mapping[str, Evaluation], *, caption: str = "") -> Table:
-    """The means: a row per system, a column per measure, the best of each column strong."""
-    measures = next(iter(evaluations.values())).measures
-    best = _best(evaluations, measures)
-    rows: list[list[str | Cell]] = []
-    for system, evaluation in evaluations.items():
-        rows.append([system, *(_mean(evaluation, name, best) for name in measures)])
-    return Table.of(("system", *measures), rows, caption=caption)
+def means_table(
+    evaluations: Mapping[str, Evaluation],
+    measures: Sequence[str] = (),
+    *,
+    marks: Callable[[str, str], str] = lambda _system, _measure: "",
+    caption: str = "",
+    notes: Sequence[str] = (),
+) -> Table:
+    """The means: a row per system, a column per measure (default: all), the best of each column strong."""
+    names = measures or next(iter(evaluations.values())).measures
+    means = {  # as printed, so that means that look equal are equally best
+        system: [round(float(evaluation.values[name].mean()), 4) for name in names]
+        for system, evaluation in evaluations.items()
+    }
+    best = [max(column) if len(means) > 1 else None for column in zip(*means.values(), strict=True)]
+    rows: list[list[str | Cell]] = [
+        [
+            system,
+            *(
+                Cell(f"{mean:.4f}", strong=mean == highest, marks=marks(system, name))
+                for name, mean, highest in zip(names, row, best, strict=True)
+            ),
+        ]
+        for system, row in means.items()
+    ]
+    return Table.of(("system", *names), rows, caption=caption, notes=notes)
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """The means of all systems, with marks of significant differences."""
-    best = _best(comparison.evaluations, comparison.measures)
-    rows: list[list[str | Cell]] = []
-    for system, evaluation in comparison.evaluations.items():
-        cells = [
-            _mean(evaluation, name, best, comparison.marks(system, name)) for name in comparison.measures
-        ]
-        rows.append([system, *cells])
     marks = [
         f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
         for baseline in comparison.baselines
@@ -39,24 +50,30 @@ def comparison_table(comparison: Comparison) -> Table:
     test = f"Paired t-test over {comparison.queries} queries"
     family = "Holm's correction over all systems and measures of a baseline"
     notes = [f"{', '.join(marks)}. {test}, {family}."] if marks else []
-    return Table.of(("system", *comparison.measures), rows, caption="Means", notes=notes)
+    return means_table(
+        comparison.evaluations, comparison.measures, marks=comparison.marks, caption="Means", notes=notes
+    )
 
 
 def difference_table(comparison: Comparison, baseline: str) -> Table:
     """The differences from one baseline with their statistics."""
     share = f"{100 * comparison.confidence:g}%"
-    columns = (
-        "system",
-        "measure",
-        "mean",
-        "delta",
-        "delta %",
-        "p",
-        "d",
-        f"{share} interval",
-        "+/=/-",
-    )
-    rows = [_difference(comparison, row) for row in comparison.differences if row.baseline == baseline]
+    columns = ("system", "measure", "mean", "delta", "delta %", "p", "d", f"{share} interval", "+/=/-")
+    rows: list[list[str | Cell]] = [
+        [
+            row.system,
+            row.measure,
+            f"{row.mean:.4f}",
+            Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
+            _number(row.percent, "+.1f"),
+            format_p(row.p_holm),
+            _number(row.effect, "+.2f"),
+            f"[{row.low:+.4f}, {row.high:+.4f}]",
+            f"{row.wins}/{row.ties}/{row.losses}",
+        ]
+        for row in comparison.differences
+        if row.baseline == baseline
+    ]
     note = (
         "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of paired "
         "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
@@ -84,12 +101,9 @@ def changes_table(comparison: Comparison, baseline: str) -> Table:
 def depth_table(
     curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], *, caption: str = ""
 ) -> Table:
-    """``curves[system][measure]`` holds a mean per depth: a row per system and measure.
-
-    Three digits, so that eight depths fit into 80 columns.
-    """
+    """``curves[system][measure]`` holds a mean per depth: a row per system and measure."""
     rows = [
-        [system, name, *(f"{value:.3f}" for value in values)]
+        [system, name, *(f"{value:.3f}" for value in values)]  # eight depths fit into 80 columns
         for system, measured in curves.items()
         for name, values in measured.items()
     ]
@@ -97,27 +111,22 @@ def depth_table(
 
 
 def columns_table(
-    curves: Mapping[str, Sequence[float]],
-    depths: Sequence[int],
-    *,
-    caption: str = "",
-    changes: bool = False,
+    curves: Mapping[str, Sequence[float]], depths: Sequence[int], *, caption: str = ""
 ) -> Table:
     """A row per depth, a column per system, the best of each row strong.
 
-    With ``changes``, the other systems' cells show the change from the first, as in table 2 of RepBERT.
+    The other systems' cells show the change from the first, as in table 2 of RepBERT.
     """
-    first = next(iter(curves.values()))
     rows: list[list[str | Cell]] = []
-    for i, depth in enumerate(depths):
-        values = [values[i] for values in curves.values()]
-        best = max(round(value, 3) for value in values) if len(values) > 1 else None
-        row: list[str | Cell] = [str(depth)]
-        for system, value in enumerate(values):
-            change = f" {format_change(value, first[i]):>6}" if changes and system else ""
-            row.append(Cell(f"{value:.3f}{change}", strong=round(value, 3) == best))
-        rows.append(row)
-    notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
+    for depth, (first, *others) in zip(depths, zip(*curves.values(), strict=True), strict=True):
+        best = round(max(first, *others), 3) if others else None
+        changes = ["", *(f" {format_change(value, first):>6}" for value in others)]
+        cells = [
+            Cell(f"{value:.3f}{change}", strong=round(value, 3) == best)
+            for value, change in zip((first, *others), changes, strict=True)
+        ]
+        rows.append([str(depth), *cells])
+    notes = [f"In brackets the change from {next(iter(curves))}."] if len(curves) > 1 else []
     return Table.of(("depth", *curves), rows, caption=caption, notes=notes)
 
 
@@ -142,47 +151,16 @@ def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """A line for each kind of query that counts 0 or does not count, by system."""
     first = next(iter(evaluations.values()))
     queries, lines = len(first.qids), []
-    if first.unanswerable:
-        count = f"{len(first.unanswerable)} of {queries}"
-        lines.append(f"{count} queries of the qrels have no relevant document: they count 0")
+    if count := len(first.unanswerable):
+        lines.append(f"{count} of {queries} queries of the qrels have no relevant document: they count 0")
     for system, evaluation in evaluations.items():
-        if evaluation.missing:
-            count = f"{len(evaluation.missing)} of {queries}"
-            lines.append(f"{system}: {count} queries of the qrels have no document: they count 0")
-        if evaluation.unjudged:
-            count = f"{len(evaluation.unjudged)}"
+        if count := len(evaluation.missing):
+            lines.append(
+                f"{system}: {count} of {queries} queries of the qrels have no document: they count 0"
+            )
+        if count := len(evaluation.unjudged):
             lines.append(f"{system}: {count} queries are not in the qrels: they do not count")
     return lines
-
-
-def _best(evaluations: Mapping[str, Evaluation], measures: Sequence[str]) -> dict[str, float]:
-    if len(evaluations) < 2:
-        return {}
-    return {name: max(_shown(one, name) for one in evaluations.values()) for name in measures}
-
-
-def _mean(evaluation: Evaluation, measure: str, best: Mapping[str, float], marks: str = "") -> Cell:
-    mean = _shown(evaluation, measure)
-    return Cell(f"{mean:.4f}", strong=best.get(measure) == mean, marks=marks)
-
-
-def _shown(evaluation: Evaluation, measure: str) -> float:
-    """The mean as printed, so that means that look equal are equally best."""
-    return round(float(evaluation.values[measure].mean()), 4)
-
-
-def _difference(comparison: Comparison, row: Difference) -> list[str | Cell]:
-    return [
-        row.system,
-        row.measure,
-        f"{row.mean:.4f}",
-        Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
-        _number(row.percent, "+.1f"),
-        format_p(row.p_holm),
-        _number(row.effect, "+.2f"),
-        f"[{row.low:+.4f}, {row.high:+.4f}]",
-        f"{row.wins}/{row.ties}/{row.losses}",
-    ]
 
 
 def format_p(p: float) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -66,6 +66,7 @@ class TuneResult(Report, Generic[S]):
     queries that are not in the qrels and were left out.
     """
 
+    title: ClassVar[str] = "Tuning"
     settings: tuple[S, ...]
     dev: tuple[float, ...]
     chosen: tuple[int, ...]
@@ -77,12 +78,12 @@ class TuneResult(Report, Generic[S]):
     @property
     def best(self) -> S:
         """The setting with the highest mean over all queries that choose; the first of several."""
-        return self.settings[_best(np.array(self.dev))]
+        return self.settings[_best(self.dev)]
 
     @property
     def best_dev(self) -> float:
         """The mean of ``best`` over the queries that chose it: too optimistic."""
-        return self.dev[_best(np.array(self.dev))]
+        return self.dev[_best(self.dev)]
 
     @property
     def held_out(self) -> float:
@@ -101,10 +102,6 @@ class TuneResult(Report, Generic[S]):
         return self.evaluation.measures[0]
 
     @property
-    def title(self) -> str:
-        return "Tuning"
-
-    @property
     def remarks(self) -> list[str]:
         unjudged = len(self.unjudged)
         return [f"{unjudged} queries have no judgment and were left out"] if unjudged else []
@@ -113,14 +110,13 @@ class TuneResult(Report, Generic[S]):
         """The best settings, and those that a fold chose."""
         order = sorted(range(len(self.settings)), key=lambda i: -self.dev[i])
         shown = [i for rank, i in enumerate(order) if rank < _SHOWN or i in self.chosen]
-        folds = len(self.folds)
-        rows = [
-            [str(self.settings[i]), f"{self.dev[i]:.4f}", *([str(self.chosen.count(i))] if folds > 1 else [])]
-            for i in shown
-        ]
-        columns = ["setting", f"{self.measure} in dev", *(["folds"] if folds > 1 else [])]
+        columns = ["setting", f"{self.measure} in dev", "folds"]
+        rows = [[str(self.settings[i]), f"{self.dev[i]:.4f}", str(self.chosen.count(i))] for i in shown]
+        held_out = f"{len(self.folds)} folds"
+        if len(self.folds) == 1:
+            held_out = "test split"
+            columns, rows = columns[:2], [row[:2] for row in rows]
         caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
-        held_out = f"{folds} folds" if folds > 1 else "test split"
         notes = (
             f"tuned: {self.best}",
             f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
@@ -165,21 +161,26 @@ def tune(
         raise ValueError("there is no setting to choose from")
     if len(parse_measures(objective.measure)) > 1:
         raise MeasureError(f"tuning takes one measure, got {objective.measure!r}")
-    test = () if isinstance(held_out, Folds) else tuple(held_out)
     dev = _judged_qids(objective.queries, objective.qrels, "to tune on")
-    folds = (
-        held_out.deal(dev) if isinstance(held_out, Folds) else (_check_test_part(test, dev, objective.qrels),)
-    )
-    queries = (*objective.queries, *test)
-    table = _table(settings, run, Objective(queries, objective.qrels, objective.measure), progress)
+    if isinstance(held_out, Folds):
+        queries, folds = tuple(objective.queries), held_out.deal(dev)
+    else:
+        queries = (*objective.queries, *held_out)
+        folds = (_judged_qids(held_out, objective.qrels, "of the test part"),)
+        if shared := sorted(set(dev).intersection(*folds)):
+            raise ValueError(f"query {shared[0]} is both to tune on and in the test part")
+    table = _measure_settings(settings, run, replace(objective, queries=queries), progress)
     choosing = [[qid for qid in dev if qid not in set(fold)] for fold in folds]
     chosen = tuple(_best(_means(table, qids)) for qids in choosing)
+    values = {qid: table[qid][i] for fold, i in zip(folds, chosen, strict=True) for qid in fold}
+    qids = tuple(qid for qid in table if qid in values)
+    (name,) = parse_measures(objective.measure)
     return TuneResult(
         settings=tuple(settings),
         dev=tuple(_means(table, dev).tolist()),
         chosen=chosen,
         folds=folds,
-        evaluation=_held_out(objective.measure, table, folds, chosen),
+        evaluation=Evaluation(qids, {name: np.array([values[qid] for qid in qids])}),
         table=table,
         unjudged=tuple(query.qid for query in queries if query.qid not in table),
     )
@@ -198,15 +199,7 @@ def _judged_qids(queries: Sequence[Query], qrels: Qrels, what: str) -> tuple[str
     return qids
 
 
-def _check_test_part(test: Sequence[Query], dev: Sequence[str], qrels: Qrels) -> tuple[str, ...]:
-    qids = _judged_qids(test, qrels, "of the test part")
-    shared = sorted(set(dev) & set(qids))
-    if shared:
-        raise ValueError(f"query {shared[0]} is both to tune on and in the test part")
-    return qids
-
-
-def _table(
+def _measure_settings(
     settings: Sequence[S],
     run: Callable[[S, Sequence[Query]], Iterable[Ranking]],
     objective: Objective,
@@ -225,19 +218,11 @@ def _table(
 
 
 def _means(table: Mapping[str, Values], qids: Sequence[str]) -> Values:
-    rows: Values = np.stack([table[qid] for qid in qids])
-    means: Values = rows.mean(axis=0)
+    """The mean of each setting over some of the queries: (settings,)."""
+    means: Values = np.array([table[qid] for qid in qids]).mean(axis=0)
     return means
 
 
-def _best(means: Values) -> int:
+def _best(means: Sequence[float] | Values) -> int:
     """The first index of the highest mean; means that differ by rounding alone are equal."""
-    return int(np.argmax(means >= means.max() - 1e-12))
-
-
-def _held_out(
-    name: str, table: Mapping[str, Values], folds: tuple[tuple[str, ...], ...], chosen: tuple[int, ...]
-) -> Evaluation:
-    values = {qid: table[qid][i] for fold, i in zip(folds, chosen, strict=True) for qid in fold}
-    qids = tuple(qid for qid in table if qid in values)
-    return Evaluation(qids, {parse_measures(name)[0]: np.array([values[qid] for qid in qids])})
+    return int(np.argmax(np.asarray(means) >= max(means) - 1e-12))

@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from telerank.errors import CollectionError, MeasureError
-from telerank.evaluation.consistency import Consistency, Reference, measure_consistency
+from telerank.evaluation.depth import (
+    Consistency,
+    Reranker,
+    RerankingByDepth,
+    measure_consistency,
+    measure_reranking,
+    read_candidates,
+    rerank_by_run,
+)
 from telerank.evaluation.measures import parse_measures
 from telerank.evaluation.report import columns_table, depth_table
-from telerank.evaluation.reranking import Reranker, RerankingByDepth, measure_reranking, rerank_by_run
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
@@ -46,7 +53,7 @@ class RerankingCurves(Report):
 
     def tables(self) -> list[Table]:
         caption = f"{self.measure} of the first n, re-ranked"
-        return [columns_table(self.curves, self.depths, caption=caption, changes=True)]
+        return [columns_table(self.curves, self.depths, caption=caption)]
 
     @property
     def remarks(self) -> list[str]:
@@ -59,12 +66,8 @@ class RerankingCurves(Report):
 
     def record(self) -> dict[str, Any]:
         runs = {
-            name: {
-                "by_depth": curve.of(self.measure),
-                "candidates": curve.candidates,
-                "unscored": curve.unscored,
-            }
-            for name, curve in self.runs.items()
+            name: {"by_depth": own.of(self.measure), "candidates": own.candidates, "unscored": own.unscored}
+            for name, own in self.runs.items()
         }
         settings = {"depths": self.depths, "reranker": self.reranker, "measure": self.measure}
         return {**settings, "reranked": runs}
@@ -94,14 +97,16 @@ def depth(
     (name, *more) = parse_measures(measure)
     if more:
         raise MeasureError(f"the re-ranked lists are measured by one measure, got {measure!r}")
-    is_file = isinstance(reranker, str | Path)
-    rescore = rerank_by_run(read_run(reranker)) if isinstance(reranker, str | Path) else reranker
+    if isinstance(reranker, str | Path):
+        label, rescore = str(reranker), rerank_by_run(read_run(reranker))
+    else:
+        label, rescore = "the re-ranker", reranker
     with show_progress(progress) as shown:
         curves = {
             run: measure_reranking(runs.read(run), rescore, runs.qrels, name, depths, progress=shown)
             for run in runs.runs
         }
-    return RerankingCurves(name, str(reranker) if is_file else "the re-ranker", tuple(depths), curves)
+    return RerankingCurves(name, label, tuple(depths), curves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,31 +128,21 @@ class ConsistencyCurves(Report):
     def remarks(self) -> list[str]:
         lines = []
         for name, factor in self.runs.items():
-            if factor.unknown:
-                count = f"{len(factor.unknown)} of {factor.queries}"
-                lines.append(f"{name}: the reference has no list for {count} queries: they count 0")
-            if factor.unanswered:
-                count = f"{len(factor.unanswered)}"
-                lines.append(
-                    f"{name}: has no document for {count} queries of the reference: they do not count"
-                )
+            if count := len(factor.unknown):
+                unknown = f"{count} of {factor.queries} queries"
+                lines.append(f"{name}: the reference has no list for {unknown}: they count 0")
+            if count := len(factor.unanswered):
+                unanswered = f"{count} queries of the reference"
+                lines.append(f"{name}: has no document for {unanswered}: they do not count")
         return lines
 
     def record(self) -> dict[str, Any]:
-        return {
-            "reference": self.reference,
-            "reference_depth": self.reference_depth,
-            "depths": self.depths,
-            "runs": [
-                {
-                    "run": name,
-                    "by_depth": factor.values,
-                    "unknown": factor.unknown,
-                    "unanswered": factor.unanswered,
-                }
-                for name, factor in self.runs.items()
-            ],
-        }
+        runs = [
+            {"run": name, "by_depth": own.values, "unknown": own.unknown, "unanswered": own.unanswered}
+            for name, own in self.runs.items()
+        ]
+        reference = {"reference": self.reference, "reference_depth": self.reference_depth}
+        return {**reference, "depths": self.depths, "runs": runs}
 
     def plot(self) -> Figure:
         """Plot the consistency factor by depth, a line for each run."""
@@ -165,7 +160,7 @@ def consistency(
     CollectionError
         If a run has no document, or no query of it is in the reference.
     """
-    candidates = Reference.of(read_rankings(reference), reference_depth)
+    candidates = read_candidates(read_rankings(reference), reference_depth)
     curves = {}
     for name, run in name_runs(runs).items():
         label = run if isinstance(run, str | Path) else name

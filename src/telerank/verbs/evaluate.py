@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from telerank.evaluation.depth import expand_measures
-from telerank.evaluation.measures import Evaluation, measure, parse_measures
+from telerank.evaluation.measures import Evaluation, expand_measures, measure, parse_measures
 from telerank.evaluation.report import depth_table, describe_gaps, means_table, query_table
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress

@@ -8,11 +8,9 @@ from typing import Any
 
 from telerank.errors import CollectionError
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
+from telerank.experiments.analyses.by_depth import analyse_consistency, analyse_recall, analyse_reranking
 from telerank.experiments.analyses.combination import analyse_combination
-from telerank.experiments.analyses.consistency import analyse_consistency
 from telerank.experiments.analyses.quality import analyse_quality
-from telerank.experiments.analyses.recall import analyse_recall
-from telerank.experiments.analyses.reranking import analyse_reranking
 from telerank.experiments.analyses.specs import AnalysisSpec, select_published
 from telerank.experiments.analyses.tuning import analyse_tuning
 

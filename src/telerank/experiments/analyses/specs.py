@@ -9,8 +9,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from telerank.errors import MeasureError, ModelError
-from telerank.evaluation.depth import expand_measures
-from telerank.evaluation.measures import parse_measures
+from telerank.evaluation.measures import expand_measures, parse_measures
 from telerank.sparse.similarities import parse_similarity
 
 Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
