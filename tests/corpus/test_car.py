@@ -9,8 +9,7 @@ import cbor2
 import pytest
 
 from telerank.corpus.readers import car
-from telerank.corpus.readers.car import read_outlines, read_paragraphs
-from telerank.corpus.readers.car_folder import TREC_CAR
+from telerank.corpus.readers.car import TREC_CAR, read_outlines, read_paragraphs
 from telerank.errors import FormatError
 from telerank.types import Doc, Query
 

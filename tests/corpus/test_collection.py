@@ -134,7 +134,7 @@ def test_every_reader_states_source_and_licence():
     ]
     assert sum(ast.unparse(trees[name]).count(" = Format(") for name in readers) == len(FORMATS)
     for name in readers:
-        tree = trees["car.py" if name == "car_folder.py" else name]  # which reads the files of the folder
+        tree = trees[name]
         alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]  # docstrings
         said = " ".join(str(one.value) for one in alone if isinstance(one, ast.Constant)).lower()
         assert "source" in said, name

@@ -25,11 +25,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from telerank.corpus.collection import Collection
+from telerank.corpus.collection import Collection, Record
 from telerank.corpus.docnos import check_docno, check_text
 from telerank.errors import CollectionError
 from telerank.trec import open_to_write, write_qrels
-from telerank.types import Doc, Progress, Qrel, Query, silent
+from telerank.types import Doc, Progress, Query, silent
 
 _BREAKS = re.compile(r"[\t\n\r]+")
 _STEP = 1000  # documents between two calls of progress
@@ -45,36 +45,39 @@ class Conversion:
     notes: tuple[str, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Work:
     """A conversion in progress; ``changed`` counts changes of texts by their description."""
 
     collection: Collection
     folder: Path
     progress: Progress
-    docs: int = 0
-    queries: int = 0
-    qrels: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)
 
-    def each_doc(self) -> Iterator[Doc]:
-        for doc in self.collection.docs():
-            self.docs += 1
-            check_docno(doc.docno, self.docs)
+    def docs(self) -> Iterator[Doc]:
+        for number, doc in enumerate(self.count("docs", self.collection.docs()), 1):
+            check_docno(doc.docno, number)
             check_text(f"{doc.text}{doc.title}{doc.url}", f"document {doc.docno!r}")
-            if self.docs % _STEP == 0:
-                self.progress("documents", self.docs, self.collection.size)
+            if number % _STEP == 0:
+                self.progress("documents", number, self.collection.size)
             yield doc
 
-    def each_query(self, queries: Iterable[Query]) -> Iterator[Query]:
-        for query in queries:
-            self.queries += 1
-            yield query
+    def count(self, kind: str, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            self.counts[kind] += 1
+            yield record
 
-    def each_qrel(self, qrels: Iterable[Qrel]) -> Iterator[Qrel]:
-        for qrel in qrels:
-            self.qrels += 1
-            yield qrel
+    def write(self, name: str, texts: Iterable[str]) -> None:
+        with open_to_write(self.folder / name) as file:
+            file.writelines(texts)
+
+    def write_splits(self, queries: str, write_query: Callable[[Query], str], qrels: str) -> None:
+        """Write files named by split: ``queries`` and ``qrels`` are patterns of names."""
+        for split, stream in self.collection.queries.items():
+            self.write(queries.format(split), map(write_query, self.count("queries", stream())))
+        for split, judgments in self.collection.qrels.items():
+            write_qrels(self.folder / qrels.format(split), self.count("qrels", judgments()))
 
 
 def convert(collection: Collection, out: str | Path, to: str, *, progress: Progress = silent) -> Conversion:
@@ -100,7 +103,8 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
             notes.append("answers are left out: the format has none")
         if collection.pools:
             notes.append(f"pools are left out: {', '.join(collection.pools)}")
-    return Conversion(work.docs, work.queries, work.qrels, tuple(notes))
+    counts = work.counts
+    return Conversion(counts["docs"], counts["queries"], counts["qrels"], tuple(notes))
 
 
 def _with_plain_splits(collection: Collection) -> Collection:
@@ -124,20 +128,21 @@ def _new_folder(target: Path) -> Iterator[Path]:
 
 
 def _write_beir(work: _Work) -> None:
-    _write_docs(work, "corpus.jsonl", urls=False)
-    judged = {split: set[str]() for split in work.collection.qrels}
-    (work.folder / "qrels").mkdir()
+    def write_doc(doc: Doc) -> str:
+        if doc.url:
+            work.changed["urls are left out: the format has none"] += 1
+        return _doc_json(replace(doc, url=""))
+
+    work.write("corpus.jsonl", map(write_doc, work.docs()))
+    if work.collection.qrels:
+        (work.folder / "qrels").mkdir()
+    judged = {}
     for split, qrels in work.collection.qrels.items():
-        with open_to_write(work.folder / "qrels" / f"{split}.tsv") as file:
-            file.write("query-id\tcorpus-id\tscore\n")
-            for qrel in work.each_qrel(qrels()):
-                judged[split].add(qrel.qid)
-                file.write(f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n")
-    if not judged:
-        (work.folder / "qrels").rmdir()
-    with open_to_write(work.folder / "queries.jsonl") as file:
-        for query in work.each_query(_queries_of_all_splits(work, judged)):
-            file.write(f"{_json({'_id': query.qid, 'text': query.text})}\n")
+        rows = [f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n" for qrel in work.count("qrels", qrels())]
+        judged[split] = {row.partition("\t")[0] for row in rows}
+        work.write(f"qrels/{split}.tsv", ["query-id\tcorpus-id\tscore\n", *rows])
+    queries = work.count("queries", _queries_of_all_splits(work, judged))
+    work.write("queries.jsonl", map(_query_json, queries))
 
 
 def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator[Query]:
@@ -156,40 +161,29 @@ def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator
 
 
 def _write_jsonl(work: _Work) -> None:
-    _write_docs(work, "docs.jsonl", urls=True)
-    for split, queries in work.collection.queries.items():
-        with open_to_write(work.folder / f"queries.{split}.jsonl") as file:
-            for query in work.each_query(queries()):
-                file.write(f"{_json({'_id': query.qid, 'text': query.text})}\n")
-    _write_qrels(work, "txt")
+    work.write("docs.jsonl", map(_doc_json, work.docs()))
+    work.write_splits("queries.{}.jsonl", _query_json, "qrels.{}.txt")
 
 
-def _write_docs(work: _Work, name: str, *, urls: bool) -> None:
-    with open_to_write(work.folder / name) as file:
-        for doc in work.each_doc():
-            record = {"_id": doc.docno, "title": doc.title, "text": doc.text}
-            if doc.url and urls:
-                record["url"] = doc.url
-            elif doc.url:
-                work.changed["urls are left out: the format has none"] += 1
-            file.write(f"{_json(record)}\n")
+def _doc_json(doc: Doc) -> str:
+    record = {"_id": doc.docno, "title": doc.title, "text": doc.text} | ({"url": doc.url} if doc.url else {})
+    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-def _json(record: dict[str, str]) -> str:
-    return json.dumps(record, ensure_ascii=False)
+def _query_json(query: Query) -> str:
+    return json.dumps({"_id": query.qid, "text": query.text}, ensure_ascii=False) + "\n"
 
 
 def _write_msmarco(work: _Work) -> None:
-    wide = any(doc.title or doc.url for doc in work.collection.docs())
-    with open_to_write(work.folder / ("msmarco-docs.tsv" if wide else "collection.tsv")) as file:
-        for doc in work.each_doc():
-            columns = (doc.docno, doc.url, doc.title, doc.text) if wide else (doc.docno, doc.text)
-            file.write("\t".join(_join_lines(work, column) for column in columns) + "\n")
-    for split, queries in work.collection.queries.items():
-        with open_to_write(work.folder / f"queries.{split}.tsv") as file:
-            for query in work.each_query(queries()):
-                file.write(f"{query.qid}\t{_join_lines(work, query.text)}\n")
-    _write_qrels(work, "tsv")
+    def write_row(*columns: str) -> str:
+        return "\t".join(_join_lines(work, column) for column in columns) + "\n"
+
+    if any(doc.title or doc.url for doc in work.collection.docs()):
+        rows = (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in work.docs())
+        work.write("msmarco-docs.tsv", rows)
+    else:
+        work.write("collection.tsv", (write_row(doc.docno, doc.text) for doc in work.docs()))
+    work.write_splits("queries.{}.tsv", lambda query: write_row(query.qid, query.text), "qrels.{}.tsv")
 
 
 def _join_lines(work: _Work, text: str) -> str:
@@ -200,30 +194,20 @@ def _join_lines(work: _Work, text: str) -> str:
 
 
 def _write_trec(work: _Work) -> None:
-    with open_to_write(work.folder / "docs.trec") as file:
-        for doc in work.each_doc():
-            file.write(f"<DOC>\n<DOCNO>{html.escape(doc.docno, quote=False)}</DOCNO>\n")
-            for name, text in (("URL", doc.url), ("TITLE", doc.title)):
-                if text:
-                    file.write(f"<{name}>{_sgml(work, text, folded=True)}</{name}>\n")
-            file.write(f"<TEXT>{_sgml(work, doc.text)}</TEXT>\n</DOC>\n")
-    for split, queries in work.collection.queries.items():
-        with open_to_write(work.folder / f"topics.{split}.trec") as file:
-            for query in work.each_query(queries()):
-                qid, text = html.escape(query.qid, quote=False), _sgml(work, query.text, folded=True)
-                file.write(f"<top>\n<num>{qid}</num>\n<title>{text}</title>\n</top>\n")
-    _write_qrels(work, "txt")
+    def element(name: str, text: str) -> str:
+        if text != (text.strip() if name == "TEXT" else " ".join(text.split())):
+            work.changed["texts had blanks that SGML does not keep"] += 1
+        return f"<{name}>{html.escape(text, quote=False)}</{name}>\n"
 
+    def write_doc(doc: Doc) -> str:
+        head = "".join(element(name, text) for name, text in (("URL", doc.url), ("TITLE", doc.title)) if text)
+        return f"<DOC>\n{element('DOCNO', doc.docno)}{head}{element('TEXT', doc.text)}</DOC>\n"
 
-def _sgml(work: _Work, text: str, *, folded: bool = False) -> str:
-    if text != (" ".join(text.split()) if folded else text.strip()):
-        work.changed["texts had blanks that SGML does not keep"] += 1
-    return html.escape(text, quote=False)
+    def write_query(query: Query) -> str:
+        return f"<top>\n{element('num', query.qid)}{element('title', query.text)}</top>\n"
 
-
-def _write_qrels(work: _Work, extension: str) -> None:
-    for split, qrels in work.collection.qrels.items():
-        write_qrels(work.folder / f"qrels.{split}.{extension}", work.each_qrel(qrels()))
+    work.write("docs.trec", map(write_doc, work.docs()))
+    work.write_splits("topics.{}.trec", write_query, "qrels.{}.txt")
 
 
 WRITERS: dict[str, Callable[[_Work], None]] = {

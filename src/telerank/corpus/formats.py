@@ -10,7 +10,7 @@ from telerank.corpus.collection import Collection, Format
 from telerank.corpus.ranking_sets.ranking_set import RANKING_SET
 from telerank.corpus.readers.antique import ANTIQUE
 from telerank.corpus.readers.beir import BEIR
-from telerank.corpus.readers.car_folder import TREC_CAR
+from telerank.corpus.readers.car import TREC_CAR
 from telerank.corpus.readers.csv_files import CSV, PASSAGES
 from telerank.corpus.readers.folder import FOLDER
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN

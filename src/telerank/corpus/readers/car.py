@@ -15,25 +15,46 @@ A paragraph's text is that of its bodies, where a link has its anchor text. A qu
 with its path: the qid is ``page id/heading id/…``, and the text the names along it separated by blanks, as
 in Nogueira and Cho. In release 1.5 ids do not begin with ``enwiki:``.
 
+A collection is a file of paragraphs or outlines, or a folder. Its files are recognised by their content
+(``.cbor`` in the name) or their name (qrels, topics):
+
+- files of paragraphs are the documents, one file after the other;
+- a file of outlines is a split, named by the part of its name before ``.cbor``
+  (``test.pages.cbor-outlines.cbor`` is ``test.pages``); without outlines, pages are used;
+- so is a file of TREC's topics (``topics.car17v2.0.benchmarkY1test.txt``);
+- a file of qrels belongs to the split of the same name. Hierarchical judgments have just this name; those on
+  pages and on top-level sections are the splits ``test.pages-article`` and ``test.pages-toplevel``, whose
+  queries are pages and top-level sections.
+
 Source: trec-car.cs.unh.edu (Dietz et al. 2017). Licence as stated there: CC BY-SA 3.0, as Wikipedia's.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import cbor2
 
-from telerank.errors import FormatError
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import list_files, plain_name, read_all
+from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, open_bytes
+from telerank.trec.qrels import read_qrels
+from telerank.trec.topics import read_topics
 from telerank.types import Doc, Query
 
 PAGES, OUTLINES, PARAGRAPHS = 0, 1, 2
 KINDS = {PAGES: "pages", OUTLINES: "outlines", PARAGRAPHS: "paragraphs"}
 _LIST, _BREAK = b"\x9f", b"\xff"
+_QRELS = re.compile(r"^qrels\.|\.qrels$")
+_TOPICS = re.compile(r"^topics\.")
+_LEVEL = re.compile(r"[.-](hierarchical|toplevel|article)(?=\.|$)")
+_STEPS = {"article": 0, "toplevel": 1}  # slashes in a qid
 
 
 def read_paragraphs(path: str | Path) -> Iterator[Doc]:
@@ -91,7 +112,10 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
             item = window.item()
             headed = _is_header(item)
             if headed:
-                _check_header(path, item, kinds)
+                kind = _kind_in_header(item)
+                if kind not in kinds:
+                    expected = f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}"
+                    raise FormatError(path, None, expected, KINDS.get(kind, str(item)))
                 if window.take() != _LIST:
                     raise FormatError(path, None, "a list of items after the header")
             else:
@@ -108,13 +132,8 @@ def _is_header(item: object) -> bool:
     return isinstance(item, list) and len(item) > 1 and item[0] == "CAR"
 
 
-def _check_header(path: str | Path, header: list[Any], kinds: tuple[int, ...]) -> None:
-    kind = header[1][0] if isinstance(header[1], list) and header[1] else None
-    if kind not in kinds:
-        expected = " or ".join(KINDS[number] for number in kinds)
-        raise FormatError(
-            path, None, f"a TREC-CAR file of {expected}", KINDS[kind] if kind in KINDS else str(header)
-        )
+def _kind_in_header(header: list[Any]) -> Any:
+    return header[1][0] if isinstance(header[1], list) and header[1] else None
 
 
 class _Window:
@@ -167,8 +186,69 @@ def detect_kind(path: Path) -> int | None:
     except (FormatError, OSError, cbor2.CBORDecodeError):
         return None
     if _is_header(item):
-        kind = item[1][0] if isinstance(item[1], list) and item[1] else None
+        kind = _kind_in_header(item)
         return kind if kind in KINDS else None
     if not isinstance(item, list) or len(item) < 3 or item[0] != 0:
         return None
     return PARAGRAPHS if isinstance(item[1], bytes) else OUTLINES if isinstance(item[2], bytes) else None
+
+
+def _recognises(path: Path) -> bool:
+    return any(_car_kind(file) is not None for file in list_files(path))
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    del encoding  # CBOR's text is UTF-8
+    files = [(file, _car_kind(file)) for file in list_files(path)]
+    if not any(kind is not None for _, kind in files):
+        raise CollectionError(f"{path}: expected TREC-CAR files of paragraphs or outlines (.cbor)")
+    readers = {_stem(file): partial(read_outlines, file) for file, kind in files if kind == PAGES}
+    readers |= {_stem(file): partial(read_outlines, file) for file, kind in files if kind == OUTLINES}
+    readers |= {
+        _stem(file): partial(read_topics, file, format="car")
+        for file, kind in files
+        if kind is None and _TOPICS.search(plain_name(file))
+    }
+    judged = [(file, *_split(file)) for file, _ in files if _QRELS.search(plain_name(file))]
+    levels = {split: (stem, level) for _, split, stem, level in judged} | {
+        stem: (stem, "") for stem in readers
+    }
+    return Collection(
+        name=path.name if path.is_dir() else _stem(path),
+        format=TREC_CAR.name,
+        docs=partial(read_all, read_paragraphs, [file for file, kind in files if kind == PARAGRAPHS]),
+        queries={
+            split: partial(_queries_of_level, readers[stem], level)
+            for split, (stem, level) in sorted(levels.items())
+            if stem in readers
+        },
+        qrels={split: partial(read_qrels, file) for file, split, _, _ in judged},
+        licence="CC BY-SA 3.0",
+        source="trec-car.cs.unh.edu",
+    )
+
+
+def _car_kind(file: Path) -> int | None:
+    is_cbor = ".cbor" in file.name and file.is_file() and not _QRELS.search(plain_name(file))
+    return detect_kind(file) if is_cbor else None
+
+
+def _stem(file: Path) -> str:
+    name = plain_name(file)
+    for affix in ("topics.", "qrels."):
+        name = name.removeprefix(affix)
+    return _LEVEL.sub("", name.partition(".cbor")[0].removesuffix(".txt").removesuffix(".qrels"))
+
+
+def _split(qrels: Path) -> tuple[str, str, str]:
+    """Split, stem and level of a file of judgments."""
+    match, stem = _LEVEL.search(plain_name(qrels)), _stem(qrels)
+    level = match[1] if match and match[1] in _STEPS else ""
+    return f"{stem}-{level}" if level else stem, stem, level
+
+
+def _queries_of_level(read: Callable[[], Iterator[Query]], level: str) -> Iterator[Query]:
+    return (query for query in read() if not level or query.qid.count("/") == _STEPS[level])
+
+
+TREC_CAR = Format("trec-car", _recognises, _open, "TREC-CAR: CBOR files of paragraphs and outlines")

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format, rank_in_order
-from telerank.corpus.readers.reading import find_file, plain_name, read_lines
+from telerank.corpus.readers.reading import find_file, list_files, plain_name, read_columns, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query, Ranking
 
@@ -34,63 +34,8 @@ class InsuranceQuestion:
     """One line of a question file; ``pool`` is in the order of the file, which is Solr's, best first."""
 
     query: Query
-    domain: str
     relevant: tuple[str, ...]
     pool: tuple[str, ...]
-
-
-def read_vocabulary(path: str | Path, *, encoding: str = "utf-8") -> dict[str, str]:
-    """Read the word of each number (``idx_17904``)."""
-    words: dict[str, str] = {}
-    for number, line in read_lines(Path(path), encoding):
-        index, tab, word = line.partition("\t")
-        if not tab or not word or not _WORD.fullmatch(index):
-            raise FormatError(path, number, "2 columns with a tab between: idx_N word", line)
-        if words.setdefault(index, word) != word:
-            raise FormatError(path, number, "a number with only one word", line)
-    return words
-
-
-def read_answers(path: str | Path, words: Mapping[str, str], *, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the documents of a ``label2answer`` file; a token that is not a word number is kept as it is."""
-    for number, line in read_lines(Path(path), encoding):
-        columns = line.split("\t")
-        if len(columns) != 2 or not columns[0].isdecimal():
-            raise FormatError(path, number, "2 columns with a tab between: label text", line)
-        yield Doc(columns[0], _decode_text(columns[1], words, path, number))
-
-
-def read_questions(
-    path: str | Path, words: Mapping[str, str], split: str, *, encoding: str = "utf-8"
-) -> Iterator[InsuranceQuestion]:
-    """Read the questions of a file with pools (four columns) or without (three); qids are ``split-1``, …"""
-    for position, (number, line) in enumerate(read_lines(Path(path), encoding), 1):
-        columns = line.split("\t")
-        if len(columns) not in {3, 4}:
-            raise FormatError(
-                path, number, "3 or 4 columns with tabs between: domain question labels pool", line
-            )
-        query = Query(f"{split}-{position}", _decode_text(columns[1], words, path, number))
-        relevant, pool = (_read_labels(column, path, number) for column in (*columns[2:], "")[:2])
-        yield InsuranceQuestion(query, columns[0], relevant, pool)
-
-
-def _decode_text(text: str, words: Mapping[str, str], path: str | Path, number: int) -> str:
-    return " ".join(_decode_word(token, words, path, number) for token in text.split(" ") if token)
-
-
-def _decode_word(token: str, words: Mapping[str, str], path: str | Path, number: int) -> str:
-    word = words.get(token)
-    if word is None and _WORD.fullmatch(token):
-        raise FormatError(path, number, "words of the vocabulary", token)
-    return token if word is None else word
-
-
-def _read_labels(column: str, path: str | Path, number: int) -> tuple[str, ...]:
-    labels = tuple(column.split())
-    if not all(label.isdecimal() for label in labels) or len(set(labels)) != len(labels):
-        raise FormatError(path, number, "answer labels: different numbers separated by blanks", column)
-    return labels
 
 
 @dataclass(frozen=True)
@@ -104,10 +49,20 @@ class _Folder:
 
     @cached_property
     def words(self) -> Mapping[str, str]:
-        return read_vocabulary(self.vocabulary, encoding=self.encoding)
+        """The word of each number (``idx_17904``)."""
+        words: dict[str, str] = {}
+        for number, (index, word) in read_columns(self.vocabulary, self.encoding, "idx_N word"):
+            if not word or not _WORD.fullmatch(index):
+                raise FormatError(self.vocabulary, number, "a number such as idx_1 and a word", index)
+            if words.setdefault(index, word) != word:
+                raise FormatError(self.vocabulary, number, "a number with only one word", index)
+        return words
 
     def docs(self) -> Iterator[Doc]:
-        return read_answers(self.answers, self.words, encoding=self.encoding)
+        for number, (label, text) in read_columns(self.answers, self.encoding, "label text"):
+            if not label.isdecimal() or "\t" in text:
+                raise FormatError(self.answers, number, "a label, which is a number, and a text", label)
+            yield Doc(label, self._decode(text, self.answers, number))
 
     def notes(self) -> dict[str, int]:
         texts = (line.partition("\t")[2] for _, line in read_lines(self.answers, self.encoding))
@@ -117,8 +72,15 @@ class _Folder:
     def read(self, split: str, size: int | None = None) -> Iterator[InsuranceQuestion]:
         """The questions of a split from the file with pools of this size, by default the smallest."""
         files = self.questions[split]
-        file = files[next(iter(files)) if size is None else size]
-        return read_questions(file, self.words, split, encoding=self.encoding)
+        path = files[min(files) if size is None else size]
+        for position, (number, line) in enumerate(read_lines(path, self.encoding), 1):
+            columns = line.split("\t")
+            if len(columns) not in {3, 4}:
+                what = "3 or 4 columns with tabs between: domain question labels pool"
+                raise FormatError(path, number, what, line)
+            query = Query(f"{split}-{position}", self._decode(columns[1], path, number))
+            relevant, pool = (_read_labels(column, path, number) for column in (*columns[2:], "")[:2])
+            yield InsuranceQuestion(query, relevant, pool)
 
     def queries(self, split: str) -> Iterator[Query]:
         return (question.query for question in self.read(split))
@@ -129,22 +91,33 @@ class _Folder:
     def pool(self, split: str, size: int) -> Iterator[Ranking]:
         for first, question in zip_longest(self.read(split), self.read(split, size)):
             if first is None or question is None or first.query != question.query:
-                here = (question or first).query.qid
-                raise FormatError(
-                    self.questions[split][size], None, f"the questions of the smallest pool; see {here}"
-                )
+                what = f"the questions of the smallest pool; see {(question or first).query.qid}"
+                raise FormatError(self.questions[split][size], None, what)
             yield rank_in_order(question.query, question.pool)
+
+    def _decode(self, text: str, path: Path, number: int) -> str:
+        """Replace word numbers by words; a token that is not a word number is kept as it is."""
+        tokens = [token for token in text.split(" ") if token]
+        for token in tokens:
+            if token not in self.words and _WORD.fullmatch(token):
+                raise FormatError(path, number, "words of the vocabulary", token)
+        return " ".join(self.words.get(token, token) for token in tokens)
+
+
+def _read_labels(column: str, path: Path, number: int) -> tuple[str, ...]:
+    labels = tuple(column.split())
+    if not all(label.isdecimal() for label in labels) or len(set(labels)) != len(labels):
+        raise FormatError(path, number, "answer labels: different numbers separated by blanks", column)
+    return labels
 
 
 def _find_folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder | None:
-    if not path.is_dir():
-        return None
     vocabulary = find_file(path, "vocabulary")
     answers = find_file(path, f"InsuranceQA.label2answer.{variety}.encoded")
     if vocabulary is None or answers is None:
         return None
     questions: dict[str, dict[int, Path]] = {split: {} for split in _SPLITS}
-    for file in sorted(path.iterdir()):
+    for file in list_files(path):
         match = _QUESTION_FILE.fullmatch(plain_name(file))
         if match and match[1] == variety:
             questions[match[3]][int(match[2])] = file
