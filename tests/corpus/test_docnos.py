@@ -22,7 +22,7 @@ def write_docnos(folder: Path, docnos) -> Docnos:
     with DocnosWriter(folder) as writer:
         for docno in docnos:
             writer.add(docno)
-    return Docnos.open(folder)
+    return Docnos(folder)
 
 
 @settings(deadline=None, max_examples=50)  # the first loads Arrow and compiles
@@ -102,7 +102,7 @@ def test_a_missing_file_is_named(tmp_path, name):
     write_docnos(tmp_path, ["x", "y"])
     (tmp_path / name).unlink()
     with pytest.raises(IndexDamaged, match=name):
-        Docnos.open(tmp_path)
+        Docnos(tmp_path)
 
 
 def test_files_of_two_writings_do_not_open_together(tmp_path):
@@ -111,7 +111,7 @@ def test_files_of_two_writings_do_not_open_together(tmp_path):
     write_docnos(tmp_path, ["x", "y", "z"])
     (tmp_path / FILES[0]).write_bytes(blob)
     with pytest.raises(IndexDamaged, match="do not match"):
-        Docnos.open(tmp_path)
+        Docnos(tmp_path)
 
 
 def test_a_writer_that_fails_leaves_what_stood_there_before(tmp_path):
@@ -124,5 +124,5 @@ def test_a_writer_that_fails_leaves_what_stood_there_before(tmp_path):
 
     with pytest.raises(RuntimeError, match="own"):
         fail()
-    assert list(Docnos.open(tmp_path)) == ["old"]
+    assert list(Docnos(tmp_path)) == ["old"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)

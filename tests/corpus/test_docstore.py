@@ -27,7 +27,7 @@ def stored(folder: Path, docs) -> Docstore:
     with DocstoreWriter(folder) as writer:
         for row, doc in enumerate(docs):
             assert writer.add(doc) == row
-    return Docstore.open(folder)
+    return Docstore(folder)
 
 
 @settings(deadline=None, max_examples=50)  # the first loads Arrow
@@ -123,7 +123,7 @@ def test_a_missing_file_is_named(tmp_path, name):
     stored(tmp_path, [Doc("a", "x")])
     (tmp_path / name).unlink()
     with pytest.raises(IndexDamaged, match=name):
-        Docstore.open(tmp_path)
+        Docstore(tmp_path)
 
 
 def test_a_cut_file_is_named(tmp_path):
@@ -132,7 +132,7 @@ def test_a_cut_file_is_named(tmp_path):
     for size in (0, 7, len(whole) // 2, len(whole) - 1):
         (tmp_path / TEXTS).write_bytes(whole[:size])
         with pytest.raises(IndexDamaged, match=TEXTS):
-            Docstore.open(tmp_path)
+            Docstore(tmp_path)
 
 
 def test_texts_of_another_store_do_not_open(tmp_path):
@@ -140,7 +140,7 @@ def test_texts_of_another_store_do_not_open(tmp_path):
     stored(tmp_path / "two", [Doc("a", "x"), Doc("b", "y")])
     (tmp_path / "one" / TEXTS).write_bytes((tmp_path / "two" / TEXTS).read_bytes())
     with pytest.raises(IndexDamaged, match="2 texts but 1 docnos"):
-        Docstore.open(tmp_path / "one")
+        Docstore(tmp_path / "one")
 
 
 def test_a_failing_writer_leaves_the_store_that_was_there(tmp_path):
@@ -148,7 +148,7 @@ def test_a_failing_writer_leaves_the_store_that_was_there(tmp_path):
     stored(tmp_path, docs)
     with pytest.raises(DocumentError):
         stored(tmp_path, [Doc("new", "text"), Doc("", "")])
-    assert list(Docstore.open(tmp_path)) == docs
+    assert list(Docstore(tmp_path)) == docs
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 

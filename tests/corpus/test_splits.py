@@ -6,7 +6,6 @@ import subprocess
 import sys
 from types import MappingProxyType
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from telerank.corpus.ranking_sets.qa import MergedSet, MergeTally, Question
 from telerank.corpus.ranking_sets.splits import (
     PARTS,
     Leak,
+    Split,
     count_leaks,
     shuffle,
     split_by_paragraph,
@@ -81,7 +81,8 @@ def test_a_split_by_question_leaks_nearly_every_paragraph():
 
 
 def test_a_leak_counts_documents_of_train_that_answer_another_part():
-    split = split_by_question(merged([("a", "b"), ("b", "c")]), seed=1, shares=(0.5, 0.0, 0.5))
+    first, second = merged([("a", "b"), ("b", "c")]).questions
+    split = Split({"train": (first,), "dev": (), "test": (second,)})
     assert count_leaks(split) == {"dev": Leak(0, 0), "test": Leak(2, 1)}
 
 
@@ -119,9 +120,3 @@ def test_the_random_order_is_the_same_in_every_process():
             check=True,
         )
         assert ran.stdout.split() == shuffle("hgfedcba", str, seed=7) == list("egcdbhaf")
-
-
-@pytest.mark.parametrize("shares", [(0.8, 0.2), (0.5, 0.3, 0.3), (1.2, -0.1, -0.1)])
-def test_shares_that_are_none_are_refused(shares):
-    with pytest.raises(ValueError, match="three that sum to 1"):
-        split_by_question(five_a_paragraph(1), seed=0, shares=shares)

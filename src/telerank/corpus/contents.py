@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from telerank.corpus.collection import Collection, Record
+from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 
@@ -86,14 +86,10 @@ def find_query(collection: Collection, qid: str, split: str | None = None) -> Ju
     """Find a query by qid, in a split or in the first split that has it, or raise CollectionError."""
     splits = collection.splits if split is None else (collection.resolve_split(split),)
     for name in splits:
-        query = next((query for query in _stream(collection.queries, name) if query.qid == qid), None)
+        query = next((query for query in collection.queries.get(name, tuple)() if query.qid == qid), None)
         if query is not None:
-            qrels, answers = _stream(collection.qrels, name), _stream(collection.answers, name)
-            grades = {qrel.docno: qrel.grade for qrel in qrels if qrel.qid == qid}
-            return JudgedQuery(name, query, grades, tuple(answer for answer in answers if answer.qid == qid))
+            qrels = (qrel for qrel in collection.qrels.get(name, tuple)() if qrel.qid == qid)
+            answers = (answer for answer in collection.answers.get(name, tuple)() if answer.qid == qid)
+            return JudgedQuery(name, query, {qrel.docno: qrel.grade for qrel in qrels}, tuple(answers))
     searched = f"in {', '.join(splits)}" if splits else "(it has no queries)"
     raise CollectionError(f"{collection.name} has no query {qid!r} {searched}")
-
-
-def _stream(streams: Mapping[str, Callable[[], Iterator[Record]]], split: str) -> Iterator[Record]:
-    return streams[split]() if split in streams else iter(())

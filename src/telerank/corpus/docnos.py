@@ -127,7 +127,10 @@ def check_text(text: str, whose: str) -> None:
 
 
 class Docnos:
-    """The docnos of a folder; threads may share it, and it is pickled as its path."""
+    """The docnos of a folder; threads may share it, and it is pickled as its path.
+
+    IndexDamaged if a file is missing, or the files do not match.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -136,14 +139,11 @@ class Docnos:
         self._offsets = _mapped(self.folder / OFFSETS)
         self.order: npt.NDArray[np.uint32] = _mapped(self.folder / ORDER)
         self.rank: npt.NDArray[np.uint32] = _mapped(self.folder / RANK)
-        self._check()
+        count = len(self.order)
+        if len(self.rank) != count or len(self._offsets) != count + 1 or self._offsets[-1] != len(self._blob):
+            raise IndexDamaged(f"{self.folder}: {', '.join(FILES)} do not match")
         self._starts = memoryview(self._offsets)  # type: ignore[arg-type]
         self._order = memoryview(self.order)  # type: ignore[arg-type]
-
-    @classmethod
-    def open(cls, folder: str | Path) -> Docnos:
-        """Open the docnos of a folder; IndexDamaged if a file is missing, or the files do not match."""
-        return cls(folder)
 
     def row(self, docno: str) -> int:
         """The row of a docno; KeyError if there is no such document."""
@@ -194,11 +194,6 @@ class Docnos:
 
     def _docno_bytes(self, row: int) -> bytes:
         return self._bytes[self._starts[row] : self._starts[row + 1] - 1]
-
-    def _check(self) -> None:
-        count = len(self.order)
-        if len(self.rank) != count or len(self._offsets) != count + 1 or self._offsets[-1] != len(self._blob):
-            raise IndexDamaged(f"{self.folder}: {', '.join(FILES)} do not match")
 
 
 def _part(name: str) -> str:

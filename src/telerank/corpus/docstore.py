@@ -99,11 +99,14 @@ class DocstoreWriter(FolderWriter):
 
 
 class Docstore:
-    """The documents of a folder; threads may share it, and it is pickled as its path."""
+    """The documents of a folder; threads may share it, and it is pickled as its path.
+
+    IndexDamaged if a file is missing or damaged.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.docnos = Docnos.open(folder)
+        self.docnos = Docnos(folder)
         self._batches = _batches(self.folder / TEXTS)
         self._firsts = [0]
         for size, _ in self._batches:
@@ -111,11 +114,6 @@ class Docstore:
         if self._firsts[-1] != len(self.docnos):
             counts = f"{self._firsts[-1]} texts but {len(self.docnos)} docnos"
             raise IndexDamaged(f"{self.folder}: {counts}: {', '.join(FILES)} do not match")
-
-    @classmethod
-    def open(cls, folder: str | Path) -> Docstore:
-        """Open the docstore of a folder; IndexDamaged if a file is missing or damaged."""
-        return cls(folder)
 
     def __getitem__(self, docno: str) -> Doc:
         return self.get_row(self.docnos.row(docno))

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import accumulate, count, pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from telerank.corpus.collection import Collection
@@ -24,7 +23,7 @@ from telerank.types import Progress, Query, silent
 Counting: TypeAlias = Callable[[str], int]
 """The number of tokens of a text."""
 
-QUANTILES = MappingProxyType({"min": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "max": 1.0})
+QUANTILES = {"min": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "max": 1.0}
 """The quantiles of lengths that are shown, by name."""
 
 SPECIALS = 3
@@ -36,16 +35,12 @@ REACH = 3
 OTHERS = "others"
 
 _QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
-QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "french": {"Que": (*_QUE.split(), "duquel", "desquels", "desquelles")}
-        | {
-            word: (word.lower(),) for word in ("Qui", "Combien", "Quand", "Où", "Comment", "Pourquoi", "quoi")
-        },
-        "english": {"What": ("what",), "Who": ("who", "whom", "whose"), "How many": ("how many", "how much")}
-        | {word: (word.lower(),) for word in ("When", "Where", "How", "Why", "Which")},
-    }
-)
+QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "french": {"Que": (*_QUE.split(), "duquel", "desquels", "desquelles")}
+    | {word: (word.lower(),) for word in ("Qui", "Combien", "Quand", "Où", "Comment", "Pourquoi", "quoi")},
+    "english": {"What": ("what",), "Who": ("who", "whom", "whose"), "How many": ("how many", "how much")}
+    | {word: (word.lower(),) for word in ("When", "Where", "How", "Why", "Which")},
+}
 """For each language the rows of the table and their forms, case-folded.
 
 "Que" includes the forms of quel and lequel: this gives half of the questions, as in the report.
@@ -70,7 +65,7 @@ class Lengths:
 
     @classmethod
     def of(cls, lengths: Iterable[int]) -> Lengths:
-        return cls(MappingProxyType(dict(sorted(Counter(lengths).items()))))
+        return cls(dict(sorted(Counter(lengths).items())))
 
     @property
     def total(self) -> int:
@@ -273,17 +268,13 @@ def _find_question_word(text: str, forms: Mapping[str, str]) -> str:
 
 def bin_inputs(inputs: Lengths) -> list[InputBin]:
     """The bins of table 4: ``[0,112[ … [412,512] +512``; models cut inputs longer than the last edge."""
-    lows = (0, *EDGES[:-1])
-    named = [(f"[{low},{high}[", range(low, high)) for low, high in zip(lows, EDGES, strict=True)]
-    low, high = lows[-1], EDGES[-1]
-    named[-1] = (f"[{low},{high}]", range(low, high + 1))
-    counts = [sum(n for length, n in inputs.counts.items() if length in lengths) for _, lengths in named]
-    counts.append(inputs.total - sum(counts))
-    names = [*(name for name, _ in named), f"+{high}"]
-    reached = accumulate(counts)
+    *halves, last = pairwise((0, *EDGES))
+    names = [*(f"[{low},{high}[" for low, high in halves), f"[{last[0]},{last[1]}]", f"+{last[1]}"]
+    longest = [*(high - 1 for _, high in halves), last[1]]
+    below = [sum(n for length, n in inputs.counts.items() if length <= most) for most in longest]
     return [
-        InputBin(name, count, below / inputs.total if inputs.total else 0.0)
-        for name, count, below in zip(names, counts, reached, strict=True)
+        InputBin(name, high - low, high / (inputs.total or 1))
+        for name, (low, high) in zip(names, pairwise((0, *below, inputs.total)), strict=True)
     ]
 
 

@@ -67,7 +67,7 @@ class Vectors:
             raise IndexFault(f"{self.folder}: is not finished: encode again to resume")
         check_files(self.folder, self.manifest.files)
         self.shards = tuple(_open_shards(self.folder, self.manifest))
-        self.docnos = Docnos.open(self.folder)
+        self.docnos = Docnos(self.folder)
         if len(self.docnos) != self.manifest.rows:
             raise IndexDamaged(f"{self.folder}: {self.manifest.rows} vectors but {len(self.docnos)} docnos")
 

@@ -64,7 +64,7 @@ class Segment:
         self.deleted: npt.NDArray[np.bool_] = (
             np.empty(0, np.bool_) if deleted is None else np.array(map_npy(folder / deleted, "?"))
         )
-        self.docs = Docstore.open(folder)
+        self.docs = Docstore(folder)
         self.docnos = self.docs.docnos
         self._check()
 

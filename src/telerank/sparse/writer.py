@@ -224,7 +224,7 @@ class IndexWriter:
         if not self.manifest.segments:
             return []
         docs = SparseIndex(self.folder).docs
-        return [docno for docno in Docnos.open(new) if docno in docs]
+        return [docno for docno in Docnos(new) if docno in docs]
 
     def _mark_deleted(self, docnos: Iterable[str]) -> tuple[SegmentEntry, ...]:
         """Write marks of deletion; the entries of all segments with them."""

@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
@@ -25,7 +24,7 @@ class Question:
     answers: tuple[Answer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MergeTally:
     """Counts over all sets; duplicates are of the text of an earlier question or document."""
 
@@ -65,18 +64,15 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
         new_docnos = _add_docs(collection, docs, by_text)
         own = _read_questions(collection, new_docnos)
         answered = [question for question in own if question.positives]
-        before = len(questions)
         for question in answered:
             key = normalise(question.query.text)
             questions[key] = _join(questions[key], question) if key in questions else question
-        tally = MergeTally(
-            questions=tally.questions + len(own),
-            duplicate_questions=tally.duplicate_questions + len(answered) - (len(questions) - before),
-            without_positive=tally.without_positive + len(own) - len(answered),
-            documents=tally.documents + len(new_docnos),
-            duplicate_documents=tally.documents + len(new_docnos) - len(docs),
-        )
-    return MergedSet(MappingProxyType(docs), tuple(questions.values()), tally)
+        tally.questions += len(own)
+        tally.without_positive += len(own) - len(answered)
+        tally.documents += len(new_docnos)
+    tally.duplicate_questions = tally.questions - tally.without_positive - len(questions)
+    tally.duplicate_documents = tally.documents - len(docs)
+    return MergedSet(docs, tuple(questions.values()), tally)
 
 
 def normalise(text: str) -> str:

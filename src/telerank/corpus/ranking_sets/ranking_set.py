@@ -225,10 +225,6 @@ def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
-def _recognises(path: Path) -> bool:
-    return path.is_dir() and (path / MANIFEST).is_file()
-
-
 def _open(path: Path, encoding: str) -> Collection:
     collection = BEIR.open(path, encoding)
     return replace(
@@ -258,5 +254,10 @@ def _read_negatives(path: Path, collection: Collection, part: str) -> Iterator[R
         yield Ranking.presorted(query, ranking.docnos, ranking.scores)
 
 
-RANKING_SET = Format("ranking-set", _recognises, _open, f"ranking set made by telerank: {MANIFEST}")
+RANKING_SET = Format(
+    "ranking-set",
+    lambda path: (path / MANIFEST).is_file(),
+    _open,
+    f"ranking set made by telerank: {MANIFEST}",
+)
 """Sources and licences are in the set's ``ranking-set.json``."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TypeVar
 
 from telerank.corpus.ranking_sets.qa import MergedSet, Question
 
-PARTS = ("train", "dev", "test")
-SHARES = (0.8, 0.1, 0.1)
+SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
+PARTS = tuple(SHARES)
 Item = TypeVar("Item")
 
 
@@ -31,32 +30,30 @@ class Leak:
     in_train: int
 
 
-def split_by_question(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHARES) -> Split:
+def split_by_question(merged: MergedSet, *, seed: int) -> Split:
     """Split the questions at random, 80/10/10 as in the Piaf report.
 
     Paragraphs leak: with five questions about a paragraph, nearly every paragraph of the test questions also
     occurs in train; :func:`count_leaks` counts them.
     """
-    _check(shares)
     order = shuffle(merged.questions, lambda question: question.query.qid, seed=seed)
-    dev, test = round(len(order) * shares[1]), round(len(order) * shares[2])
+    dev, test = round(len(order) * SHARES["dev"]), round(len(order) * SHARES["test"])
     part = {one.query.qid: "dev" for one in order[:dev]}
     part |= {one.query.qid: "test" for one in order[dev : dev + test]}
     return Split(_group(merged.questions, lambda question: part.get(question.query.qid, "train")))
 
 
-def split_by_paragraph(merged: MergedSet, *, seed: int, shares: Sequence[float] = SHARES) -> Split:
+def split_by_paragraph(merged: MergedSet, *, seed: int) -> Split:
     """Split so that every document belongs to one part only.
 
     Documents that share a question stay together, with their questions. These groups are assigned in random
     order, each to the part that lacks most questions, so a part misses its share by less than one group.
     """
-    _check(shares)
     groups = _groups(merged)
     sizes = dict.fromkeys(groups.values(), 0)
     for question in merged.questions:
         sizes[groups[question.positives[0]]] += 1
-    lacks = {part: share * len(merged.questions) for part, share in zip(PARTS, shares, strict=True)}
+    lacks = {part: share * len(merged.questions) for part, share in SHARES.items()}
     part_of_group: dict[str, str] = {}
     for group in shuffle(sizes, str, seed=seed):
         part = max(PARTS, key=lacks.__getitem__)
@@ -64,7 +61,7 @@ def split_by_paragraph(merged: MergedSet, *, seed: int, shares: Sequence[float] 
         lacks[part] -= sizes[group]
     homes = {docno: part_of_group[group] for docno, group in groups.items()}
     parts = _group(merged.questions, lambda question: homes[question.positives[0]])
-    return Split(parts, MappingProxyType(homes))
+    return Split(parts, homes)
 
 
 def count_leaks(split: Split) -> dict[str, Leak]:
@@ -87,18 +84,13 @@ def digest(seed: int, key: str) -> bytes:
     return hashlib.sha256(f"{seed}\n{key}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _check(shares: Sequence[float]) -> None:
-    if len(shares) != len(PARTS) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
-        raise ValueError(f"shares of {', '.join(PARTS)} must be three that sum to 1, got {tuple(shares)}")
-
-
 def _group(
     questions: Sequence[Question], part_of: Callable[[Question], str]
 ) -> Mapping[str, tuple[Question, ...]]:
     parts: dict[str, list[Question]] = {part: [] for part in PARTS}
     for question in questions:
         parts[part_of(question)].append(question)
-    return MappingProxyType({part: tuple(own) for part, own in parts.items()})
+    return {part: tuple(own) for part, own in parts.items()}
 
 
 def _groups(merged: MergedSet) -> dict[str, str]:

@@ -187,4 +187,4 @@ def stored_docs(collection: Collection, folder: Path, progress: Progress = silen
                     if number % 10_000 == 0:
                         progress("storing documents", number, collection.size)
             replace_folder(folder, draft)
-    return Docstore.open(folder)
+    return Docstore(folder)
