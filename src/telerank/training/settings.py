@@ -223,12 +223,12 @@ def validate_settings(record: Mapping[str, Any], kind: type[T], path: SettingsSo
 
 def write_settings(settings: Section, path: Path) -> None:
     """Write all settings, including defaults, as :func:`read_settings` reads them."""
-    path.write_text(_dump(settings), encoding="utf-8")
+    path.write_text(dump_settings(settings), encoding="utf-8")
 
 
-def is_written(settings: Section, path: Path) -> bool:
-    """Whether :func:`write_settings` has written these settings to ``path``."""
-    return path.exists() and path.read_text(encoding="utf-8") == _dump(settings)
+def dump_settings(settings: Section) -> str:
+    """All settings in YAML, as :func:`write_settings` writes them."""
+    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
 
 
 def describe_error(error: ValidationError) -> str:
@@ -242,7 +242,3 @@ def describe_error(error: ValidationError) -> str:
         else f"{setting or 'settings that fit together'}: {message}"
     )
     return f"{expected} (and {more} more)" if more else expected
-
-
-def _dump(settings: Section) -> str:
-    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
-from telerank.evaluation.measures import Evaluation, measure
 from telerank.training.reading import check_complete, read_texts
 from telerank.training.reranker.config import CandidateSettings, RerankerTest, RerankerTraining
 from telerank.training.reranker.reading import candidate_lists, choose_queries
@@ -35,8 +34,11 @@ def assign_queries(collection: Collection, config: RerankerTraining) -> QueryPar
     training_split, dev, test = config.data.split, config.dev, config.test
     test_qids: frozenset[str] = frozenset()
     if test is not None:
-        fold = _held_out_fold(collection, config)
-        test_qids = frozenset(fold or choose_judged(collection, test, _unlisted(collection, test)))
+        if config.folds is not None and config.held_out is not None:
+            folds = make_folds(choose_judged(collection, test), config.folds, _SEED)
+            test_qids = frozenset(folds[config.held_out])
+        else:
+            test_qids = frozenset(choose_judged(collection, test, _unlisted(collection, test)))
     dev_qids: frozenset[str] = frozenset()
     if dev is not None:
         excluded = test_qids if test is not None and test.split == dev.split else frozenset[str]()
@@ -79,13 +81,6 @@ def _unlisted(collection: Collection, test: RerankerTest) -> frozenset[str]:
     return frozenset(collection.judged(test.split)) - {one.query.qid for one in lists if len(one)}
 
 
-def _held_out_fold(collection: Collection, config: RerankerTraining) -> list[str]:
-    """The queries of the fold that is held out; none if there are no folds."""
-    if config.folds is None or config.held_out is None or config.test is None:
-        return []
-    return make_folds(choose_judged(collection, config.test), config.folds, _SEED)[config.held_out]
-
-
 @dataclass(frozen=True, eq=False)
 class CandidateSet:
     """A first stage's rankings, the texts of their documents, and the qrels of all queries that count."""
@@ -110,11 +105,6 @@ class CandidateSet:
             Ranking.ranked(ranking.query, ranking.docnos, [next(stream) for _ in ranking.docnos])
             for ranking in self.rankings
         ]
-
-    def evaluate(self, rankings: Iterable[Ranking], measures: str | Container[str]) -> Evaluation:
-        """Measure rankings; a query without candidates counts as a query without results."""
-        names = measures if isinstance(measures, str) else list(measures)
-        return measure(rankings, self.qrels, names)
 
 
 def read_candidates(

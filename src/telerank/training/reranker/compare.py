@@ -19,7 +19,7 @@ from telerank.training.reranker import outcome
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan, Variant
 from telerank.training.reranker.study import Grid, Study
-from telerank.training.reranker.train import DATA, check_queries, measure_reranker, train_reranker
+from telerank.training.reranker.train import DATA, RerankerJob, train_reranker
 from telerank.training.settings import write_settings
 from telerank.training.training import TrainingOptions, choose_device
 from telerank.trec import read_run, write_run
@@ -147,7 +147,7 @@ def _check_sizes(plan: TrainingPlan, variants: Sequence[Variant]) -> None:
     """Refuse a size that is too large before the smaller ones are trained."""
     if plan.sizes:
         for fold in {variant.fold for variant in variants}:
-            check_queries(Variant(max(plan.sizes), fold=fold).apply(plan))
+            RerankerJob.open(Variant(max(plan.sizes), fold=fold).apply(plan), Path(), Path()).check_queries()
 
 
 def _is_over(folder: Path) -> bool:
@@ -159,7 +159,7 @@ def _measure_again(config: RerankerTraining, folder: Path, shared: Path, progres
     checkpoint.check_same(config, folder)
     if config.test is not None and config.test.measures:
         write_settings(config, folder / checkpoint.CONFIG)
-        measure_reranker(config, folder, shared=shared, progress=progress)
+        RerankerJob.open(config, folder, shared).measure(progress)
 
 
 def _write_dev(folder: Path) -> None:

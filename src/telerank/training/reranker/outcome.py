@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from telerank.evaluation.measures import measure
 from telerank.stored import replace_file
 from telerank.training.reranker.candidates import CandidateSet
 from telerank.training.reranker.config import RerankerTest
@@ -33,13 +34,13 @@ def measure_test(
     candidates: CandidateSet, scores: Sequence[float], settings: RerankerTest, output: Path
 ) -> RerankerOutcome:
     """Write the run and its measures into ``output``."""
+    qrels = candidates.qrels
     if settings.listed:
         listed = {ranking.query.qid for ranking in candidates.rankings}
-        qrels = {qid: grades for qid, grades in candidates.qrels.items() if qid in listed}
-        candidates = replace(candidates, qrels=qrels)
+        qrels = {qid: grades for qid, grades in qrels.items() if qid in listed}
     rankings = candidates.rerank(scores)
-    after = candidates.evaluate(rankings, settings.measures)
-    before = candidates.evaluate(candidates.rankings, settings.measures)
+    after = measure(rankings, qrels, settings.measures)
+    before = measure(candidates.rankings, qrels, settings.measures)
     write_run(output / RUN, rankings)
     outcome = RerankerOutcome(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
     replace_file(output / RESULT, f"{json.dumps(asdict(outcome), indent=2)}\n".encode())

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
+from telerank.evaluation.measures import measure
 from telerank.models.losses.ranking import (
     class_weights,
     cross_entropy,
@@ -72,7 +73,7 @@ class RerankerTask:
         if settings is None or dev is None:
             return None
         rankings = dev.rerank(self.scorer.score(dev.pairs, progress))
-        (value,) = dev.evaluate(rankings, settings.measure).mean.values()
+        (value,) = measure(rankings, dev.qrels, settings.measure).mean.values()
         return value
 
     def save(self, folder: Path) -> None:

@@ -25,7 +25,7 @@ from telerank.training.reranker.pair_logits import EndToEnd
 from telerank.training.reranker.reading import Reading, relevant_pairs
 from telerank.training.reranker.stored_logits import FromStore, Stored
 from telerank.training.reranker.task import PairScorer, RerankerTask
-from telerank.training.settings import is_written, write_settings
+from telerank.training.settings import dump_settings, write_settings
 from telerank.training.task import TrainingDevice
 from telerank.training.training import (
     TrainingOptions,
@@ -60,31 +60,11 @@ def train_reranker(
     """
     if config.folds and config.held_out is None:
         raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
-    job = _Job.open(config, Path(output), shared or Path(output))
+    job = RerankerJob.open(config, Path(output), shared or Path(output))
     with join_processes(choose_device(config.device)) as processes:
         model = train(config, output, job.make_task, **options)
-        processes.first(lambda: job.measure(model, options.get("progress", silent)))
+        processes.first(lambda: job.measure(options.get("progress", silent)))
     return model
-
-
-def measure_reranker(
-    config: RerankerTraining, output: Path, *, shared: Path, progress: Progress = silent
-) -> None:
-    """Measure the test of a training that is over; its checkpoints may be gone."""
-    _Job.open(config, output, shared).measure(output / checkpoint.MODEL, progress)
-
-
-def check_queries(config: RerankerTraining) -> None:
-    """Check that the collection has as many queries to learn from as ``data.queries``.
-
-    Raises CollectionError if it has fewer. Triples are not checked, because they name their queries as they
-    are read.
-    """
-    if config.data.triples or config.data.queries is None:
-        return
-    job = _Job.open(config, Path(), Path())
-    reading = Reading(config, job.collection, job.queries.kept_back)
-    reading.choose(relevant_pairs(job.collection, config.data.split))
 
 
 def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None) -> Reranker:
@@ -92,19 +72,12 @@ def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None
 
     Raises ModelError if there is no such model, or it does not take these settings.
     """
-    shape = Shape(
-        start.kind,
-        frozen=start.frozen,
-        max_query=start.max_query,
-        max_length=start.max_length,
-        language=start.language,
-        head=start.head,
-    )
+    shape = Shape(**start.model_dump(exclude={"start", "dropout"}))
     return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, keep=keep)
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
+class RerankerJob:
     """A training with its collection, its folders, and the queries of dev and test."""
 
     config: RerankerTraining
@@ -114,7 +87,7 @@ class _Job:
     queries: QueryParts
 
     @classmethod
-    def open(cls, config: RerankerTraining, output: Path, shared: Path) -> _Job:
+    def open(cls, config: RerankerTraining, output: Path, shared: Path) -> RerankerJob:
         data = config.data
         collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
         return cls(config, output, shared, collection, assign_queries(collection, config))
@@ -140,17 +113,28 @@ class _Job:
         scorer = self._scorer(reranker, groups, hardware)
         return RerankerTask(config, reranker, groups, scorer, dev, hardware)
 
-    def measure(self, model: Path, progress: Progress) -> None:
+    def check_queries(self) -> None:
+        """Check that the collection has as many queries to learn from as ``data.queries``.
+
+        Raises CollectionError if it has fewer. Triples are not checked, because they name their queries as
+        they are read.
+        """
+        if not self.config.data.triples:
+            reading = Reading(self.config, self.collection, self.queries.kept_back)
+            reading.choose(relevant_pairs(self.collection, self.config.data.split))
+
+    def measure(self, progress: Progress) -> None:
         """Re-rank the test's candidates with the model, unless that was done with the same settings."""
         test, record = self.config.test, self.output / TEST
         if test is None or not test.measures:
             return
-        if (self.output / RESULT).exists() and is_written(test, record):
+        is_same = record.exists() and record.read_text(encoding="utf-8") == dump_settings(test)
+        if is_same and (self.output / RESULT).exists():
             return
         record.unlink(missing_ok=True)  # until the new test is measured
         where = choose_device(self.config.device)
         hardware = TrainingDevice(where, choose_precision(self.config.precision, where), Processes())
-        reranker = load_reranker(model)
+        reranker = load_reranker(self.output / checkpoint.MODEL)
         reranker.model.to(where)
         tokens = self.config.optimisation.tokens
         scorer: EndToEnd | Stored = EndToEnd(reranker, tokens, hardware.precision)

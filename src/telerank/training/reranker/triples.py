@@ -43,6 +43,7 @@ class TripleGroups:
     seed: int
     encoding: str = "utf-8"
     progress: Progress = silent
+    most_pairs: float = math.inf
     _total: int | None = field(default=None, init=False)
     _window: int = field(default=-1, init=False)  # the number of the window that was read last
     _held: dict[int, list[Triple]] = field(default_factory=dict, init=False)  # the last windows, by number
@@ -60,10 +61,6 @@ class TripleGroups:
     @property
     def repeats_from(self) -> float:
         return math.inf if self._total is None else self._total
-
-    @property
-    def most_pairs(self) -> float:
-        return math.inf
 
     def __getitem__(self, number: int) -> Group:
         if number < 0:
@@ -89,15 +86,11 @@ class TripleGroups:
                 self._window = -1  # the stream is at its end: the next window is read from the beginning
                 return lines
             self._window += 1
-            self._hold(lines)
+            self._held.pop(self._window, None)  # so that it becomes the newest
+            self._held[self._window] = lines
+            if len(self._held) > max(2, -(-_LINES // self.window)):
+                del self._held[next(iter(self._held))]
         return self._held[window]
-
-    def _hold(self, lines: list[Triple]) -> None:
-        """Keep the window that was read last, and drop the oldest."""
-        self._held.pop(self._window, None)
-        self._held[self._window] = lines
-        if len(self._held) > max(2, -(-_LINES // self.window)):
-            del self._held[next(iter(self._held))]
 
     def _lines(self) -> Iterator[Triple]:
         return filter(self.accepts, read_triples(self.path, self.encoding))
