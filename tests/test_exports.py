@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 from contextlib import suppress
@@ -32,6 +33,14 @@ def test_what_a_package_exports_is_there(name):
 def test_the_top_level_has_about_thirty_names():
     assert len(telerank.__all__) <= 33
     assert set(telerank.__all__) <= set(dir(telerank))
+
+
+def test_type_checkers_see_the_names_that_programs_see():
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    aliases = [alias for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assigned = [node.targets[0].id for node in block.body if isinstance(node, ast.Assign)]
+    assert sorted([*assigned, *(alias.asname for alias in aliases if alias.asname)]) == telerank.__all__
 
 
 def test_no_package_takes_the_place_of_a_function():

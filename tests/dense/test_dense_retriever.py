@@ -99,7 +99,7 @@ def test_an_index_finds_its_own_vectors(model, tmp_path):
     index = telerank.open(tmp_path / "idx")
     with pytest.raises(IndexFault, match=r"no vectors of .*small-bert"):
         index.dense(model)
-    index.encode(model, encoding=Encoding("float32"))
+    telerank.encode(index, model=model, dtype="float32")
     dense = index.dense(model) % 5
     assert index.dense() == index.dense("small-bert") == index.dense(model)
     assert repr(dense) == "dense(small-bert) % 5"

@@ -28,7 +28,6 @@ from telerank.types import Doc, Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import ApproximateRetriever
-    from telerank.dense.encode import Encoding
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
@@ -166,7 +165,6 @@ class Index:
         model: str | Encoder = "minilm",
         *,
         name: str | None = None,
-        encoding: Encoding | None = None,
         overwrite: bool = False,
         progress: Progress = silent,
     ) -> Vectors:
@@ -185,16 +183,14 @@ class Index:
         MissingExtra
             If torch or the model's package is not installed.
         """
-        from dataclasses import replace
-
         from telerank.dense.encode import Encoding, encode_once
         from telerank.dense.encoder import TorchEncoder
 
-        located = locate_model(model, index=self.folder) if isinstance(model, str) else ""
-        encoder = TorchEncoder(located) if isinstance(model, str) else model
+        encoder = TorchEncoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
         folder = self.vectors_folder(name or (model if isinstance(model, str) else model.name))
-        settings = encoding or Encoding(batch_tokens=encoder.batch_tokens)
-        settings = replace(settings, collection=self.folder.name, source=self.sparse.state)
+        settings = Encoding(
+            batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
+        )
         return encode_once(
             self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=progress
         )

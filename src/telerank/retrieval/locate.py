@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from telerank.sparse.manifest import MODELS as FOLDER_OF_INDEX
@@ -22,19 +22,6 @@ def locate_model(
     """
     if models is not None and name in models:
         return str(models[name])
-    for folder in _model_folders(index):
-        if (folder / name).exists():
-            return str(folder / name)
-    return name
-
-
-def known_models(index: Path | None = None) -> list[str]:
-    """The names of the models kept with an index and in the folders of ``TELERANK_MODELS``."""
-    folders = [folder for folder in _model_folders(index) if folder.is_dir()]
-    return sorted({path.name for folder in folders for path in folder.iterdir() if path.is_dir()})
-
-
-def _model_folders(index: Path | None) -> Iterator[Path]:
-    if index is not None:
-        yield index / FOLDER_OF_INDEX
-    yield from (Path(folder) for folder in os.environ.get(MODELS, "").split(os.pathsep) if folder)
+    folders = [] if index is None else [index / FOLDER_OF_INDEX]
+    folders += [Path(folder) for folder in os.environ.get(MODELS, "").split(os.pathsep) if folder]
+    return next((str(folder / name) for folder in folders if (folder / name).exists()), name)
