@@ -14,11 +14,7 @@ from telerank.trec import load_qrels
 from telerank.types import Answer, Doc, Qrel, Qrels, Query, Ranking
 
 Record = TypeVar("Record")
-Docs: TypeAlias = Callable[[], Iterator[Doc]]
-Queries: TypeAlias = Callable[[], Iterator[Query]]
-QrelStream: TypeAlias = Callable[[], Iterator[Qrel]]
-Answers: TypeAlias = Callable[[], Iterator[Answer]]
-Pool: TypeAlias = Callable[[], Iterator[Ranking]]
+Stream: TypeAlias = Callable[[], Iterator[Record]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +31,11 @@ class Collection:
 
     name: str
     format: str
-    docs: Docs
-    queries: Mapping[str, Queries] = field(default_factory=dict)
-    qrels: Mapping[str, QrelStream] = field(default_factory=dict)
-    answers: Mapping[str, Answers] = field(default_factory=dict)
-    pools: Mapping[str, Pool] = field(default_factory=dict)
+    docs: Stream[Doc]
+    queries: Mapping[str, Stream[Query]] = field(default_factory=dict)
+    qrels: Mapping[str, Stream[Qrel]] = field(default_factory=dict)
+    answers: Mapping[str, Stream[Answer]] = field(default_factory=dict)
+    pools: Mapping[str, Stream[Ranking]] = field(default_factory=dict)
     size: int | None = None
     licence: str = ""
     source: str = ""
@@ -85,7 +81,7 @@ class Collection:
         return qrels
 
     def _stream(
-        self, kind: str, streams: Mapping[str, Callable[[], Iterator[Record]]], split: str | None
+        self, kind: str, streams: Mapping[str, Stream[Record]], split: str | None
     ) -> Iterator[Record]:
         name = self.resolve_split(split)
         if name not in streams:

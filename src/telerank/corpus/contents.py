@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from telerank.corpus.collection import Collection
+from telerank.corpus.collection import Collection, Stream
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 
@@ -45,7 +45,7 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
         for documents, _ in enumerate(collection.docs(), 1):
             if documents % _STEP == 0:
                 progress("counting documents", documents, None)
-    streams: dict[str, Mapping[str, Callable[[], Iterator[Any]]]] = {
+    streams: dict[str, Mapping[str, Stream[Any]]] = {
         "queries": collection.queries,
         "qrels": collection.qrels,
         "answers": collection.answers,

@@ -7,7 +7,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -34,7 +34,8 @@ class Step:
         elif self.name in TOKEN_STEPS:
             known = TOKEN_STEPS[self.name].arguments()
         else:
-            raise AnalyzerError(f"unknown step {self.name!r}; known: {', '.join(step_names())}")
+            names = ", ".join((*TEXT_STEPS, *TOKENIZERS, *TOKEN_STEPS))
+            raise AnalyzerError(f"unknown step {self.name!r}; known: {names}")
         if known and self.argument not in known:
             raise AnalyzerError(
                 f"step {self.name!r} needs one of ({', '.join(known)}), got {self.argument!r}"
@@ -62,20 +63,11 @@ class TokenStep:
     arguments: Callable[[], tuple[str, ...]] = tuple
 
 
-def step_names() -> list[str]:
-    """The names of all steps."""
-    return [*TEXT_STEPS, *TOKENIZERS, *TOKEN_STEPS]
-
-
 @cache
 def stop_words(name: str) -> frozenset[str]:
     """Lucene's list of stop words; the first lines of the file give source and licence."""
     text = (Path(__file__).parent / "stopwords" / f"{name}.txt").read_text(encoding="utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
-
-
-def _nfc(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
 
 
 def _nfkc(text: str) -> str:
@@ -130,7 +122,11 @@ _TO_ASCII = _LIGATURES | str.maketrans(
 )
 _ACCENTED = re.compile("([A-Za-z" + "".join(map(chr, _TO_ASCII)) + "])[\u0300-\u036f]+")
 
-TEXT_STEPS: Mapping[str, Function] = {"nfc": _nfc, "nfkc": _nfkc, "casefold": str.casefold}
+TEXT_STEPS: Mapping[str, Function] = {
+    "nfc": partial(unicodedata.normalize, "NFC"),
+    "nfkc": _nfkc,
+    "casefold": str.casefold,
+}
 """Steps on a whole text: Unicode normal forms, and full case folding (ß becomes ss).
 
 ``nfkc`` replaces ™ and ℠ by blanks, since their letters would become part of the word before.

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 LONGEST = 255  # characters of a run; longer ones are split, as in Lucene
@@ -36,7 +37,6 @@ _WORDS = rf"[{_WORD}]{{1,{LONGEST}}}+(?:{_JOINED}[{_WORD}]{{1,63}}+){{0,15}}+"
 SEPARATES, BELONGS, JOINS = 0, 1, 2
 
 _TIDY = str.maketrans(dict.fromkeys(APOSTROPHES + _MODIFIER, "'") | dict.fromkeys(_INVISIBLE, None))
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,6 @@ def _clean_word(token: str) -> str:
     return token
 
 
-def _clean_run(token: str) -> str:
-    return _SURROGATE.sub("\ufffd", token)
-
-
 def _class_of(byte: int) -> int:
     """The class of a byte for ``words``; bytes that are not ASCII are left to the pattern."""
     character = chr(byte)
@@ -76,7 +72,7 @@ TOKENIZERS: Mapping[str, Tokenizer] = {
     "words": Tokenizer(re.compile(_WORDS).findall, _clean_word, bytes(map(_class_of, range(256)))),
     "whitespace": Tokenizer(
         re.compile(rf"[^\s\0]{{1,{LONGEST}}}").findall,
-        _clean_run,
+        partial(re.compile("[\ud800-\udfff]").sub, "\ufffd"),
         bytes(
             SEPARATES if byte == 0 or (byte < 0x80 and chr(byte).isspace()) else BELONGS
             for byte in range(256)

@@ -94,11 +94,8 @@ def _ranking(path: str | Path, qid: bytes, rows: list[_Row]) -> Ranking:
     if len(set(docnos)) < len(docnos):
         _raise_repeated(path, query, rows)
     scores = np.array([row[3] for row in rows], np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
-    if all(docnos[i] > docnos[i + 1] for i in np.flatnonzero(scores[:-1] == scores[1:])):
-        is_sorted = bool((scores[:-1] >= scores[1:]).all())
-    else:
-        is_sorted = False
-    if is_sorted:  # nearly every run is
+    ties_descend = all(docnos[i] > docnos[i + 1] for i in np.flatnonzero(scores[:-1] == scores[1:]))
+    if ties_descend and (scores[:-1] >= scores[1:]).all():  # nearly every run is sorted
         return Ranking.presorted(query, tuple(docnos), scores)
     return Ranking.ranked(query, docnos, scores)
 

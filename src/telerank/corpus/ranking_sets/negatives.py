@@ -22,6 +22,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -124,8 +125,7 @@ def _keep_passing(
     for row, docno in enumerate(ranking.docnos):
         if len(rows) == depth:
             break
-        reason = screen.reason(question, docno)
-        if reason:
+        if reason := screen.reason(question, docno):
             refused[reason] += 1
         else:
             rows.append(row)
@@ -135,8 +135,7 @@ def _keep_passing(
 
 
 def _first(question: Question, docnos: Iterable[str], depth: int) -> Ranking:
-    first = (docno for docno, _ in zip(docnos, range(depth), strict=False))
-    return rank_in_order(question.query, first)
+    return rank_in_order(question.query, islice(docnos, depth))
 
 
 def _draw(candidates: Sequence[str], qid: str, seed: int) -> Iterator[str]:

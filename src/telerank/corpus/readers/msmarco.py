@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from telerank.corpus.collection import Collection, Format, Pool, rank_in_order
+from telerank.corpus.collection import Collection, Format, Stream, rank_in_order
 from telerank.corpus.readers.reading import bind, list_files, match_splits, plain_name, read_columns
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
@@ -83,10 +83,6 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
         yield rank_in_order(Query(qid, text), docnos)
 
 
-def _recognises(path: Path) -> bool:
-    return _corpus(path) is not None
-
-
 def _corpus(path: Path) -> tuple[Path, Callable[[Path, str], Iterator[Doc]]] | None:
     readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
     corpora = [(file, readers[name]) for file in list_files(path) if (name := plain_name(file)) in readers]
@@ -119,8 +115,8 @@ def _by_split(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
     return {f"test{split}" if split.isdecimal() else split: file for split, file in files.items()}
 
 
-def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Pool]:
-    pools: dict[str, Pool] = {}
+def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Stream[Ranking]]:
+    pools: dict[str, Stream[Ranking]] = {}
     for file in list_files(path):
         if match := _LISTS.fullmatch(plain_name(file)):
             split, name = match[2] or match[3], match[1] or match[4]
@@ -134,5 +130,8 @@ def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Poo
 
 
 MSMARCO = Format(
-    "msmarco", _recognises, _open, f"MS MARCO: {_PASSAGES} or {_DOCUMENTS}, queries.*.tsv, qrels.*.tsv"
+    "msmarco",
+    lambda path: _corpus(path) is not None,
+    _open,
+    f"MS MARCO: {_PASSAGES} or {_DOCUMENTS}, queries.*.tsv, qrels.*.tsv",
 )

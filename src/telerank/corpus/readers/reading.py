@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from telerank.corpus.collection import Record
+from telerank.corpus.collection import Record, Stream
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import BOM, numbered_bytes, open_bytes
 
@@ -107,7 +107,7 @@ def match_splits(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
 
 def bind(
     read: Callable[..., Iterator[Record]], files: Mapping[str, Path | None], **settings: object
-) -> dict[str, Callable[[], Iterator[Record]]]:
+) -> dict[str, Stream[Record]]:
     """The stream of each split that has a file."""
     return {split: partial(read, file, **settings) for split, file in files.items() if file}
 

@@ -26,7 +26,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from telerank.corpus.collection import Collection, Format, Record
+from telerank.corpus.collection import Collection, Format, Record, Stream
 from telerank.corpus.readers.reading import (
     WHOLE,
     check_surrogates,
@@ -193,9 +193,7 @@ def _open(path: Path, encoding: str) -> Collection:
     )
 
 
-def _stream(
-    read: Callable[[], QASet], records: Callable[[QASet], Iterable[Record]]
-) -> Callable[[], Iterator[Record]]:
+def _stream(read: Callable[[], QASet], records: Callable[[QASet], Iterable[Record]]) -> Stream[Record]:
     return lambda: iter(records(read()))
 
 
