@@ -144,18 +144,16 @@ def compare_evaluations(
         zero_noise(evaluations[system].values[name] - evaluations[baseline].values[name])
         for system, baseline, name in pairs
     ]
-    p_values = [paired_t(row) for row in rows]
+    intervals = bootstrap_intervals(rows, confidence=confidence, seed=seed)
+    differences = [
+        _difference(evaluations, pair, row, interval)
+        for pair, row, interval in zip(pairs, rows, intervals, strict=True)
+    ]
     corrected: list[float] = []
     for baseline in baselines:  # one family of tests after another, in the order of the pairs
-        corrected += holm([p for p, pair in zip(p_values, pairs, strict=True) if pair[1] == baseline])
-    intervals = bootstrap_intervals(rows, confidence=confidence, seed=seed)
-    differences = tuple(
-        _difference(evaluations, pair, row, p, interval)
-        for pair, row, p, interval in zip(
-            pairs, rows, zip(p_values, corrected, strict=True), intervals, strict=True
-        )
-    )
-    return Comparison(evaluations, tuple(baselines), names, differences, level, confidence)
+        corrected += holm([row.p for row in differences if row.baseline == baseline])
+    final = tuple(replace(row, p_holm=p) for row, p in zip(differences, corrected, strict=True))
+    return Comparison(evaluations, tuple(baselines), names, final, level, confidence)
 
 
 def _shared_measures(evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
@@ -182,13 +180,12 @@ def _difference(
     evaluations: Mapping[str, Evaluation],
     pair: tuple[str, str, str],
     row: Differences,
-    p_values: tuple[float, float],
     interval: tuple[float, float],
 ) -> Difference:
+    """The difference of a pair, its p not yet corrected."""
     system, baseline, name = pair
-    mean = float(evaluations[system].values[name].mean())
-    base = float(evaluations[baseline].values[name].mean())
-    delta = float(row.mean())
+    mean, base = (float(evaluations[run].values[name].mean()) for run in (system, baseline))
+    delta, p = float(row.mean()), paired_t(row)
     order = np.argsort(-np.abs(row), kind="stable")[:_CHANGED]
     qids = evaluations[system].qids
     return Difference(
@@ -199,8 +196,8 @@ def _difference(
         baseline_mean=base,
         delta=delta,
         percent=100.0 * delta / base if base else float("nan"),
-        p=p_values[0],
-        p_holm=p_values[1],
+        p=p,
+        p_holm=p,
         effect=effect_size(row),
         low=interval[0],
         high=interval[1],

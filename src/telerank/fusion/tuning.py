@@ -111,11 +111,8 @@ class FusionTuning(Report):
     def tables(self) -> list[Table]:
         """The best weights, and the gain from fusion."""
         result = self.result
-        best_first = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:_SHOWN]
-        rows = [
-            [" + ".join(f"{weight:.4g}" for weight in weights), f"{value:.4f}"]
-            for weights, value in best_first
-        ]
+        means = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])
+        rows = [[" + ".join(f"{w:.4g}" for w in weights), f"{mean:.4f}"] for weights, mean in means[:_SHOWN]]
         caption = f"The best {len(rows)} of {len(result.settings)} weights, in sample"
         weights = Table.of((" + ".join(self.alone), self.measure), rows, caption=caption)
         return [weights, self._gain_table()]
@@ -125,13 +122,11 @@ class FusionTuning(Report):
         held_out = self.result.evaluation
         systems = {name: alone.select(held_out.qids) for name, alone in self.alone.items()}
         comparison = compare_evaluations(
-            {**systems, _FUSED: held_out}, tuple(self.alone), measures=[self.measure]
+            {**systems, _FUSED: held_out}, [*self.alone], measures=[self.measure]
         )
         means = {name: evaluation.mean[self.measure] for name, evaluation in self.alone.items()}
-        rows: list[list[str | Cell]] = [
-            [name, "", f"{mean:.4f}", "", ""]
-            for name, mean in {**means, "fused, in sample": self.in_sample}.items()
-        ]
+        means["fused, in sample"] = self.in_sample
+        rows: list[list[str | Cell]] = [[name, "", f"{mean:.4f}", "", ""] for name, mean in means.items()]
         for i, name in enumerate(self.alone):
             row = comparison.difference(_FUSED, name, self.measure)
             value = Cell(f"{self.held_out:.4f}" if i == 0 else "", strong=True)

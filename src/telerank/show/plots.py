@@ -41,57 +41,59 @@ STYLE: dict[str, Any] = {
 
 def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", title: str = "") -> Figure:
     """Draw panels in rows of three, with a shared legend; each line has a value for each ``x``."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as NewFigure
 
-    if not panels:
-        raise ValueError("a plot needs a panel")
-    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
-    with rc_context(STYLE):
-        size = (
-            _PANEL[0] * columns,
-            _PANEL[1] * rows + 0.3 * bool(title) + 0.25 * _legend_rows(names, columns),
-        )
-        figure = NewFigure(figsize=size, layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
-        for panel, (label, lines) in zip(axes, panels.items(), strict=False):
-            _draw(panel, lines, names, x)
-            panel.set_xlabel(x_label)
-            panel.set_ylabel(label)
-        for empty in axes[len(panels) :]:
-            empty.remove()
-        if title:
-            figure.suptitle(title)
-        if len(names) > 1:
-            handles = {line.get_label(): line for panel in axes[: len(panels)] for line in panel.lines}
-            order = [handles[name] for name in names]
-            figure.legend(order, names, loc="outside lower center", ncols=_legend_columns(columns))
-    return figure
+    def draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
+        _draw_lines(panel, lines, names, x)
+        panel.set_xlabel(x_label)
+
+    return _draw_panels(panels, draw, title, columns=min(3, len(panels)))
 
 
 def bar_plot(
     panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = COLOURS, title: str = ""
 ) -> Figure:
     """Draw panels below each other: a group of bars for each of ``groups``, a bar for each name."""
+
+    def draw(panel: Any, bars: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
+        _draw_bars(panel, {name: bars.get(name, ()) for name in names}, groups, colours)
+
+    return _draw_panels(panels, draw, title, panel_size=(2 * _PANEL[0], 0.75 * _PANEL[1]), legend_columns=4)
+
+
+def _draw_panels(
+    panels: Panels,
+    draw: Callable[[Any, Mapping[str, Sequence[float]], Sequence[str]], None],
+    title: str,
+    *,
+    columns: int = 1,
+    panel_size: tuple[float, float] = _PANEL,
+    legend_columns: int | None = None,
+) -> Figure:
+    """A figure of panels in rows of ``columns``, with one legend of all names if there are several."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
 
     if not panels:
         raise ValueError("a plot needs a panel")
-    names = list(dict.fromkeys(name for bars in panels.values() for name in bars))
+    names = list(dict.fromkeys(name for values in panels.values() for name in values))
+    rows, entries = -(-len(panels) // columns), legend_columns or 2 * columns
+    legend_rows = -(-len(names) // entries) if len(names) > 1 else 0
+    height = panel_size[1] * rows + 0.3 * bool(title) + 0.25 * legend_rows
     with rc_context(STYLE):
-        height = 0.75 * _PANEL[1] * len(panels) + 0.3 * bool(title) + 0.25 * _legend_rows(names, 2)
-        figure = NewFigure(figsize=(2 * _PANEL[0], height), layout="constrained")
-        axes = figure.subplots(len(panels), 1, squeeze=False).ravel()
-        for panel, (label, bars) in zip(axes, panels.items(), strict=True):
-            _draw_bars(panel, {name: bars.get(name, ()) for name in names}, groups, colours)
+        figure = NewFigure(figsize=(panel_size[0] * columns, height), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        handles: dict[str, Any] = {}
+        for panel, (label, values) in zip(axes, panels.items(), strict=False):
+            draw(panel, values, names)
             panel.set_ylabel(label)
+            handles |= {text: handle for handle, text in zip(*panel.get_legend_handles_labels(), strict=True)}
+        for empty in axes[len(panels) :]:
+            empty.remove()
         if title:
             figure.suptitle(title)
-        handles = axes[0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside lower center", ncols=_legend_columns(2))
+        if legend_rows:
+            order = [handles[name] for name in names]
+            figure.legend(order, names, loc="outside lower center", ncols=entries)
     return figure
 
 
@@ -125,7 +127,9 @@ _METADATA: Mapping[str, dict[str, None]] = {
 }  # without date and program
 
 
-def _draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str], x: Sequence[float]) -> None:
+def _draw_lines(
+    panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str], x: Sequence[float]
+) -> None:
     for name, values in lines.items():
         if len(values) != len(x):
             raise ValueError(f"the line {name!r} has {len(values)} values for {len(x)} x")
@@ -179,11 +183,3 @@ def _ticks(x: Sequence[float], project: Callable[[float], float]) -> list[float]
         if are_apart(kept[-1], value) and are_apart(value, last):
             kept.append(value)
     return kept if last == first else [*kept, last]
-
-
-def _legend_columns(columns: int) -> int:
-    return 2 * columns
-
-
-def _legend_rows(names: Sequence[str], columns: int) -> int:
-    return -(-len(names) // _legend_columns(columns)) if len(names) > 1 else 0

@@ -57,18 +57,13 @@ class _Bars:
 
 
 def _start_bars() -> Any:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    console = Console(stderr=True)
-    bars = Progress(*columns, MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True)
+    columns = (
+        *(progress.SpinnerColumn(), progress.TextColumn("{task.description}"), progress.BarColumn()),
+        *(progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
+    )
+    bars = progress.Progress(*columns, console=Console(stderr=True), transient=True)
     bars.start()
     return bars

@@ -24,8 +24,8 @@ _WIDE = 400  # columns of a plain text: nothing is wrapped
 _SUFFIXES = {
     ".md": "markdown",
     ".tex": "latex",
-    ".html": "html",
     ".htm": "html",
+    ".html": "html",
     ".csv": "csv",
     ".json": "json",
 }

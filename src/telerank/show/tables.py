@@ -202,11 +202,15 @@ def render_latex(table: Table) -> str:
 
 def render_html(table: Table) -> str:
     """A ``<figure>`` with the table, its caption and its notes; number columns have the class ``n``."""
-    head = "".join(_html_cell("th", name, number=i >= table.left) for i, name in enumerate(table.columns))
-    rows = (
-        "".join(_html_cell("td", _html(cell), number=i >= table.left, raw=True) for i, cell in enumerate(row))
-        for row in table.rows
+    kinds = ["" if i < table.left else ' class="n"' for i in range(len(table.columns))]
+    head = "".join(
+        f'<th scope="col"{kind}>{markup.escape(name)}</th>'
+        for kind, name in zip(kinds, table.columns, strict=True)
     )
+    rows = [
+        "".join(f"<td{kind}>{_html(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
+        for row in table.rows
+    ]
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     caption = f"<caption>{markup.escape(table.caption)}</caption>\n" if table.caption else ""
     notes = "".join(f"\n<p>{markup.escape(note)}</p>" for note in table.notes)
@@ -268,9 +272,3 @@ def _html(cell: Cell) -> str:
     text = markup.escape(cell.text)
     strong = f"<strong>{text}</strong>" if cell.strong else text
     return f"{strong}<sup>{markup.escape(cell.marks)}</sup>" if cell.marks else strong
-
-
-def _html_cell(tag: str, content: str, *, number: bool, raw: bool = False) -> str:
-    inner = content if raw else markup.escape(content)
-    scope = ' scope="col"' if tag == "th" else ""
-    return f"<{tag}{scope}{' class=' + chr(34) + 'n' + chr(34) if number else ''}>{inner}</{tag}>"

@@ -29,10 +29,10 @@ def analyse_quality(bench: Bench, spec: QualitySpec) -> AnalysisResult:
     if spec.baseline in by_seed and len(by_seed) > 1:
         evaluations = {name: _average(runs) for name, runs in by_seed.items()}
         comparison = compare_evaluations(evaluations, [spec.baseline], measures=names)
-    systems = {
-        name: _summarise(runs, latencies.get(name), _marks(comparison, name))
-        for name, runs in by_seed.items()
-    }
+    systems = {}
+    for name, runs in by_seed.items():
+        marks = {column: comparison.marks(name, column) for column in names} if comparison else {}
+        systems[name] = _summarise(runs, latencies.get(name), marks)
     notes = [describe_marks(comparison, *comparison.baselines)] if comparison else []
     notes += ["± is the standard deviation over the seeds of a training."] if several else []
     table = quality_table(systems, bench.published, names, caption=spec.title, notes=notes)
@@ -62,12 +62,8 @@ def _measure_runs(bench: Bench, name: str, qrels: Qrels, measures: Sequence[str]
 
 def _average(runs: Sequence[Evaluation]) -> Evaluation:
     """The values of each query, averaged over the seeds."""
-    first = runs[0]
-    if len(runs) == 1:
-        return first
-    return Evaluation(
-        first.qids, {name: np.mean([run.values[name] for run in runs], axis=0) for name in first.measures}
-    )
+    values = {name: np.mean([run.values[name] for run in runs], axis=0) for name in runs[0].measures}
+    return Evaluation(runs[0].qids, values)
 
 
 def _time_systems(bench: Bench, spec: QualitySpec) -> dict[str, Latency]:
@@ -90,12 +86,6 @@ def _summarise(
         latency,
         marks,
     )
-
-
-def _marks(comparison: Comparison | None, system: str) -> dict[str, str]:
-    if comparison is None:
-        return {}
-    return {name: comparison.marks(system, name) for name in comparison.measures}
 
 
 def _notes(
