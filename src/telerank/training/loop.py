@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -127,7 +128,9 @@ class Loop:
         loss = 0.0
         for part in range(settings.accumulation):
             number = step * settings.accumulation + part
-            self._prepare(number, progress)
+            self._processes.first(partial(self.task.prepare, number, progress))
+            if not self._processes.leads:
+                self.task.prepare(number, progress)
             loss += self.task.backward(number)
         loss = sum(self._processes.gather_values(loss)) / settings.accumulation
         if not math.isfinite(loss):
@@ -144,11 +147,6 @@ class Loop:
         self._optimiser.step()
         self._optimiser.zero_grad()
         return loss
-
-    def _prepare(self, number: int, progress: Progress) -> None:
-        self._processes.first(lambda: self.task.prepare(number, progress))
-        if not self._processes.leads:
-            self.task.prepare(number, progress)
 
     def _measure_dev(self, progress: Progress) -> float | None:
         """The dev measure if it is due; the model is saved if it is the best so far."""

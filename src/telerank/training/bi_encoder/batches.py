@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -58,12 +59,9 @@ class Batches:
 
     def _assemble(self, drawn: list[tuple[tuple[str, str], list[str]]]) -> EncoderBatch:
         """The batch of these pairs, each with its hard negatives."""
-        rows: dict[str, int] = {}
-        for (_, docno), _ in drawn:
-            rows.setdefault(docno, len(rows))
-        for _, negatives in drawn:
-            for docno in negatives:
-                rows.setdefault(docno, len(rows))
+        negatives = chain.from_iterable(docnos for _, docnos in drawn)
+        documents = dict.fromkeys(chain((docno for (_, docno), _ in drawn), negatives))
+        rows = {docno: row for row, docno in enumerate(documents)}
         relevant = torch.zeros((len(drawn), len(rows)), dtype=torch.bool)
         for row, ((qid, _), _) in enumerate(drawn):
             present = [rows[docno] for docno in self.examples.relevant[qid] if docno in rows]

@@ -7,17 +7,9 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from telerank.training import settings
-from telerank.training.settings import (
-    DevSettings,
-    Interval,
-    Section,
-    Share,
-    Training,
-    TrainingData,
-)
 
 
-class BiEncoderStart(Section):
+class BiEncoderStart(settings.Section):
     """The encoder that training starts from, and how it computes a vector."""
 
     start: str = "bert-base-uncased"
@@ -50,7 +42,7 @@ class BiEncoderStart(Section):
         return self
 
 
-class HardNegatives(Section):
+class HardNegatives(settings.Section):
     """Hard negatives: documents that a run ranks high for a query, but that are not relevant to it."""
 
     run: str
@@ -61,14 +53,14 @@ class HardNegatives(Section):
     """Negatives drawn for each pair, anew in each epoch; the whole batch shares them."""
 
 
-class BiEncoderData(TrainingData):
+class BiEncoderData(settings.TrainingData):
     """The relevant pairs of a split, and negatives for them."""
 
     negatives: HardNegatives | None = None
     """Hard negatives, in addition to the other documents of the batch; the paper has none."""
 
 
-class BiEncoderLoss(Section):
+class BiEncoderLoss(settings.Section):
     """The loss to minimise."""
 
     objective: Literal["margin", "softmax", "classification", "cosine"] = "margin"
@@ -92,20 +84,20 @@ class BiEncoderOptimisation(settings.OptimisationSettings):
     """Texts encoded at a time: gradients are cached, so that a batch of any size fits into memory."""
     learning_rate: float = Field(default=3e-6, gt=0)
     """The highest learning rate, reached at the end of the warm-up."""
-    warm_up: NonNegativeInt | Share = 10_000
+    warm_up: NonNegativeInt | settings.Share = 10_000
     """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
 
 
-class BiEncoderDev(DevSettings):
+class BiEncoderDev(settings.DevSettings):
     """Queries that decide which weights to keep, and when to stop; they are not learned from."""
 
     split: str
     """The split of the dev queries, in the same collection."""
     measure: str = "RR@10"
     """A measure by its name in ir_measures; higher is better."""
-    every: Interval = 10_000
+    every: settings.Interval = 10_000
     """Updates between two dev measures, or epochs: `0.5 epochs`."""
-    patience: Interval = 100_000
+    patience: settings.Interval = 100_000
     """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
     queries: PositiveInt | None = None
     """Use at most this many queries, drawn by the seed."""
@@ -113,7 +105,7 @@ class BiEncoderDev(DevSettings):
     """Search the judged documents and others drawn by the seed, this many in all; by default, all."""
 
 
-class BiEncoderTraining(Training):
+class BiEncoderTraining(settings.Training):
     """The settings of a training."""
 
     data: BiEncoderData

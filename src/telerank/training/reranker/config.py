@@ -227,7 +227,18 @@ class RerankerTraining(settings.Training):
     @model_validator(mode="before")
     @classmethod
     def _with_defaults(cls, record: Any) -> Any:
-        return fill_defaults(record) if isinstance(record, Mapping) else record
+        """The record with the defaults of its kind for all settings that it lacks."""
+        if not isinstance(record, Mapping):
+            return record
+        model = record.get("model") or {}
+        kind = model.get("kind", "monobert") if isinstance(model, Mapping) else None
+        filled = dict(record)
+        defaults = find_kind(kind).training if isinstance(kind, str) and kind in KINDS else {}
+        for name, section_defaults in defaults.items():
+            section = filled.get(name) or {}
+            if isinstance(section, Mapping):
+                filled[name] = _fill_section(section_defaults, section)
+        return filled
 
     @model_validator(mode="after")
     def _fits_together(self) -> RerankerTraining:
@@ -247,19 +258,6 @@ class RerankerTraining(settings.Training):
             if shares_split and part and part.queries is None and not (name == "test" and self.folds):
                 raise ValueError(f"{name} has the training split: set {name}.queries, how many it takes")
         return self
-
-
-def fill_defaults(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with the defaults of its kind for all settings that it lacks."""
-    model = record.get("model") or {}
-    kind = model.get("kind", "monobert") if isinstance(model, Mapping) else None
-    filled = dict(record)
-    defaults = find_kind(kind).training if isinstance(kind, str) and kind in KINDS else {}
-    for name, section_defaults in defaults.items():
-        section = filled.get(name) or {}
-        if isinstance(section, Mapping):
-            filled[name] = _fill_section(section_defaults, section)
-    return filled
 
 
 def _fill_section(defaults: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any]:
