@@ -45,8 +45,7 @@ FORMATS: tuple[Format, ...] = (
 
 
 _UNREADABLE = (
-    (b"\xff\xfe", "text in UTF-16, which cannot be read: convert it to UTF-8"),
-    (b"\xfe\xff", "text in UTF-16, which cannot be read: convert it to UTF-8"),
+    ((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16, which cannot be read: convert it to UTF-8"),
     (b"\x1f\x8b", "compressed by gzip: its name must end in .gz"),
     (b"\xfd7zXZ\x00", "compressed by xz: its name must end in .xz"),
     (b"PK\x03\x04", "a zip archive: unpack it"),

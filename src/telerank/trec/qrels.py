@@ -26,15 +26,13 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
     """
     lines = numbered_bytes(path)
     beir = False
-    seen: dict[str, dict[str, int]] = {}
+    grades: dict[str, dict[str, int]] = {}
     for position, (number, line) in enumerate(lines):
         if position == 0 and line.split() == _BEIR_HEADER:
             beir = True
             continue
         qrel = _qrel(path, number, line, beir=beir)
-        before = seen.setdefault(qrel.qid, {}).setdefault(qrel.docno, qrel.grade)
-        if before != qrel.grade:
-            raise FormatError(path, number, _one_grade(qrel, before), str(qrel.grade))
+        _add_grade(grades, qrel, path, number)
         yield qrel
 
 
@@ -42,10 +40,15 @@ def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
     """Collect judgments as ``qrels[qid][docno] -> grade``; FormatError if a document has two grades."""
     grades: dict[str, dict[str, int]] = {}
     for qrel in qrels:
-        before = grades.setdefault(qrel.qid, {}).setdefault(qrel.docno, qrel.grade)
-        if before != qrel.grade:
-            raise FormatError("qrels", None, _one_grade(qrel, before), str(qrel.grade))
+        _add_grade(grades, qrel, "qrels", None)
     return grades
+
+
+def _add_grade(grades: dict[str, dict[str, int]], qrel: Qrel, where: str | Path, number: int | None) -> None:
+    before = grades.setdefault(qrel.qid, {}).setdefault(qrel.docno, qrel.grade)
+    if before != qrel.grade:
+        what = f"one grade for document {qrel.docno} of query {qrel.qid}, {before} as before"
+        raise FormatError(where, number, what, str(qrel.grade))
 
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
@@ -70,10 +73,6 @@ def _qrel(path: str | Path, number: int, line: bytes, *, beir: bool) -> Qrel:
     return Qrel(
         check_id(names[0], "qid", path, number), check_id(names[1], "docno", path, number), int(grade)
     )
-
-
-def _one_grade(qrel: Qrel, grade: int) -> str:
-    return f"one grade for document {qrel.docno} of query {qrel.qid}, {grade} as before"
 
 
 def _flat(qrels: Iterable[Qrel] | Qrels) -> Iterable[Qrel]:

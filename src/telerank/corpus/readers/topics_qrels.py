@@ -32,11 +32,8 @@ def open_topics(path: str | Path, *, format: str | None = None) -> Collection:  
 
 def _recognises(path: Path) -> bool:
     files = list_files(path)
-    return bool(files) and all(file.is_file() and _fits(file) for file in files)
-
-
-def _fits(file: Path) -> bool:
-    return bool(_TOPICS.fullmatch(plain_name(file)) or _QRELS.fullmatch(plain_name(file)))
+    known = (_TOPICS.fullmatch(plain_name(file)) or _QRELS.fullmatch(plain_name(file)) for file in files)
+    return bool(files) and all(known) and all(file.is_file() for file in files)
 
 
 def _open(path: Path, encoding: str) -> Collection:
