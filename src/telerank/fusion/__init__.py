@@ -13,19 +13,16 @@ A document that is not in a list gets 0 from it. :func:`join_runs` pairs the ran
 """
 
 from telerank.fusion.lists import (
-    AlignedLists,
     interleave_rankings,
     join_runs,
     scale_scores,
     sum_rankings,
     sum_reciprocal_ranks,
 )
-from telerank.fusion.stages import Interleave, MinMax, ReciprocalRank, interleave, linear, minmax, prob, rrf
+from telerank.fusion.stages import Interleave, ReciprocalRank, interleave, linear, minmax, prob, rrf
 
 __all__ = [
-    "AlignedLists",
     "Interleave",
-    "MinMax",
     "ReciprocalRank",
     "interleave",
     "interleave_rankings",
