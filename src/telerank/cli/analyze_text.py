@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Column, Table
 from rich.text import Text
-from typer import Option
+from typer import Argument, Option
 
 from telerank.cli import console
 
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def analyze_text(
-    texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT", help="Texts; `-` reads lines from standard input.")
-    ],
+    texts: list[str] = Argument(metavar="TEXT", help="Texts; `-` reads lines from standard input."),
     *,
     analyzer: str = Option(
         "standard",

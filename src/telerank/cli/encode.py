@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
 from typer import Argument, Option
 
 from telerank.cli import console, options
 
 
 def encode(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="A folder, a file, an ir_datasets id, or an index, whose documents are encoded.",
-        ),
-    ],
+    collection: str = Argument(
+        metavar="COLLECTION",
+        help="A folder, a file, an ir_datasets id, or an index, whose documents are encoded.",
+    ),
     vectors: str | None = Argument(
         None, metavar="VECTORS", help="Folder for the vectors; default for an index: INDEX/vectors/MODEL."
     ),

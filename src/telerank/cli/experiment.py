@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.commands import group_with_default
@@ -64,10 +64,7 @@ def list_experiments(*, data: _Data = None) -> None:
 
 @app.command("run")
 def run(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="NAME|FILE", help="Packaged experiments by name, or YAML files."),
-    ],
+    files: list[str] = Argument(metavar="NAME|FILE", help="Packaged experiments by name, or YAML files."),
     *,
     small: bool = Option(False, "--small", help="The copy for two cores, instead of the paper's own size."),
     show: bool = Option(False, "--show", help="Print the resolved file instead of running it."),

@@ -7,7 +7,7 @@ import time
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.commands import group_with_default
@@ -90,9 +90,7 @@ def add(
 @app.command()
 def delete(
     index: IndexArgument,
-    docnos: Annotated[
-        list[str], typer.Argument(metavar="DOCNO", help="Docnos, or `-` for those on standard input.")
-    ],
+    docnos: list[str] = Argument(metavar="DOCNO", help="Docnos, or `-` for those on standard input."),
 ) -> None:
     """Delete documents; `merge` removes them from the files.
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-from typer import Option
+from typer import Argument, Option
 
 from telerank.cli import console, options
 from telerank.errors import CollectionError, ModelError
 
 
 def rerank(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run file of candidates; `-`: standard input.")],
+    run: str = Argument(metavar="RUN", help="Run file of candidates; `-`: standard input."),
     *,
     model: str = Option(
         ..., help="The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."

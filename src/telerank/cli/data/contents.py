@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Column, Table
@@ -166,7 +166,7 @@ def _show_record(record: dict[str, Any]) -> None:
 
 def convert(
     collection: CollectionArgument,
-    out: Annotated[Path, Argument(metavar="OUT", help="The folder to write; it must not exist.")],
+    out: Path = Argument(metavar="OUT", help="The folder to write; it must not exist."),
     *,
     to: Target = Option(..., help="The format to write."),
     format: FormatOption = None,  # noqa: A002

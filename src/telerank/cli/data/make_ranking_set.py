@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Column, Table
-from typer import Option
+from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
@@ -29,8 +28,8 @@ class SplitBy(StrEnum):
 
 
 def make_ranking_set(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
-    sets: Annotated[list[str], typer.Argument(metavar="SET", help="Collections with questions and qrels.")],
+    out: Path = Argument(metavar="OUT", help="The folder to write."),
+    sets: list[str] = Argument(metavar="SET", help="Collections with questions and qrels."),
     *,
     negatives: Negatives = Option(Negatives.bm25, help="How negatives are chosen."),
     depth: int = Option(10, min=1, help="Number of negatives for each question."),

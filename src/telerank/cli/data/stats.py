@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 from rich.table import Column, Table
-from typer import Option
+from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.options import AsJson, Encoding, FormatOption
@@ -34,9 +33,7 @@ class Language(StrEnum):
 
 
 def stats(
-    collections: Annotated[
-        list[str], typer.Argument(metavar="COLLECTION", help="Folders, files, or ir_datasets ids.")
-    ],
+    collections: list[str] = Argument(metavar="COLLECTION", help="Folders, files, or ir_datasets ids."),
     *,
     split: list[str] | None = Option(None, help="Only this split; may be repeated. Default: all."),
     analyzer: str = Option("standard", "--analyzer", "-a", help="Count the terms of this analyzer."),
