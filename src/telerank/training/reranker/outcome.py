@@ -32,7 +32,7 @@ class RerankerOutcome:
 
 def measure_test(
     candidates: CandidateSet, scores: Sequence[float], settings: RerankerTest, output: Path
-) -> RerankerOutcome:
+) -> None:
     """Write the run and its measures into ``output``."""
     qrels = candidates.qrels
     if settings.listed:
@@ -44,7 +44,6 @@ def measure_test(
     write_run(output / RUN, rankings)
     outcome = RerankerOutcome(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
     replace_file(output / RESULT, f"{json.dumps(asdict(outcome), indent=2)}\n".encode())
-    return outcome
 
 
 def read_outcome(output: Path) -> RerankerOutcome:
