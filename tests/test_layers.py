@@ -14,7 +14,7 @@ import telerank
 
 SOURCE = Path(telerank.__file__).parent
 
-_LOW = {"types", "errors", "expressions", "npy", "compiled", "batches", "stored", "yaml_files"}
+_LOW = {"types", "errors", "expressions", "npy", "compiled", "batches", "stored", "versions", "yaml_files"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
@@ -23,6 +23,7 @@ ALLOWED = {
     "yaml_files": {"errors"},
     "compiled": set(),
     "npy": {"errors"},
+    "versions": set(),
     "expressions": {"errors"},
     "stage": {"types", "expressions"},
     "testing": {"types", "stage"},

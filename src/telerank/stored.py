@@ -6,6 +6,7 @@ belong to a folder, and whatever replaces something is written beside it, flushe
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -219,6 +220,19 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def file_checksum(file: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def folder_checksum(folder: Path) -> str:
+    """A hash of the names and the contents of the files in a folder."""
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file())
+    listing = json.dumps([[str(file.relative_to(folder)), file_checksum(file)] for file in files])
+    return hashlib.sha256(listing.encode()).hexdigest()
 
 
 def compute_crc32(path: Path) -> int:

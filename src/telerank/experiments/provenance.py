@@ -1,26 +1,12 @@
-"""What figures depend on besides data and settings: versions and the machine."""
+"""The machine, which times depend on."""
 
 from __future__ import annotations
 
 import os
 import platform
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from telerank.sparse.build import count_cores
-
-_ALWAYS = ("telerank", "numpy", "numba", "ir-measures", "scipy", "PyStemmer")
-_EXTRAS = ("torch", "transformers", "faiss-cpu")
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of the packages that figures depend on, as far as they are installed."""
-    numbers = {"python": platform.python_version()}
-    for name in (*_ALWAYS, *_EXTRAS):
-        with suppress(PackageNotFoundError):
-            numbers[name] = version(name)
-    return numbers
 
 
 def machine() -> str:

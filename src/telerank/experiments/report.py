@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from telerank.experiments.analyses.bench import AnalysisResult
 from telerank.experiments.analyses.specs import AnalysisSpec
 from telerank.experiments.outcome import ExperimentOutcome
-from telerank.experiments.provenance import machine, versions
+from telerank.experiments.provenance import machine
 from telerank.show.report import to_json
 from telerank.show.tables import render_html, render_markdown
+from telerank.versions import versions
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -20,12 +20,14 @@ from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.specs import QualitySpec
 from telerank.experiments.comparison.compare_systems import plain_name
-from telerank.experiments.comparison.identity import file_checksum, folder_checksum
 from telerank.experiments.data import MODELS, ExperimentData, Sources
 from telerank.experiments.overlay import merge
 from telerank.experiments.schema import Experiment, TrainedModel
-from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.reranker.config import RerankerTraining
+from telerank.stored import file_checksum, folder_checksum
+
+if TYPE_CHECKING:
+    from telerank.training.bi_encoder.config import BiEncoderTraining
+    from telerank.training.reranker.config import RerankerTraining
 
 MODEL = "model"
 _FILES = (
@@ -65,6 +67,8 @@ class ModelTrainer:
         CollectionError
             If the settings are wrong.
         """
+        from telerank.training.bi_encoder.config import BiEncoderTraining
+
         config = self.configure(name, seed, candidates)
         folder = self.data.folder / "trained" / f"{plain_name(name)}-{seed}-{self._checksum(config)[:12]}"
         shared, progress = self.data.folder, self.data.progress
@@ -91,6 +95,9 @@ class ModelTrainer:
         Unavailable, CollectionError
             As :meth:`train`.
         """
+        from telerank.training.bi_encoder.config import BiEncoderTraining
+        from telerank.training.reranker.config import RerankerTraining
+
         record = {**self._settings(name), "seed": seed}
         record["model"] = {**record.get("model", {}), "start": self.find_start(name)}
         data = record.setdefault("data", {})

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from telerank.trec import write_json_lines, write_run
 from telerank.types import Ranking
+from telerank.versions import versions
 
 
 @dataclass(eq=False)
@@ -25,7 +24,6 @@ class LazyRun:
     compute: Callable[[], Iterator[Ranking]]
     settings: Callable[[], Mapping[str, Any]]
     describe: Callable[[], Sequence[str]] = tuple
-    packages: tuple[str, ...] = ("telerank", "numpy", "numba")
     queries: int = field(default=0, init=False)
     unanswered: list[str] = field(default_factory=list, init=False)
 
@@ -59,6 +57,5 @@ class LazyRun:
             Path(f"{path}.json").write_text(f"{record}\n", encoding="utf-8")
 
     def record(self) -> dict[str, Any]:
-        """The settings, and the versions of the packages that computed the rankings."""
-        versions = {"python": platform.python_version(), **{name: version(name) for name in self.packages}}
-        return {**self.settings(), "versions": versions}
+        """The settings, and the versions that computed the rankings."""
+        return {**self.settings(), "versions": versions()}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from telerank.expressions import call_text, quote
 from telerank.stage import Stage
+from telerank.stored import file_checksum
 from telerank.trec import read_run
 from telerank.types import Explanation, Query, Ranking
 
@@ -33,7 +34,7 @@ class RunFile(Stage):
 
     @property
     def sources(self) -> Mapping[str, object]:
-        return {self.text: {"bytes": Path(self.file).stat().st_size}}
+        return {self.text: {"sha256": file_checksum(Path(self.file))}}
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         ranking = self._rankings.get(query.qid, Ranking(query))

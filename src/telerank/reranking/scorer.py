@@ -18,6 +18,7 @@ from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.rerankers.reranker import Reranker, load_reranker
 from telerank.reranking.backends import BackEndSettings, Compute, compute
 from telerank.reranking.texts import TextPair, make_pairs
+from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
 
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
@@ -102,6 +103,12 @@ class Scorer:
     def name(self) -> str:
         """The given name of the model, or its kind and fingerprint."""
         return self._identity if isinstance(self.model, Reranker) else str(self.model)
+
+    @property
+    def checksum(self) -> str:
+        """A hash of the model: of the files in its folder, or of its weights."""
+        folder = Path(str(self.model))
+        return folder_checksum(folder) if folder.is_dir() else reranker_fingerprint(self.reranker)
 
     def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
         """The logits of pairs, in their order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,16 @@ def read_text(docs: Docs, docno: str) -> str:
     """The full text of a document, title and text. Raises KeyError if there is no such document."""
     doc = docs[docno]
     return doc if isinstance(doc, str) else doc.full_text
+
+
+def _identify(docs: Docs) -> str:
+    """The checksum of texts in memory, or the text of a docstore."""
+    if not isinstance(docs, Mapping):
+        return repr(docs)
+    digest = hashlib.sha256()
+    for docno in docs:
+        digest.update(repr((docno, read_text(docs, docno))).encode())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +105,10 @@ class CrossReranker(Stage):
 
     @property
     def sources(self) -> Mapping[str, object]:
-        return {f"rerank({self.name or self.scorer.name})": {"model": self.scorer.name}}
+        source: dict[str, object] = {"model": self.scorer.name, "sha256": self.scorer.checksum}
+        if not self.name:  # of an index, which has its own checksums
+            source["documents"] = _identify(self.docs)
+        return {f"rerank({self.name or self.scorer.name})": source}
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""

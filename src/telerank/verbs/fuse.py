@@ -16,6 +16,7 @@ from telerank.show.progress import show_progress
 from telerank.trec import write_run
 from telerank.types import Progress, Ranking
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
+from telerank.versions import versions
 
 __all__ = ["Folds", "FusedRun", "Fusion", "WeightGrid", "combine", "fuse", "tune_fusion"]
 
@@ -146,8 +147,6 @@ def combine(
 
 
 def _write_settings(fusion: Fusion, runs: Mapping[str, object], output: str | Path) -> None:
-    from telerank.experiments.provenance import versions
-
     sources = [str(run) if isinstance(run, str | Path) else name for name, run in runs.items()]
     settings = {**asdict(fusion), "runs": sources, "versions": versions()}
     Path(f"{output}.json").write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", "utf-8")

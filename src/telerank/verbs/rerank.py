@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DevRun", "open_topics", "rerank", "rerank_run"]
 
-_PACKAGES = {"openvino": ("openvino",), "onnx": ("onnxruntime",)}
-
 
 def rerank(
     model: str | Path | Reranker | Scorer,
@@ -117,8 +115,7 @@ def rerank_run(
     name = str(texts.folder) if isinstance(texts, Index) else texts.name
     options = {"run": str(run), "depth": depth, "k": k, "texts": name, "queries": source.name}
     scoring = _Scoring(scorer, docs, rankings, k, total, options, calibration, progress)
-    packages = ("telerank", "torch", "transformers", *_PACKAGES.get(scorer.backend, ()))
-    return LazyRun(scoring.compute, scoring.record, scoring.describe, packages)
+    return LazyRun(scoring.compute, scoring.record, scoring.describe)
 
 
 @dataclass
