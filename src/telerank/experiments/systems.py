@@ -189,12 +189,12 @@ class SystemRunner:
         if not folder.exists():
             raise CollectionError(f"--system {name}={folder}: no such file or folder")
         kind = recognise_folder(folder)
-        use = _reranker_use(parse_expression(text))
-        if kind == "re-ranker" and use is not None:
-            return text, {use.model: str(folder)}
-        if kind == "bi-encoder" and use is None:
+        rerankers = _model_words(parse_expression(text), "rerank")
+        if kind == "re-ranker" and len(rerankers) == 1:
+            return text, {rerankers.pop(): str(folder)}
+        if kind == "bi-encoder" and not rerankers:
             return f"dense({plain_name(name)})", {plain_name(name): str(folder)}
-        needs = "a first stage: a run file or a bi-encoder" if use is None else "a re-ranker"
+        needs = "a re-ranker" if rerankers else "a first stage: a run file or a bi-encoder"
         raise CollectionError(f"--system {name}={folder}: holds a {kind}, but the system is {needs}")
 
     def _names(
@@ -303,9 +303,10 @@ def _system_words(tree: Expression) -> set[str]:
     return set().union(*(_system_words(value) for key, value in tree.arguments if not key))
 
 
-def _model_words(tree: Expression) -> set[str]:
-    """The words that stand for models."""
-    calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in ("dense", "rerank"))
+def _model_words(tree: Expression, *functions: str) -> set[str]:
+    """The words that stand for models of these functions; by default of all."""
+    names = functions or ("dense", "rerank")
+    calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in names)
     values = (value for call in calls for key, value in call.arguments if key in ("", "model"))
     return {value.text for value in values if isinstance(value, Word)}
 

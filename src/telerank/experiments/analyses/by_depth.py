@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import tee
 from typing import Any
 
 import numpy as np
 
 from telerank.dense.retriever import DenseRetriever
-from telerank.errors import MissingExtra
+from telerank.errors import MissingExtra, ModelError
 from telerank.evaluation.depth import (
     Reranker,
+    RerankingByDepth,
     measure_consistency,
     measure_reranking,
     read_candidates,
@@ -20,7 +22,6 @@ from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import ConsistencySpec, RecallSpec, RerankingSpec
 from telerank.experiments.published import depth_tables
-from telerank.reranking.stage import CrossReranker
 from telerank.show.plots import Panels, line_plot
 from telerank.show.tables import Table
 from telerank.stage import Stage
@@ -41,17 +42,14 @@ def analyse_recall(bench: Bench, spec: RecallSpec) -> AnalysisResult:
 
 def analyse_reranking(bench: Bench, spec: RerankingSpec) -> AnalysisResult:
     """Re-rank each system by the first re-ranker that is available (table 2 and figure 1b)."""
-    name, reranker = _first_reranker(bench, spec)
-    curves, unscored = {}, {}
-    for system in bench.systems:
-        by_depth = measure_reranking(
-            bench.rankings(system), reranker, bench.qrels, spec.measure, spec.depths, progress=bench.progress
-        )
-        curves[system], unscored[system] = by_depth.of(spec.measure), by_depth.unscored
+    name, measured, reasons = _measure_first(bench, spec)
+    curves = {system: by_depth.of(spec.measure) for system, by_depth in measured.items()}
+    unscored = {system: by_depth.unscored for system, by_depth in measured.items()}
     caption = spec.title or f"{spec.measure} of the first n, re-ranked; {name}"
     tables = depth_tables(curves, spec.depths, bench.published, caption=caption, changes=True)
     first = next(iter(spec.rerankers))
-    notes = [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
+    notes = [f"Not measured: {reason}." for reason in reasons]
+    notes += [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
     notes += [
         f"{system}: {count:,} candidates have no score from {name}: they stay below the others."
         for system, count in unscored.items()
@@ -93,14 +91,19 @@ def analyse_consistency(bench: Bench, spec: ConsistencySpec) -> AnalysisResult:
 def make_reranker(stage: Stage) -> Reranker:
     """The re-ranker that gives candidates the scores of a stage, whether or not it ranks them high.
 
-    A dense retriever looks up the vectors of the candidates. Any other retriever, or a run, ranks all that it
-    can, which suits collections of thousands of documents; a candidate that it does not rank gets no score.
+    A dense retriever looks up the vectors of the candidates, a re-ranker scores them. Any other retriever, or
+    a run, ranks all that it can, which suits collections of thousands of documents; a candidate that it does
+    not rank gets no score.
     """
-    if isinstance(stage, CrossReranker):
-        return stage
     if isinstance(stage, DenseRetriever):
         return rerank_by_scores(lambda ranking: _score_by_vectors(stage, ranking))
-    return rerank_by_scores(lambda ranking: dict(stage.search(ranking.query)))
+
+    def rerank(rankings: Iterable[Ranking]) -> Iterator[Ranking]:
+        candidates, ahead = tee(rankings)
+        scored = stage(ahead)
+        return rerank_by_scores(lambda _: dict(next(scored)))(candidates)
+
+    return rerank
 
 
 def _make_result(
@@ -115,13 +118,29 @@ def _make_result(
     return AnalysisResult(tables, record, {spec.kind: line_plot(panels, spec.depths)}, tuple(notes))
 
 
-def _first_reranker(bench: Bench, spec: RerankingSpec) -> tuple[str, Reranker]:
-    reasons = []
+def _measure_first(
+    bench: Bench, spec: RerankingSpec
+) -> tuple[str, dict[str, RerankingByDepth], list[str]]:
+    """The first re-ranker that is available, what it makes of each system, why those before it are not."""
+    reasons: list[str] = []
     for name, text in spec.rerankers.items():
         try:
-            return name, make_reranker(bench.read_stage(name, text))
-        except (Unavailable, MissingExtra) as reason:
-            reasons.append(f"{name}: {reason}")
+            reranker = make_reranker(bench.read_stage(name, text))
+            measured = {
+                system: measure_reranking(
+                    bench.rankings(system),
+                    reranker,
+                    bench.qrels,
+                    spec.measure,
+                    spec.depths,
+                    progress=bench.progress,
+                )
+                for system in bench.systems
+            }
+        except (Unavailable, MissingExtra, ModelError) as reason:  # a model is loaded with the first pair
+            reasons.append(f"{name} ({reason})")
+        else:
+            return name, measured, reasons
     raise Unavailable(f"no re-ranker is available: {'; '.join(reasons)}")
 
 
