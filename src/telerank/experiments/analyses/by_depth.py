@@ -118,9 +118,7 @@ def _make_result(
     return AnalysisResult(tables, record, {spec.kind: line_plot(panels, spec.depths)}, tuple(notes))
 
 
-def _measure_first(
-    bench: Bench, spec: RerankingSpec
-) -> tuple[str, dict[str, RerankingByDepth], list[str]]:
+def _measure_first(bench: Bench, spec: RerankingSpec) -> tuple[str, dict[str, RerankingByDepth], list[str]]:
     """The first re-ranker that is available, what it makes of each system, why those before it are not."""
     reasons: list[str] = []
     for name, text in spec.rerankers.items():
