@@ -69,7 +69,7 @@ class QASet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _JsonObject:
     """A JSON object of a file, with its position there (none for the whole file)."""
 
     path: Path
@@ -86,14 +86,14 @@ class _Record:
             raise self.error(f"{_TYPE_NAMES[kind]} as {name!r} of {self.where or 'the file'}", got)
         return value
 
-    def records(self, name: str, default: list[Any] | None = None) -> Iterator[_Record]:
+    def records(self, name: str, default: list[Any] | None = None) -> Iterator[_JsonObject]:
         """The objects in the list ``name``."""
         parent = f"{self.where}." if self.where else ""
         for number, value in enumerate(self.field(name, list, default)):
             where = f"{parent}{name}[{number}]"
             if not isinstance(value, dict):
                 raise self.error(f"an object as {where}", json.dumps(value))
-            yield _Record(self.path, where, value)
+            yield _JsonObject(self.path, where, value)
 
     def error(self, expected: str, got: str | None = None) -> FormatError:
         return FormatError(self.path, None, expected, got)
@@ -113,7 +113,7 @@ def read_squad(path: Path, *, encoding: str = "utf-8", prefix: str = "") -> QASe
     if not isinstance(loaded, dict):
         raise FormatError(path, None, "an object as the file", json.dumps(loaded))
     qa = QASet()
-    for a, article in enumerate(_Record(path, "", loaded).records("data")):
+    for a, article in enumerate(_JsonObject(path, "", loaded).records("data")):
         qa.tally["articles"] += 1
         title = article.field("title", str, "")
         for p, paragraph in enumerate(article.records("paragraphs")):
@@ -126,7 +126,7 @@ def read_squad(path: Path, *, encoding: str = "utf-8", prefix: str = "") -> QASe
     return qa
 
 
-def _add_question(qa: QASet, doc: Doc, question: _Record) -> None:
+def _add_question(qa: QASet, doc: Doc, question: _JsonObject) -> None:
     kind = int if isinstance(question.fields.get("id"), int) else str  # COVID-QA numbers its questions
     qid = check_id(str(question.field("id", kind)), "question id", f"{question.path}: {question.where}")
     query = Query(qid, question.field("question", str))
