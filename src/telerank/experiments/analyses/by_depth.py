@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import tee
 from typing import Any
 
@@ -42,13 +42,13 @@ def analyse_recall(bench: Bench, spec: RecallSpec) -> AnalysisResult:
 
 def analyse_reranking(bench: Bench, spec: RerankingSpec) -> AnalysisResult:
     """Re-rank each system by the first re-ranker that is available (table 2 and figure 1b)."""
-    name, measured, reasons = _measure_first(bench, spec)
+    name, measured, failures = _measure_first(bench, spec)
     curves = {system: by_depth.of(spec.measure) for system, by_depth in measured.items()}
     unscored = {system: by_depth.unscored for system, by_depth in measured.items()}
     caption = spec.title or f"{spec.measure} of the first n, re-ranked; {name}"
     tables = depth_tables(curves, spec.depths, bench.published, caption=caption, changes=True)
     first = next(iter(spec.rerankers))
-    notes = [f"Not measured: {reason}." for reason in reasons]
+    notes = [f"Not measured: {reason}." for reason in failures]
     notes += [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
     notes += [
         f"{system}: {count:,} candidates have no score from {name}: they stay below the others."
@@ -98,7 +98,7 @@ def make_reranker(stage: Stage) -> Reranker:
     if isinstance(stage, DenseRetriever):
         return rerank_by_scores(lambda ranking: _score_by_vectors(stage, ranking))
 
-    def rerank(rankings: Iterable[Ranking]) -> Iterator[Ranking]:
+    def rerank(rankings: Iterable[Ranking]) -> Iterable[Ranking]:
         candidates, ahead = tee(rankings)
         scored = stage(ahead)
         return rerank_by_scores(lambda _: dict(next(scored)))(candidates)
@@ -119,8 +119,9 @@ def _make_result(
 
 
 def _measure_first(bench: Bench, spec: RerankingSpec) -> tuple[str, dict[str, RerankingByDepth], list[str]]:
-    """The first re-ranker that is available, what it makes of each system, why those before it are not."""
-    reasons: list[str] = []
+    """The first re-ranker that is available, what it makes of each system, and why others before it fail."""
+    absent: list[str] = []
+    failures: list[str] = []
     for name, text in spec.rerankers.items():
         try:
             reranker = make_reranker(bench.read_stage(name, text))
@@ -135,11 +136,13 @@ def _measure_first(bench: Bench, spec: RerankingSpec) -> tuple[str, dict[str, Re
                 )
                 for system in bench.systems
             }
-        except (Unavailable, MissingExtra, ModelError) as reason:  # a model is loaded with the first pair
-            reasons.append(f"{name} ({reason})")
+        except Unavailable as reason:
+            absent.append(f"{name}: {reason}")
+        except (MissingExtra, ModelError) as reason:  # a model is loaded with the first pair
+            failures.append(f"{name}: {reason}")
         else:
-            return name, measured, reasons
-    raise Unavailable(f"no re-ranker is available: {'; '.join(reasons)}")
+            return name, measured, failures
+    raise Unavailable(f"no re-ranker is available: {'; '.join((*absent, *failures))}")
 
 
 def _score_by_vectors(stage: DenseRetriever, ranking: Ranking) -> dict[str, float]:
