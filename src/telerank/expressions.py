@@ -16,7 +16,7 @@ What a word means is decided by the reader of the tree, not here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,9 +30,12 @@ _TOKEN = re.compile(
       | (?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
       | (?P<sign>>>|[()*%+,=])
       | (?P<end>\Z)
+      | (?P<wrong>.)
     )""",
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
+_OPERATORS = ((">>",), ("+",), ("*", "%"))
+"""From those that bind least tightly on."""
 _DEEPEST = 100  # brackets within brackets
 _CONTEXT = 40  # characters of the text that an error shows
 
@@ -205,34 +208,34 @@ def whole_number(tree: Expression, text: str) -> int:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.text, self.at, self.depth = text, 0, 0
+        self.text, self.depth = text, 0
+        self._tokens = _TOKEN.finditer(text)
+        self.begin = self.end = 0  # of the current token
+        self._next()
 
     def parse(self) -> Expression:
         tree = self._chain()
-        if self._peek()[0] != "end":
+        if self.kind != "end":
             raise self._error("an operator (>> + * %) or the end")
         return tree
 
-    def _chain(self) -> Expression:
-        return self._left_to_right((">>",), self._sum)
-
-    def _sum(self) -> Expression:
-        return self._left_to_right(("+",), self._product)
-
-    def _product(self) -> Expression:
-        return self._left_to_right(("*", "%"), self._operand)
-
-    def _left_to_right(self, operators: tuple[str, ...], operand: Callable[[], Expression]) -> Expression:
-        tree = operand()
-        while (operator := self._peek()[1]) in operators:
+    def _chain(self, level: int = 0) -> Expression:
+        """An operand, or operations whose operators bind at least as tightly as those of ``level``."""
+        if level == len(_OPERATORS):
+            return self._operand()
+        tree = self._chain(level + 1)
+        while (operator := self.piece) in _OPERATORS[level]:
             at = self._next()
-            tree = Operation(operator, tree, operand(), at)
+            tree = Operation(operator, tree, self._chain(level + 1), at)
         return tree
 
     def _operand(self) -> Expression:
-        kind, piece = self._peek()
-        if piece == "(" and kind == "sign":
-            return self._bracketed()
+        kind, piece = self.kind, self.piece
+        if piece == "(":
+            self._open()
+            tree = self._chain()
+            self._close("an operator or ')'")
+            return tree
         if kind not in ("number", "word", "quoted"):
             raise self._error("a name, a number or '('")
         at = self._next()
@@ -240,20 +243,12 @@ class _Parser:
             return Word(piece, at, number=float(piece))
         if kind == "quoted":
             return Word(re.sub(r"\\(.)", r"\1", piece[1:-1]), at, quoted=True)
-        if self._peek()[1] == "(":
-            return Call(piece, self._arguments(), at)
-        return Word(piece, at)
-
-    def _bracketed(self) -> Expression:
-        self._open()
-        tree = self._chain()
-        self._close("an operator or ')'")
-        return tree
+        return Call(piece, self._arguments(), at) if self.piece == "(" else Word(piece, at)
 
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:
         self._open()
         arguments: list[tuple[str, Expression]] = []
-        while self._peek() != ("sign", ")"):
+        while self.piece != ")":
             if arguments:
                 self._expect(",", "',' or ')'")
             arguments.append(self._argument(named=bool(arguments and arguments[-1][0])))
@@ -262,7 +257,7 @@ class _Parser:
 
     def _argument(self, *, named: bool) -> tuple[str, Expression]:
         value = self._chain()
-        if self._peek()[1] == "=" and isinstance(value, Word) and not value.quoted:
+        if self.piece == "=" and isinstance(value, Word) and not value.quoted:
             self._next()
             return value.text, self._chain()
         if named:
@@ -273,41 +268,32 @@ class _Parser:
         self._next()
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise wrong(self.text, self.at, f"more than {_DEEPEST} brackets within each other")
+            raise wrong(self.text, self.before, f"more than {_DEEPEST} brackets within each other")
 
     def _close(self, expected: str) -> None:
         self._expect(")", expected)
         self.depth -= 1
 
-    def _peek(self) -> tuple[str, str]:
-        match = _TOKEN.match(self.text, self.at)
-        if match is None:
-            stripped = self.text[self.at :].lstrip()
-            return "wrong", stripped[:1]
-        kind = str(match.lastgroup)
-        return kind, match[kind]
-
     def _next(self) -> int:
-        """Move behind the next token; the position where it begins."""
-        match = _TOKEN.match(self.text, self.at)
-        if match is None:
-            raise self._error("a name, a number or an operator")
-        self.at = match.end()
-        return match.start(str(match.lastgroup))
+        """Move behind the current token; the position where it begins."""
+        at, self.before = self.begin, self.end
+        token = next(self._tokens)
+        self.kind = str(token.lastgroup)
+        self.piece, (self.begin, self.end) = token[self.kind], token.span(self.kind)
+        return at
 
-    def _expect(self, token: str, expected: str) -> None:
-        if self._peek() != ("sign", token):
+    def _expect(self, sign: str, expected: str) -> None:
+        if self.piece != sign:
             raise self._error(expected)
         self._next()
 
     def _error(self, expected: str) -> ExpressionError:
-        kind, piece = self._peek()
-        got = "the end" if kind == "end" else repr(piece)
-        if kind == "wrong" and piece in "'\"":
+        got = "the end" if self.kind == "end" else repr(self.piece)
+        if self.kind == "wrong" and self.piece in "'\"":
             got = "a quotation mark that is not closed"
-        elif piece == "<":
+        elif self.piece == "<":
             got = "'<': a stage of your own, or over texts in memory, cannot be read back"
-        return wrong(self.text, self.at, f"expected {expected}, got {got}")
+        return wrong(self.text, self.before, f"expected {expected}, got {got}")
 
 
 def _value_text(value: object) -> str:

@@ -18,6 +18,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -125,11 +126,56 @@ class Stage(ABC):
     __rmul__ = __mul__
 
 
+class Retriever(Stage):
+    """A first stage, which answers ``batch`` queries at a time; ``depth`` None keeps all their documents."""
+
+    depth: int | None
+    batch: int
+
+    @abstractmethod
+    def rank_batch(self, queries: list[Query]) -> Iterable[Ranking]:
+        """The rankings of queries, in their order."""
+
+    @property
+    @abstractmethod
+    def call(self) -> str:
+        """The text of the retriever without its depth."""
+
+    def __post_init__(self) -> None:
+        if self.depth is not None:
+            check_depth(self.depth)
+        check_depth(self.batch)
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return itertools.chain.from_iterable(map(self.rank_batch, batch_queries(stream, self.batch)))
+
+    def in_batches(self, batch: int, threads: int = 1) -> Self:
+        return replace(self, batch=batch, threads=threads)  # type: ignore[type-var]
+
+    def limit(self, k: int) -> Self:
+        return replace(self, depth=k if self.depth is None else min(self.depth, k))  # type: ignore[type-var]
+
+    @property
+    def text(self) -> str:
+        return depth_text(self.call, self.depth)
+
+    @property
+    def binding(self) -> int:
+        return CALL if self.depth is None else PRODUCT
+
+
+def batch_queries(stream: Iterable[Ranking], size: int) -> Iterator[list[Query]]:
+    """The queries of rankings, lazily, ``size`` at a time."""
+    queries = (ranking.query for ranking in stream)
+    return iter(lambda: list(itertools.islice(queries, size)), [])
+
+
 @dataclass(frozen=True, repr=False)
 class Chain(Stage):
     """``a >> b >> c``."""
 
     stages: tuple[Stage, ...]
+    binding = CHAIN
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for stage in self.stages:
@@ -149,10 +195,6 @@ class Chain(Stage):
     def text(self) -> str:
         return " >> ".join(operand_text(stage, SUM) for stage in self.stages)
 
-    @property
-    def binding(self) -> int:
-        return CHAIN
-
 
 @dataclass(frozen=True, repr=False)
 class Cut(Stage):
@@ -160,6 +202,7 @@ class Cut(Stage):
 
     stage: Stage
     k: int
+    binding = PRODUCT
 
     def __post_init__(self) -> None:
         check_depth(self.k)
@@ -180,10 +223,6 @@ class Cut(Stage):
     def text(self) -> str:
         return f"{operand_text(self.stage, PRODUCT)} % {self.k}"
 
-    @property
-    def binding(self) -> int:
-        return PRODUCT
-
 
 @dataclass(frozen=True, repr=False)
 class Weighted(Stage):
@@ -191,6 +230,7 @@ class Weighted(Stage):
 
     stage: Stage
     weight: float
+    binding = PRODUCT
 
     def __post_init__(self) -> None:
         if not abs(self.weight) <= float(np.finfo(np.float32).max):
@@ -211,16 +251,13 @@ class Weighted(Stage):
     def text(self) -> str:
         return f"{number_text(self.weight)} * {operand_text(self.stage, CALL)}"
 
-    @property
-    def binding(self) -> int:
-        return PRODUCT
-
 
 @dataclass(frozen=True, repr=False)
 class Sum(Stage):
     """``a + b + c``: the stages read the same stream; a document that a ranking lacks has 0 there."""
 
     stages: tuple[Stage, ...]
+    binding = SUM
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         copies = itertools.tee(stream, len(self.stages))
@@ -240,10 +277,6 @@ class Sum(Stage):
     @property
     def text(self) -> str:
         return " + ".join(operand_text(stage, PRODUCT) for stage in self.stages)
-
-    @property
-    def binding(self) -> int:
-        return SUM
 
 
 def inner_stages(stage: Stage) -> dict[str, Stage | tuple[Stage, ...]]:

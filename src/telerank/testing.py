@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,8 +45,32 @@ class Trial:
     def outputs(self) -> list[Ranking]:
         return list(self.stage(self.inputs))
 
+    def compare(self, answers: list[Ranking], expected: list[Ranking], detail: str = "") -> None:
+        """Raise AssertionError if answers differ from the expected ones."""
+        _hold(len(answers) == len(expected), detail or f"{len(answers)} rankings, not {len(expected)}")
+        for actual, other in zip(answers, expected, strict=True):
+            difference = f"{detail + ': ' if detail else ''}{actual!r}, not {other!r}"
+            _hold(_alike(actual, other, self.tolerance), difference)
+
 
 Law: TypeAlias = Callable[[Trial], None]
+LAWS: list[Law] = []
+"""All laws; each raises AssertionError if a stage breaks it."""
+
+
+def _law(check: Law) -> Law:
+    @functools.wraps(check)
+    def law(trial: Trial) -> None:
+        try:
+            check(trial)
+        except AssertionError as broken:
+            detail = f" ({broken})" if str(broken) else ""
+            raise AssertionError(
+                f"{trial.stage!r} breaks the law {check.__name__}: {check.__doc__}{detail}"
+            ) from broken
+
+    LAWS.append(law)
+    return law
 
 
 def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: float = 0.0) -> None:
@@ -66,24 +91,28 @@ def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: f
         law(trial)
 
 
+@_law
 def keeps_the_queries(trial: Trial) -> None:
     """There is one output ranking for each input ranking, with the same query, in the same order."""
     queries = [ranking.query for ranking in trial.inputs]
-    _hold([ranking.query for ranking in trial.outputs()] == queries, trial, keeps_the_queries)
+    _hold([ranking.query for ranking in trial.outputs()] == queries)
 
 
+@_law
 def answers_nothing_with_nothing(trial: Trial) -> None:
     """An empty stream gives an empty stream."""
-    _hold(list(trial.stage(())) == [], trial, answers_nothing_with_nothing)
+    _hold(list(trial.stage(())) == [])
 
 
+@_law
 def answers_an_empty_query(trial: Trial) -> None:
     """A query without text is answered like any other, perhaps with no documents."""
     empty = Ranking(Query("empty", ""))
     answers = list(trial.stage((empty,)))
-    _hold([ranking.query for ranking in answers] == [empty.query], trial, answers_an_empty_query)
+    _hold([ranking.query for ranking in answers] == [empty.query])
 
 
+@_law
 def is_lazy(trial: Trial) -> None:
     """Nothing is read before the first answer is requested, and an endless stream is answered."""
     pulled = 0
@@ -92,149 +121,135 @@ def is_lazy(trial: Trial) -> None:
         nonlocal pulled
         for ranking in itertools.cycle(trial.inputs):
             pulled += 1
-            _hold(pulled <= _LOOK_AHEAD, trial, is_lazy, f"{pulled} rankings read before the first answer")
+            _hold(pulled <= _LOOK_AHEAD, f"{pulled} rankings read before the first answer")
             query = dataclasses.replace(ranking.query, qid=f"{ranking.query.qid}-{pulled}")
             yield dataclasses.replace(ranking, query=query)
 
     answers = trial.stage(endless())
-    _hold(pulled == 0, trial, is_lazy, f"{pulled} rankings read before an answer was requested")
-    _hold(next(answers).query.qid == f"{trial.inputs[0].query.qid}-1", trial, is_lazy)
+    _hold(pulled == 0, f"{pulled} rankings read before an answer was requested")
+    _hold(next(answers).query.qid == f"{trial.inputs[0].query.qid}-1")
 
 
+@_law
 def reads_its_input_once(trial: Trial) -> None:
     """An iterator, which can be read only once, is answered like a list."""
-    answers = list(trial.stage(iter(trial.inputs)))
-    _same(answers, trial.outputs(), trial, reads_its_input_once)
+    trial.compare(list(trial.stage(iter(trial.inputs))), trial.outputs())
 
 
+@_law
 def leaves_its_input_alone(trial: Trial) -> None:
     """The input rankings are not changed."""
     before = copy.deepcopy(trial.inputs)
     stream = list(trial.inputs)
     list(trial.stage(stream))
-    _hold(tuple(stream) == before, trial, leaves_its_input_alone)
+    _hold(tuple(stream) == before)
 
 
+@_law
 def answers_in_order(trial: Trial) -> None:
     """Every ranking is sorted by float32 score, then docno, both descending, without repeated docnos."""
     for ranking in trial.outputs():
-        _hold(
-            ranking.scores.dtype == np.float32, trial, answers_in_order, f"scores of {ranking.scores.dtype}"
-        )
+        _hold(ranking.scores.dtype == np.float32, f"scores of {ranking.scores.dtype}")
         try:
             Ranking(ranking.query, ranking.docnos, ranking.scores)
         except ValueError as error:
-            _hold(False, trial, answers_in_order, str(error))
+            _hold(False, str(error))
 
 
+@_law
 def is_deterministic(trial: Trial) -> None:
     """The same stream has the same answers twice."""
-    _same(trial.outputs(), trial.outputs(), trial, is_deterministic)
+    trial.compare(trial.outputs(), trial.outputs())
 
 
+@_law
 def cuts_to_its_beginning(trial: Trial) -> None:
     """``s % k`` answers the first ``k`` of what ``s`` answers."""
     whole = trial.outputs()
     for k in (1, 2, max(map(len, whole)) + 1):
         cut = list((trial.stage % k)(trial.inputs))
-        _same(cut, [ranking.cut(k) for ranking in whole], trial, cuts_to_its_beginning, f"k = {k}")
+        trial.compare(cut, [ranking.cut(k) for ranking in whole], f"k = {k}")
 
 
+@_law
 def cuts_once(trial: Trial) -> None:
     """``s % a % b`` answers what ``s % min(a, b)`` answers."""
     for a, b in ((1, 3), (3, 1), (2, 2)):
         twice = list((trial.stage % a % b)(trial.inputs))
         once = list((trial.stage % min(a, b))(trial.inputs))
-        _same(twice, once, trial, cuts_once, f"a = {a}, b = {b}")
+        trial.compare(twice, once, f"a = {a}, b = {b}")
 
 
+@_law
 def chains_in_any_grouping(trial: Trial) -> None:
     """``a >> (b >> c)`` is ``(a >> b) >> c``, and answers what ``c`` answers to ``b`` to ``a``."""
     stage, passing = trial.stage, _Passing()
     right, left = passing >> (stage >> stage), (passing >> stage) >> stage
-    _hold(left == right, trial, chains_in_any_grouping)
-    _same(list(left(trial.inputs)), list(stage(trial.outputs())), trial, chains_in_any_grouping)
+    _hold(left == right)
+    trial.compare(list(left(trial.inputs)), list(stage(trial.outputs())))
 
 
+@_law
 def takes_an_earlier_stage(trial: Trial) -> None:
     """``s.after(first)`` answers what ``first >> s`` answers."""
     first = _Passing() % 2
     fed = list(trial.stage.after(first)(trial.inputs))
-    _same(fed, list((first >> trial.stage)(trial.inputs)), trial, takes_an_earlier_stage)
+    trial.compare(fed, list((first >> trial.stage)(trial.inputs)))
 
 
+@_law
 def pickles(trial: Trial) -> None:
     """A pickled copy of a stage equals it and gives the same answers."""
-    copied = _pickle(trial, pickles)
-    _hold(copied == trial.stage, trial, pickles)
-    _same(list(copied(trial.inputs)), trial.outputs(), trial, pickles)
+    copied = _pickle(trial.stage)
+    _hold(copied == trial.stage)
+    trial.compare(list(copied(trial.inputs)), trial.outputs())
 
 
+@_law
 def is_a_value(trial: Trial) -> None:
     """A stage is a frozen dataclass: equal and hashed by its fields, and its repr shows them."""
-    stage, copied = trial.stage, _pickle(trial, is_a_value)
-    _hold(dataclasses.is_dataclass(stage), trial, is_a_value, "it is not a dataclass")
+    stage, copied = trial.stage, _pickle(trial.stage)
+    _hold(dataclasses.is_dataclass(stage), "it is not a dataclass")
     for name in [one.name for one in dataclasses.fields(stage)][:1]:  # type: ignore[arg-type]
         try:
             setattr(stage, name, getattr(stage, name))
         except dataclasses.FrozenInstanceError:
             continue
-        _hold(False, trial, is_a_value, f"its field {name} can be set")
+        _hold(False, f"its field {name} can be set")
     try:
-        _hold(hash(stage) == hash(copied), trial, is_a_value, "a copy has another hash")
+        _hold(hash(stage) == hash(copied), "a copy has another hash")
     except TypeError as error:
-        _hold(False, trial, is_a_value, str(error))
-    _hold(repr(stage) == repr(copied), trial, is_a_value, f"a copy's repr is {copied!r}")
+        _hold(False, str(error))
+    _hold(repr(stage) == repr(copied), f"a copy's repr is {copied!r}")
 
 
+@_law
 def ignores_the_neighbours(trial: Trial) -> None:
     """The answer to a query does not depend on the queries before and after it."""
     among = trial.outputs()
-    alone = [next(trial.stage((ranking,))) for ranking in trial.inputs]
-    _same(alone, among, trial, ignores_the_neighbours)
-    reverse = list(trial.stage(trial.inputs[::-1]))[::-1]
-    _same(reverse, among, trial, ignores_the_neighbours)
+    trial.compare([next(trial.stage((ranking,))) for ranking in trial.inputs], among)
+    trial.compare(list(trial.stage(trial.inputs[::-1]))[::-1], among)
 
 
+@_law
 def explains_its_scores(trial: Trial) -> None:
     """The value of ``explain`` is the document's score."""
     for ranking in trial.outputs():
         for docno, score in itertools.islice(ranking, _EXPLAINED):
             why = trial.stage.explain(ranking.query, docno)
-            _hold(isinstance(why, Explanation), trial, explains_its_scores, f"it returns {why!r}")
+            _hold(isinstance(why, Explanation), f"it returns {why!r}")
             detail = f"query {ranking.query.qid}, document {docno}: explains {why.value!r}, scores {score!r}"
-            _hold(_close(why.value, score, trial.tolerance), trial, explains_its_scores, detail)
+            _hold(_close(why.value, score, trial.tolerance), detail)
 
 
+@_law
 def refuses_to_explain_unknown_documents(trial: Trial) -> None:
     """``explain`` raises KeyError for a document that does not exist."""
     try:
         why = trial.stage.explain(trial.inputs[0].query, "no such document \0")
     except KeyError:
         return
-    _hold(False, trial, refuses_to_explain_unknown_documents, f"it returns {why!r}")
-
-
-LAWS: tuple[Law, ...] = (
-    keeps_the_queries,
-    answers_nothing_with_nothing,
-    answers_an_empty_query,
-    is_lazy,
-    reads_its_input_once,
-    leaves_its_input_alone,
-    answers_in_order,
-    is_deterministic,
-    cuts_to_its_beginning,
-    cuts_once,
-    chains_in_any_grouping,
-    takes_an_earlier_stage,
-    pickles,
-    is_a_value,
-    ignores_the_neighbours,
-    explains_its_scores,
-    refuses_to_explain_unknown_documents,
-)
-"""All laws; each raises AssertionError if a stage breaks it."""
+    _hold(False, f"it returns {why!r}")
 
 
 @dataclass(frozen=True)
@@ -248,18 +263,9 @@ class _Passing(Stage):
         raise KeyError(query, docno)
 
 
-def _hold(holds: bool, trial: Trial, law: Law, detail: str = "") -> None:
+def _hold(holds: bool, detail: str = "") -> None:
     if not holds:
-        tail = f" ({detail})" if detail else ""
-        raise AssertionError(f"{trial.stage!r} breaks the law {law.__name__}: {law.__doc__}{tail}")
-
-
-def _same(answers: list[Ranking], expected: list[Ranking], trial: Trial, law: Law, detail: str = "") -> None:
-    counts = f"{len(answers)} rankings, not {len(expected)}"
-    _hold(len(answers) == len(expected), trial, law, detail or counts)
-    for actual, other in zip(answers, expected, strict=True):
-        difference = f"{detail + ': ' if detail else ''}{actual!r}, not {other!r}"
-        _hold(_alike(actual, other, trial.tolerance), trial, law, difference)
+        raise AssertionError(detail)
 
 
 def _alike(actual: Ranking, expected: Ranking, tolerance: float) -> bool:
@@ -280,11 +286,9 @@ def _close(actual: float, expected: float, tolerance: float) -> bool:
     return abs(actual - expected) <= tolerance * max(1.0, abs(expected))
 
 
-def _pickle(trial: Trial, law: Law) -> Stage:
+def _pickle(stage: Stage) -> Stage:
     try:
-        stage: Stage = pickle.loads(pickle.dumps(trial.stage))  # noqa: S301 — our own bytes
+        copied: Stage = pickle.loads(pickle.dumps(stage))  # noqa: S301 — our own bytes
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise AssertionError(
-            f"{trial.stage!r} breaks the law {law.__name__}: {law.__doc__} ({error})"
-        ) from error
-    return stage
+        raise AssertionError(str(error)) from error
+    return copied

@@ -104,7 +104,7 @@ def test_the_index_holds_what_the_analyzer_makes_of_the_documents(tmp_path):
         for term in range(len(segment.terms))
         for row, tf in zip(
             segment.rows[segment.offsets[term] : segment.offsets[term + 1]],
-            segment.frequencies(term),
+            segment.frequencies(*map(int, segment.offsets[term : term + 2])),
             strict=True,
         )
     }

@@ -7,10 +7,9 @@ vectors and reports which share of the exact best rows the index finds. The rows
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from telerank.expressions import (
     whole_number,
     wrong,
 )
-from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
+from telerank.stage import Retriever, check_depth
 from telerank.stored import DRAFT, StoredFile, compute_checksum, compute_crc32, replace_file
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
@@ -91,7 +90,7 @@ def build_approximate(
 
 
 @dataclass(frozen=True, repr=False)
-class ApproximateRetriever(Stage):
+class ApproximateRetriever(Retriever):
     """Ranks the ``candidates`` that an approximate index finds by their exact scores.
 
     Raises IndexFault if there is no such index of these vectors, and as :class:`DenseRetriever`.
@@ -107,32 +106,19 @@ class ApproximateRetriever(Stage):
     report: RecallReport = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for number in (self.candidates, self.depth, self.batch):
-            if number is not None:
-                check_depth(number)
+        super().__post_init__()
+        check_depth(self.candidates)
         DenseRetriever(self.vectors, self.encoder)  # refuses vectors of another encoder
         object.__setattr__(self, "report", read_report(self.vectors, self.kind))
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        queries = (ranking.query for ranking in stream)
-        batches = iter(lambda: list(islice(queries, self.batch)), [])
-        return (ranking for batch in batches for ranking in self._rank(batch))
 
     def in_batches(self, batch: int, threads: int = 1) -> ApproximateRetriever:  # noqa: ARG002
         return replace(self, batch=batch)
 
-    def limit(self, k: int) -> ApproximateRetriever:
-        return replace(self, depth=k if self.depth is None else min(self.depth, k))
-
     @property
-    def text(self) -> str:
+    def call(self) -> str:
         more = {} if self.candidates == _CANDIDATES else {"candidates": self.candidates}
         name = quote(self.name or self.encoder.name)
-        return depth_text(call_text("dense", name, approximate=self.kind, **more), self.depth)
-
-    @property
-    def binding(self) -> int:
-        return CALL if self.depth is None else PRODUCT
+        return call_text("dense", name, approximate=self.kind, **more)
 
     @property
     def sources(self) -> Mapping[str, object]:
@@ -141,7 +127,7 @@ class ApproximateRetriever(Stage):
     def explanation(self, query: Query, docno: str) -> Explanation:
         return DenseRetriever(self.vectors, self.encoder).explain(query, docno)
 
-    def _rank(self, queries: list[Query]) -> Iterator[Ranking]:
+    def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
         encoded = self.encoder.encode_queries([query.text for query in queries])
         self.vectors.require(encoded)
         index = _open_index(self.vectors, self.kind, self.report.crc32)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,12 @@ from telerank.dense.search import Hits, score_row, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.expressions import quote
-from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
+from telerank.stage import Retriever, check_depth
 from telerank.types import Explanation, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
-class DenseRetriever(Stage):
+class DenseRetriever(Retriever):
     """Ranks all documents by inner product; ``depth`` None keeps all of them.
 
     ``batch`` queries are read, encoded and searched together. A query's ranking does not depend on the batch,
@@ -37,9 +36,8 @@ class DenseRetriever(Stage):
     name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for number in (self.depth, self.batch, self.threads):
-            if number is not None:
-                check_depth(number)
+        super().__post_init__()
+        check_depth(self.threads)
         mine, other = self.vectors.manifest, self.encoder
         if mine.fingerprint != other.fingerprint:
             origin = f"its vectors were made by {mine.model} ({mine.fingerprint[:12]})"
@@ -47,27 +45,9 @@ class DenseRetriever(Stage):
                 f"{self.vectors.folder}: {origin}, not by {other.name} ({other.fingerprint[:12]})"
             )
 
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        queries = (ranking.query for ranking in stream)
-        return (
-            ranking
-            for batch in iter(lambda: list(islice(queries, self.batch)), [])
-            for ranking in self._rank(batch)
-        )
-
-    def in_batches(self, batch: int, threads: int = 1) -> DenseRetriever:
-        return replace(self, batch=batch, threads=threads)
-
-    def limit(self, k: int) -> DenseRetriever:
-        return replace(self, depth=k if self.depth is None else min(self.depth, k))
-
     @property
-    def text(self) -> str:
-        return depth_text(f"dense({quote(self.name or self.encoder.name)})", self.depth)
-
-    @property
-    def binding(self) -> int:
-        return CALL if self.depth is None else PRODUCT
+    def call(self) -> str:
+        return f"dense({quote(self.name or self.encoder.name)})"
 
     @property
     def sources(self) -> Mapping[str, object]:
@@ -89,7 +69,7 @@ class DenseRetriever(Stage):
         what = f"inner product of {self.vectors.dimension} dimensions, by {self.encoder.name}: the product of"
         return Explanation(score, what, parts)
 
-    def _rank(self, queries: list[Query]) -> Iterator[Ranking]:
+    def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
         encoded = self.encoder.encode_queries([query.text for query in queries])
         depth = len(self.vectors) if self.depth is None else min(self.depth, len(self.vectors))
         for query, hits in zip(queries, self._search(encoded, depth), strict=True):

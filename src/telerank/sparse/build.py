@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -43,19 +44,17 @@ def build_segment(
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
         stretches = _cut_stretches(_store(docs, store, progress))
-        first = next(stretches, None)
-        if first is None:
+        first = list(islice(stretches, 2))
+        if not first:
             raise DocumentError("there is no document to index")
-        second = next(stretches, None)
-        rest = ([first] if second is None else [first, second], stretches)
-        chain = (stretch for part in rest for stretch in part)
-        if count == 1 or second is None:  # a second process would cost more than it saves
+        stretches = chain(first, stretches)
+        if count == 1 or len(first) == 1:  # a second process would cost more than it saves
             maker = RunMaker(analyzer)
-            paths = _make_all(maker, chain, scratch)
+            paths = _make_all(maker, stretches, scratch)
             vocabularies, owners = [maker.vocabulary], [0] * len(paths)
         else:
             with Workers(analyzer, count) as pool:
-                paths = _make_all(pool, chain, scratch)
+                paths = _make_all(pool, stretches, scratch)
                 vocabularies, owners = pool.finish()
     np.save(folder / "lengths.npy", np.concatenate([Run.load(path)[1] for path in paths]))
 
@@ -138,7 +137,7 @@ def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64]) -> Iterator[Ru
         last = max(int(np.searchsorted(offsets, offsets[first] + _PIECE, "right")) - 1, first + 1)
         start, end = offsets[first], offsets[last]
         rows = new_rows[segment.rows[start:end]]
-        tfs = segment.frequencies_between(int(start), int(end))
+        tfs = segment.frequencies(int(start), int(end))
         owner = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))
         kept = rows >= 0
         ids, counts = np.unique(owner[kept], return_counts=True)

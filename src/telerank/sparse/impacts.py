@@ -64,7 +64,7 @@ class Impacts:
             slice(*pair) for pair in zip(segment.offsets[numbers], segment.offsets[numbers + 1], strict=True)
         ]
         rows = np.concatenate([segment.rows[part] for part in parts])
-        tf = np.concatenate([segment.frequencies_between(part.start, part.stop) for part in parts])
+        tf = np.concatenate([segment.frequencies(part.start, part.stop) for part in parts])
         df, cf = np.repeat(terms[:, 1], sizes), np.repeat(terms[:, 2], sizes)
         exact = self.similarity.contributions(tf, segment.lengths[rows], df, cf, self.collection)
         steps = np.rint(exact / kernel.STEP).astype(np.int64)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +35,9 @@ class SparseIndex:
     Two are equal if their folders and manifests are. It pickles as its folder, which is opened again. Raises
     IndexFault if there is no index, IndexDamaged naming a missing or damaged file, AnalyzerError if the
     analyzer makes other terms here than where the index was built.
+
+    ``term`` finds a :class:`Term`, ``impacts`` the contributions under a similarity, per segment; those of
+    the last few similarities are kept.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -47,9 +49,8 @@ class SparseIndex:
             built = f"was built where {self.analyzer} made other terms ({versions})"
             raise AnalyzerError(f"{self.folder}: {built}; build it again")
         self.docs = IndexDocs(self.folder, self.state, self.segments)
-        self._terms: dict[str, Term] = {}
-        self._impacts: OrderedDict[Similarity, tuple[Impacts, ...]] = OrderedDict()
-        self._lock = threading.Lock()
+        self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
+        self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 
     @property
     def statistics(self) -> Statistics:
@@ -82,30 +83,6 @@ class SparseIndex:
                 raise damage
             manifest = current
 
-    def term(self, term: str) -> Term:
-        """The numbers and frequencies of a term, which no document needs to hold."""
-        known = self._terms.get(term)
-        if known is None:
-            if len(self._terms) >= _TERMS_KEPT:
-                self._terms = {}
-            numbers = tuple(segment.terms.find(term) for segment in self.segments)
-            holding = [(s, n) for s, n in zip(self.segments, numbers, strict=True) if n >= 0]
-            df, cf = sum(s.df(n) for s, n in holding), sum(int(s.occurrences[n]) for s, n in holding)
-            known = self._terms[term] = Term(numbers, df, cf)
-        return known
-
-    def impacts(self, similarity: Similarity) -> tuple[Impacts, ...]:
-        """The contributions under a similarity, per segment; those of the last few similarities are kept."""
-        with self._lock:
-            kept = self._impacts.get(similarity)
-            if kept is None:
-                kept = tuple(Impacts(segment, similarity, self.statistics) for segment in self.segments)
-                self._impacts[similarity] = kept
-            self._impacts.move_to_end(similarity)
-            while len(self._impacts) > _SIMILARITIES_KEPT:
-                self._impacts.popitem(last=False)
-            return kept
-
     def __len__(self) -> int:
         return len(self.docs)
 
@@ -122,6 +99,19 @@ class SparseIndex:
 
     def __reduce__(self) -> tuple[type[SparseIndex], tuple[Path]]:
         return SparseIndex, (self.folder,)
+
+
+def _find_term(segments: tuple[Segment, ...], term: str) -> Term:
+    """The numbers and frequencies of a term, which no document needs to hold."""
+    numbers = tuple(segment.terms.find(term) for segment in segments)
+    holding = [(s, n) for s, n in zip(segments, numbers, strict=True) if n >= 0]
+    return Term(numbers, sum(s.df(n) for s, n in holding), sum(int(s.occurrences[n]) for s, n in holding))
+
+
+def _open_impacts(
+    segments: tuple[Segment, ...], collection: Statistics, similarity: Similarity
+) -> tuple[Impacts, ...]:
+    return tuple(Impacts(segment, similarity, collection) for segment in segments)
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities import Similarity
-from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
+from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Query, Ranking
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _BATCH = 16  # queries given to a thread at a time
 
 
 @dataclass(frozen=True, repr=False)
-class SparseRetriever(Stage):
+class SparseRetriever(Retriever):
     """Ranks the documents that hold at least one term of the query; ``depth`` None keeps all of them.
 
     A repeated term counts once for each occurrence. ``batch`` queries are read and answered at a time; a
@@ -39,31 +38,17 @@ class SparseRetriever(Stage):
     batch: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
-        for number in (self.depth, self.threads, self.batch):
-            if number is not None:
-                check_depth(number)
+        super().__post_init__()
+        check_depth(self.threads)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        queries = (ranking.query for ranking in stream)
-        size = self.batch if self.threads == 1 else max(self.batch, _BATCH)
-        batches = iter(lambda: list(islice(queries, size)), [])
         if self.threads == 1:
-            return chain.from_iterable(map(self._rank, batches))
-        return self._rank_in_threads(batches)
-
-    def in_batches(self, batch: int, threads: int = 1) -> SparseRetriever:
-        return replace(self, batch=batch, threads=threads)
-
-    def limit(self, k: int) -> SparseRetriever:
-        return replace(self, depth=k if self.depth is None else min(self.depth, k))
+            return super().__call__(stream)
+        return self._rank_in_threads(batch_queries(stream, max(self.batch, _BATCH)))
 
     @property
-    def text(self) -> str:
-        return depth_text(repr(self.similarity), self.depth)
-
-    @property
-    def binding(self) -> int:
-        return CALL if self.depth is None else PRODUCT
+    def call(self) -> str:
+        return repr(self.similarity)
 
     @property
     def sources(self) -> Mapping[str, object]:
@@ -84,7 +69,7 @@ class SparseRetriever(Stage):
                 continue
             impacts.prepare([(number, term.df, term.cf)])
             value = impacts.contribution(number, posting) * weight
-            tf = int(segment.frequencies(number)[posting - int(segment.offsets[number])])
+            [tf] = segment.frequencies(posting, posting + 1)
             times = f", {weight} times in the query" if weight > 1 else ""
             parts.append(Explanation(value, f"{text!r}: tf {tf}, df {term.df}, cf {term.cf}{times}"))
             total += value
@@ -107,7 +92,7 @@ class SparseRetriever(Stage):
             answers.append(impacts.rank(weights, depth))
         return answers
 
-    def _rank(self, queries: Sequence[Query]) -> list[Ranking]:
+    def rank_batch(self, queries: list[Query]) -> list[Ranking]:
         lists: list[list[Ranking]] = [[] for _ in queries]
         for segment, answers in zip(self.index.segments, self.rank_rows(queries), strict=True):
             docnos = segment.docnos.take(np.concatenate([rows for rows, _ in answers]))
@@ -121,7 +106,7 @@ class SparseRetriever(Stage):
         running: deque[Future[list[Ranking]]] = deque()
         with ThreadPoolExecutor(self.threads) as pool:
             for batch in batches:
-                running.append(pool.submit(self._rank, batch))
+                running.append(pool.submit(self.rank_batch, batch))
                 if len(running) > self.threads:
                     yield from running.popleft().result()
             while running:

@@ -88,11 +88,7 @@ class Segment:
         """The number of documents that hold a term; deleted ones count until segments are merged."""
         return int(self.offsets[term + 1] - self.offsets[term])
 
-    def frequencies(self, term: int) -> npt.NDArray[np.int64]:
-        """The frequency of a term in each of its documents (df,)."""
-        return self.frequencies_between(int(self.offsets[term]), int(self.offsets[term + 1]))
-
-    def frequencies_between(self, start: int, end: int) -> npt.NDArray[np.int64]:
+    def frequencies(self, start: int, end: int) -> npt.NDArray[np.int64]:
         """The frequencies of consecutive postings (end - start,)."""
         tfs = self._tfs[start:end].astype(np.int64)
         low, high = np.searchsorted(self._large[:, 0], (start, end))

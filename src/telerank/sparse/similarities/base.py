@@ -13,7 +13,6 @@ N, T, avg   documents, tokens, and T / N: :class:`Statistics`
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -67,10 +66,9 @@ class Parameters:
         return call_text(self.name, **vars(self))
 
 
-class Similarity(Parameters, ABC):
+class Similarity(Parameters):
     """A ranking model."""
 
-    @abstractmethod
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
@@ -83,8 +81,10 @@ class Similarity(Parameters, ABC):
         If 1 ≤ tf ≤ length, 1 ≤ df ≤ N and df ≤ cf ≤ T, each contribution is finite, at least 0
         and below 2^41: formulas that can become negative are cut at 0, as in Lucene.
         """
+        # contiguous: for strided arrays numpy's results may differ in the last bit
+        tf, length = (np.asarray(values, dtype=np.float64, order="C") for values in (tf, length))
+        return np.asarray(self.formula(tf, length, df, cf, collection))
 
-
-def as_floats(values: npt.ArrayLike) -> Floats:
-    """Contiguous float64: for strided arrays numpy's results may differ in the last bit."""
-    return np.asarray(values, dtype=np.float64, order="C")
+    def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        """:meth:`contributions` of contiguous float64."""
+        raise NotImplementedError

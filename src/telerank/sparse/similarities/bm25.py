@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,10 +29,7 @@ class BM25(Similarity):
     k1: float = 1.2
     b: float = 0.75
 
-    def contributions(
-        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
-    ) -> Floats:
-        tf = as_floats(tf)
-        norm = self.k1 * (1 - self.b + self.b * as_floats(length) / collection.average_length)
+    def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        norm = self.k1 * (1 - self.b + self.b * length / collection.average_length)
         idf = np.log1p((collection.documents - df + 0.5) / (df + 0.5))
-        return np.asarray(idf * (tf / (tf + norm)))
+        return idf * (tf / (tf + norm))

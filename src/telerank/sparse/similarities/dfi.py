@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics
 
 INDEPENDENCE: dict[str, Callable[[Floats, Floats], Floats]] = {
     "standardized": lambda excess, expected: excess / np.sqrt(expected),
@@ -36,10 +35,8 @@ class DFI(Similarity):
     words: ClassVar = {"independence": INDEPENDENCE}
     independence: str = "standardized"
 
-    def contributions(
-        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
-    ) -> Floats:
-        expected = (cf + 1) * as_floats(length) / (collection.tokens + 1)
-        excess = np.maximum(as_floats(tf) - expected, 0.0)
+    def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        expected = (cf + 1) * length / (collection.tokens + 1)
+        excess = np.maximum(tf - expected, 0.0)
         divergence = INDEPENDENCE[self.independence](excess, expected)
         return np.asarray(np.log1p(divergence) / np.log(2.0))

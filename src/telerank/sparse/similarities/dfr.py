@@ -11,9 +11,8 @@ from math import inf, log1p
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from telerank.sparse.similarities.base import Count, Floats, Parameters, Similarity, Statistics, as_floats
+from telerank.sparse.similarities.base import Count, Floats, Parameters, Similarity, Statistics
 
 Line: TypeAlias = tuple[float | Floats, float | Floats]
 
@@ -160,9 +159,7 @@ class DFR(Similarity):
     after_effect: str = "l"
     normalization: Normalization = H2()
 
-    def contributions(
-        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
-    ) -> Floats:
-        tfn = self.normalization.tfn(as_floats(tf), as_floats(length), cf, collection)
+    def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        tfn = self.normalization.tfn(tf, length, cf, collection)
         at_zero, slope = BASIC_MODELS[self.basic_model](df, cf, collection)
         return np.asarray((at_zero + slope * tfn) * AFTER_EFFECTS[self.after_effect](tfn, df, cf))

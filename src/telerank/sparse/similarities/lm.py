@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics, as_floats
+from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,11 +28,9 @@ class LMDirichlet(Similarity):
     ranges: ClassVar = {"mu": (1e-3, 1e9)}
     mu: float = 2000.0
 
-    def contributions(
-        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
-    ) -> Floats:
-        gain = np.log1p(as_floats(tf) / (self.mu * _probability(cf, collection)))
-        return np.asarray(np.maximum(gain - np.log1p(as_floats(length) / self.mu), 0.0))
+    def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        gain = np.log1p(tf / (self.mu * _probability(cf, collection)))
+        return np.asarray(np.maximum(gain - np.log1p(length / self.mu), 0.0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,10 +47,8 @@ class LMJelinekMercer(Similarity):
     ranges: ClassVar = {"lambda_": (1e-6, 1)}
     lambda_: float = 0.1
 
-    def contributions(
-        self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
-    ) -> Floats:
-        seen = (1 - self.lambda_) * (as_floats(tf) / as_floats(length))
+    def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        seen = (1 - self.lambda_) * (tf / length)
         return np.asarray(np.log1p(seen / (self.lambda_ * _probability(cf, collection))))
 
 
