@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -30,21 +31,18 @@ class compiled:  # noqa: N801 — a decorator
     def _load(self) -> Any:
         """The dispatcher; the module's compiled functions call each other, so all become dispatchers."""
         if self._dispatcher is None:
-            self._dispatcher = _dispatcher(self._function, self._options)
+            import numba
+
+            compile_ = partial(numba.njit, nogil=True, **self._options)
+            try:
+                self._dispatcher = compile_(cache=True)(self._function)
+            except RuntimeError:  # no folder to keep it in
+                self._dispatcher = compile_()(self._function)
             names = self._function.__globals__
             for name, value in list(names.items()):
                 if isinstance(value, compiled):
                     names[name] = value._load()  # noqa: SLF001
         return self._dispatcher
-
-
-def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    import numba
-
-    try:
-        return numba.njit(nogil=True, cache=True, **options)(function)
-    except RuntimeError:  # no folder to keep it in
-        return numba.njit(nogil=True, **options)(function)
 
 
 class ColdStart:

@@ -10,7 +10,8 @@
 
 That is Python's precedence. There is no subtraction and no division, so a word may hold ``- . / : @ ~``
 (``my-reranker``, ``BAAI/bge-small-en-v1.5``, ``nDCG@10``). No word is reserved, and case counts.
-What a word means is decided by the reader of the tree, not here.
+What a word means is decided by the reader of the tree, not here. A text or a tree that is not as expected
+raises ExpressionError, whose message shows where.
 """
 
 from __future__ import annotations
@@ -73,13 +74,7 @@ Expression: TypeAlias = Word | Call | Operation
 
 
 def parse_expression(text: str) -> Expression:
-    """The tree of a text.
-
-    Raises
-    ------
-    ExpressionError
-        If the text does not follow the grammar; the message shows where.
-    """
+    """The tree of a text."""
     return _Parser(text).parse()
 
 
@@ -127,13 +122,7 @@ def known_names(names: Iterable[str]) -> str:
 
 
 def bind(call: Call, parameters: Iterable[str], text: str) -> Mapping[str, Expression]:
-    """The arguments of a call by the names of the parameters that they are given for.
-
-    Raises
-    ------
-    ExpressionError
-        If there are too many arguments, a name is unknown, or a parameter is given twice.
-    """
+    """The arguments of a call by the names of the parameters that they are given for."""
     names = list(parameters)
     bound: dict[str, Expression] = {}
     for position, (key, value) in enumerate(call.arguments):
@@ -150,13 +139,7 @@ def bind(call: Call, parameters: Iterable[str], text: str) -> Mapping[str, Expre
 
 
 def as_call(tree: Expression, text: str) -> Call:
-    """The tree as a call; a word is a call without arguments.
-
-    Raises
-    ------
-    ExpressionError
-        If it is an operation.
-    """
+    """The tree as a call; a word is a call without arguments."""
     match tree:
         case Call():
             return tree
@@ -166,26 +149,14 @@ def as_call(tree: Expression, text: str) -> Call:
 
 
 def as_name(tree: Expression, text: str) -> str:
-    """The text of a word.
-
-    Raises
-    ------
-    ExpressionError
-        If the tree is no word.
-    """
+    """The text of a word."""
     if not isinstance(tree, Word):
         raise wrong(text, tree.at, "expected a name")
     return tree.text
 
 
 def as_number(tree: Expression, text: str) -> float:
-    """The value of a number.
-
-    Raises
-    ------
-    ExpressionError
-        If the tree is no number.
-    """
+    """The value of a number."""
     if not isinstance(tree, Word) or tree.number is None:
         got = f", got {tree.text!r}" if isinstance(tree, Word) else ""
         raise wrong(text, tree.at, f"expected a number{got}")
@@ -193,13 +164,7 @@ def as_number(tree: Expression, text: str) -> float:
 
 
 def whole_number(tree: Expression, text: str) -> int:
-    """The value of a whole number of at least 1.
-
-    Raises
-    ------
-    ExpressionError
-        If the tree is none.
-    """
+    """The value of a whole number of at least 1."""
     number = as_number(tree, text)
     if not number.is_integer() or number < 1:
         raise wrong(text, tree.at, f"expected a whole number of at least 1, got {number_text(number)}")

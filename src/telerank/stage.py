@@ -42,13 +42,7 @@ class Stage(ABC):
 
     @abstractmethod
     def explanation(self, query: Query, docno: str) -> Explanation:
-        """Why the document has the score that this stage gives it for the query; see :meth:`explain`.
-
-        Raises
-        ------
-        KeyError
-            If the stage has no score for such a document.
-        """
+        """What :meth:`explain` returns, or the KeyError that it raises."""
 
     def explain(self, query: Query | str, docno: str) -> Explanation:
         """Why the document has the score that this stage gives it for the query.
@@ -320,13 +314,7 @@ def depth_text(call: str, depth: int | None) -> str:
 
 
 def check_depth(k: int) -> int:
-    """``k`` as an int, if it is a number of documents that a ranking can be cut to.
-
-    Raises
-    ------
-    ValueError
-        If it is not a whole number of at least 1.
-    """
+    """``k`` as an int; raises ValueError if it is not a whole number of at least 1."""
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
         raise ValueError(f"a cut must be a whole number of at least 1, got {k!r}")
     return operator.index(k)

@@ -81,11 +81,6 @@ def parse_entries(entry: Callable[..., Entry], records: Iterable[Mapping[str, An
     return tuple(entry(**{**record, "files": parse_files(record["files"])}) for record in records)
 
 
-def join_files(groups: Iterable[StoredFiles]) -> dict[str, StoredFile]:
-    """The files of several shards of a folder."""
-    return {name: file for files in groups for name, file in files.items()}
-
-
 def check_files(folder: Path, files: StoredFiles) -> None:
     """Call :meth:`StoredFile.check` for each file."""
     for name, file in files.items():

@@ -82,10 +82,7 @@ class Ranking:
         scores = _float32(self.scores).copy()  # the caller may change its array
         object.__setattr__(self, "docnos", tuple(self.docnos))
         _freeze(self, scores)
-        self._check()
-
-    def _check(self) -> None:
-        qid, docnos, scores = self.query.qid, self.docnos, self.scores
+        qid, docnos = self.query.qid, self.docnos
         if scores.ndim != 1 or len(docnos) != len(scores):
             raise ValueError(f"query {qid}: {len(docnos)} docnos but scores of shape {scores.shape}")
         if not np.isfinite(scores).all():

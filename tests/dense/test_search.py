@@ -11,7 +11,7 @@ from small_vectors import asked, brute, made, stored
 from telerank.dense import search as searching
 from telerank.dense import tile
 from telerank.dense.kinds import KINDS
-from telerank.dense.search import rank_exhaustively, score_row, search
+from telerank.dense.search import rank_exhaustively, search
 from telerank.dense.vectors import Encoded
 from telerank.errors import DocumentError, ModelError
 
@@ -113,7 +113,7 @@ def test_as_many_as_there_are_and_more(kept):
 def test_a_score_is_explained_to_the_bit(kept):
     query = made(1, 100, seed=9)
     found = search(kept, asked(query), 20)[0]
-    assert [score_row(kept, query[0], row) for row in found.rows] == found.scores.tolist()
+    assert [kept.score_rows(np.array([row]), query[0])[0] for row in found.rows] == found.scores.tolist()
 
 
 def test_vectors_of_two_models_do_not_meet(kept):

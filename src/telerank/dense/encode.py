@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -63,7 +63,8 @@ def encode_documents(
     )
     done = 0
     with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
-        for part in _parts(docs, how.shard):
+        stream = iter(docs)
+        while part := list(islice(stream, how.shard)):
             docnos, texts = [doc.docno for doc in part], [doc.full_text for doc in part]
             if writer.kept:
                 writer.skip(docnos, texts)
@@ -132,9 +133,3 @@ def _encode(
         encoded += len(batch)
         progress("encoding", done + encoded, None)
     return vectors
-
-
-def _parts(docs: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
-    stream = iter(docs)
-    while part := list(islice(stream, size)):
-        yield part

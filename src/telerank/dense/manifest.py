@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from telerank.errors import IndexFault
-from telerank.stored import MANIFEST, Manifest, StoredFile, join_files, parse_entries, parse_files
+from telerank.stored import MANIFEST, Manifest, StoredFile, parse_entries, parse_files
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class VectorManifest(Manifest):
     @property
     def files(self) -> dict[str, StoredFile]:
         """The files of all shards and of the docnos."""
-        return join_files((*(shard.files for shard in self.shards), self.docnos))
+        parts = (*(shard.files for shard in self.shards), self.docnos)
+        return {name: file for files in parts for name, file in files.items()}
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from telerank.dense.encoder import Encoder, TorchEncoder
-from telerank.dense.search import Hits, score_row, search
+from telerank.dense.search import Hits, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.expressions import quote
@@ -54,12 +54,12 @@ class DenseRetriever(Retriever):
         return {f"dense({self.name or self.encoder.name})": self.vectors.identity}
 
     def explanation(self, query: Query, docno: str) -> Explanation:
-        row = self.vectors.docnos.row(docno)
+        row = np.array([self.vectors.docnos.row(docno)])
         encoded = self.encoder.encode_queries([query.text])
         self.vectors.require(encoded)
-        pair = (encoded.vectors[0], self.vectors.take(np.array([row]))[0])
+        pair = (encoded.vectors[0], self.vectors.take(row)[0])
         lengths = [float(np.linalg.norm(vector)) for vector in pair]
-        score = score_row(self.vectors, encoded.vectors[0], row)
+        score = float(self.vectors.score_rows(row, encoded.vectors[0])[0])
         product = lengths[0] * lengths[1]
         parts = (
             Explanation(lengths[0], "length of the query's vector"),

@@ -65,11 +65,6 @@ def rank_rows(vectors: Vectors, rows: Rows, query: Floats, k: int) -> Hits:
     return Hits(rows[order], scores[order])
 
 
-def score_row(vectors: Vectors, query: Floats, row: int) -> float:
-    """The score of a row."""
-    return float(vectors.score_rows(np.array([row], np.int64), query)[0])
-
-
 @dataclass(frozen=True)
 class _Coded:
     """Queries in the form that the kernels read."""

@@ -37,13 +37,18 @@ class VectorWriter:
         check_kind(manifest.dtype)
         self.folder = Path(folder).resolve()
         self._part = self.folder.with_name(f"{self.folder.name}.part")
-        _check_target(self.folder, overwrite=overwrite)
+        if self.folder.exists() and not is_vectors(self.folder):
+            raise IndexFault(f"{self.folder}: holds other things; vectors need a folder of their own")
+        if self.folder.exists() and not overwrite:
+            raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (--overwrite)")
         self._lock = filelock.FileLock(f"{self._part}.lock", timeout=0, thread_local=False)
         try:
             self._part.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             self.manifest = self._resume(manifest, overwrite=overwrite)
-            self._sweep()
+            shards = self.manifest.shards  # other files are those of a killed writer
+            named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
+            sweep(self._part.iterdir(), named)
             self._docnos = DocnosWriter(self._part)
         except BaseException as error:
             self._lock.release()
@@ -130,12 +135,6 @@ class VectorWriter:
             verify_files(self._part, entry.files, "verifying vectors")
         return replace(unfinished, docnos={}, finished=False)
 
-    def _sweep(self) -> None:
-        """Remove files of a killed writer, which the manifest does not name."""
-        shards = self.manifest.shards
-        named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
-        sweep(self._part.iterdir(), named)
-
 
 def compute_texts_checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
     """The crc32 of docnos and texts."""
@@ -156,15 +155,6 @@ def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
         bounds[:, 1] = 0  # the codes are the vectors: there is no rounding error
         return codes, bounds
     return stored, codes, bounds
-
-
-def _check_target(folder: Path, *, overwrite: bool) -> None:
-    if not folder.exists():
-        return
-    if not is_vectors(folder):
-        raise IndexFault(f"{folder}: holds other things; vectors need a folder of their own")
-    if not overwrite:
-        raise IndexFault(f"{folder}: holds vectors already: overwrite them (--overwrite)")
 
 
 def _describe_difference(unfinished: VectorManifest, new: VectorManifest) -> str:

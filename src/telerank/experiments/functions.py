@@ -35,7 +35,7 @@ from telerank.retrieval.locate import locate_model
 from telerank.sparse.manifest import VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities import Similarity, make_grid
-from telerank.sparse.similarities.text_form import build_similarity
+from telerank.sparse.similarities.families import build_similarity
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 

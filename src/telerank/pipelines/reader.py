@@ -25,7 +25,7 @@ from telerank.expressions import (
 )
 from telerank.retrieval.index import Index
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities.text_form import MODELS, build_similarity, is_similarity
+from telerank.sparse.similarities.families import MODELS, build_similarity, is_similarity
 from telerank.stage import Stage
 
 _DEEPEST = 20  # saved pipelines that name each other

@@ -7,7 +7,7 @@ import re
 from telerank.errors import CollectionError
 from telerank.pipelines.functions import FUNCTIONS, pipeline
 from telerank.retrieval.index import Index, save_pipelines
-from telerank.sparse.similarities.text_form import is_similarity
+from telerank.sparse.similarities.families import is_similarity
 from telerank.stage import Stage
 
 

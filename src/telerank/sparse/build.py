@@ -9,7 +9,8 @@ end the runs are folded (:mod:`telerank.sparse.fold`). Memory does not depend on
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def build_segment(
     scratch = folder / "runs"
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
-        stretches = _cut_stretches(_store(docs, store, progress))
+        stretches = _cut_stretches(_store(docs, store, lambda done: progress("indexing", done, None)))
         first = list(islice(stretches, 2))
         if not first:
             raise DocumentError("there is no document to index")
@@ -76,7 +77,11 @@ def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress
         total += int(kept.sum())
     if not total:
         raise DocumentError("every document is deleted: nothing would be left")
-    _copy_texts(folder, segments, total, progress)
+    docs = (
+        doc for segment in segments for row, doc in enumerate(segment.docs) if not segment.is_deleted(row)
+    )
+    with DocstoreWriter(folder) as store:
+        deque(_store(docs, store, lambda done: progress("copying texts", done, total)), maxlen=0)
     pairs = list(zip(segments, new_rows, strict=True))
     lengths = [np.asarray(segment.lengths)[rows >= 0] for segment, rows in pairs]
     np.save(folder / "lengths.npy", np.concatenate(lengths))
@@ -97,13 +102,13 @@ def _make_all(maker: RunMaker | Workers, stretches: Iterable[list[str]], scratch
     return paths
 
 
-def _store(docs: Iterable[Doc], store: DocstoreWriter, progress: Progress) -> Iterator[str]:
+def _store(docs: Iterable[Doc], store: DocstoreWriter, report: Callable[[int], None]) -> Iterator[str]:
     """Store documents and yield their texts."""
     for number, doc in enumerate(docs, 1):
         store.add(doc)
         yield doc.full_text
         if number % _REPORTED == 0:
-            progress("indexing", number, None)
+            report(number)
 
 
 def _cut_stretches(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -117,16 +122,6 @@ def _cut_stretches(texts: Iterable[str]) -> Iterator[list[str]]:
             stretch, room = [], _STRETCH
     if stretch:
         yield stretch
-
-
-def _copy_texts(folder: Path, segments: Sequence[Segment], total: int, progress: Progress) -> None:
-    with DocstoreWriter(folder) as store:
-        for segment in segments:
-            for row, doc in enumerate(segment.docs):
-                if not segment.is_deleted(row):
-                    store.add(doc)
-                    if len(store) % _REPORTED == 0:
-                        progress("copying texts", len(store), total)
 
 
 def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64]) -> Iterator[Run]:

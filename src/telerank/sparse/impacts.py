@@ -33,20 +33,15 @@ class Impacts:
     def __init__(self, segment: Segment, similarity: Similarity, collection: Statistics) -> None:
         self.segment, self.similarity, self.collection = segment, similarity, collection
         self.values = np.zeros(len(segment.rows), np.int32)  # takes memory when it is written to
-        self._tables = segment.tables
-        self._largest = np.zeros((len(self._tables.pointers), segment.blocks), np.int32)
         self._extremes: dict[int, tuple[int, int]] = {}  # term -> largest and smallest contribution
         self._large: dict[int, npt.NDArray[np.int64]] = {}  # contributions that int32 cannot hold, by term
         self._known: dict[int, list[int]] = {}  # term -> what 1, 10, 100, … documents reach
         self._memory = threading.local()
         self._ranks = (segment.docnos.rank, segment.deleted)
         self._postings = (segment.offsets, segment.rows, self.values)
-        self._block_tables = (
-            self._tables.slots,
-            self._tables.pointers,
-            self._largest,
-            self._tables.positions,
-        )
+        slots, pointers, positions = segment.tables
+        largest = np.zeros((len(pointers), segment.blocks), np.int32)
+        self._block_tables = (slots, pointers, largest, positions)
 
     def prepare(self, terms: Iterable[tuple[int, int, int]]) -> None:
         """Compute the contributions of terms, given as number, df and cf in the whole index."""
@@ -181,7 +176,7 @@ class Impacts:
                 np.zeros(kernel.BLOCK, np.int32),
                 np.zeros(kernel.BLOCK, np.uint8),
                 np.zeros(blocks, np.int32),
-                np.full((kernel.MOST_TERMS, blocks), -1, self._tables.pointers.dtype),
+                np.full((kernel.MOST_TERMS, blocks), -1, self.segment.tables.pointers.dtype),
                 np.empty(0, np.uint64),
             )
         if len(kept[4]) != (room := 2 * k + 256):

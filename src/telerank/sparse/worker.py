@@ -14,10 +14,12 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, cast
 
 from telerank.errors import IndexFault
+from telerank.sparse.runs import RunMaker
 from telerank.text import Analyzer
 
 
@@ -33,7 +35,7 @@ class Workers:
             subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, process_group=0)
             for _ in range(count)
         ]
-        self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()  # numbers of processes
         self._threads = ThreadPoolExecutor(count)  # one for each process
         self._running: deque[Future[int]] = deque()
         self._owners: list[int] = []
@@ -62,10 +64,8 @@ class Workers:
         for process in self._processes:
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                try:
+                with suppress(BrokenPipeError):  # the process ended before it read its request
                     _pipe(pipe).close()
-                except BrokenPipeError:  # the process ended before it read its request
-                    continue
 
     def _make(self, texts: Sequence[str], first_row: int, path: Path) -> int:
         number = self._idle.get()
@@ -91,24 +91,18 @@ class Workers:
 
 def main() -> None:
     """Answer requests on standard input until it ends, even within a request."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # prints must not go between the answers
+    maker = RunMaker(Analyzer.parse(sys.argv[1]))
     try:
-        _answer_all()
+        while True:
+            request = pickle.load(requests)  # noqa: S301 — from our own parent
+            _send(answers, maker.vocabulary if request is None else _make_run(maker, request))
     except (EOFError, pickle.UnpicklingError, BrokenPipeError):
         os._exit(0)  # the parent has finished or ended: nobody reads what is still in a buffer
 
 
-def _answer_all() -> None:
-    from telerank.sparse.runs import RunMaker
-
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # prints must not go between the answers
-    maker = RunMaker(Analyzer.parse(sys.argv[1]))
-    while True:
-        request = pickle.load(requests)  # noqa: S301 — from our own parent
-        _send(answers, maker.vocabulary if request is None else _make_run(maker, request))
-
-
-def _make_run(maker: Any, request: tuple[Sequence[str], int, Path]) -> BaseException | None:
+def _make_run(maker: RunMaker, request: tuple[Sequence[str], int, Path]) -> BaseException | None:
     try:
         maker.make(*request)
     except Exception as error:  # noqa: BLE001 — the parent raises it
@@ -122,9 +116,7 @@ def _send(pipe: IO[bytes], message: object) -> None:
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:
-        raise IndexFault("an analysing process has no pipe")
-    return pipe
+    return cast("IO[bytes]", pipe)  # every process has both
 
 
 if __name__ == "__main__":

@@ -42,6 +42,10 @@ class Statistics:
         """Tokens per document; 0 if there is none."""
         return self.tokens / self.documents if self.documents else 0.0
 
+    def probability(self, cf: Count) -> float | Floats:
+        """Of a term, Lucene's ``DefaultCollectionModel``: never 0, never above 1."""
+        return (cf + 1) / (self.tokens + 1)
+
 
 class Parameters:
     """The parameters of a model: a frozen dataclass whose ``repr`` is its text form.
@@ -63,7 +67,7 @@ class Parameters:
                 raise ModelError(f"{self.name}: {key} must be one of {', '.join(known)}, got {word!r}")
 
     def __repr__(self) -> str:
-        return call_text(self.name, **vars(self))
+        return call_text(self.name, **vars(self)) if vars(self) else self.name
 
 
 class Similarity(Parameters):

@@ -30,19 +30,13 @@ class NoNormalization(Normalization):
 
     name: ClassVar = "none"
 
-    def __repr__(self) -> str:
-        return self.name
-
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
         return tf
 
 
 @dataclass(frozen=True, repr=False)
 class H1(Normalization):
-    """tf · c · avg / length: occurrences are spread evenly (Lucene's ``NormalizationH1``).
-
-    ``c`` from 0 to 1000.
-    """
+    """tf · c · avg / length: occurrences are spread evenly (Lucene's ``NormalizationH1``); ``c`` to 1000."""
 
     name: ClassVar = "h1"
     ranges: ClassVar = {"c": (0, 1000)}
@@ -54,10 +48,7 @@ class H1(Normalization):
 
 @dataclass(frozen=True, repr=False)
 class H2(Normalization):
-    """tf · log2(1 + c · avg / length): their density falls with length (``NormalizationH2``).
-
-    ``c`` from 0 to 1000.
-    """
+    """tf · log2(1 + c · avg / length): their density falls with length (``NormalizationH2``); ``c`` to 1000."""
 
     name: ClassVar = "h2"
     ranges: ClassVar = {"c": (0, 1000)}
@@ -69,17 +60,14 @@ class H2(Normalization):
 
 @dataclass(frozen=True, repr=False)
 class H3(Normalization):
-    """mu · (tf + mu · p) / (length + mu), p = (cf + 1) / (T + 1): Dirichlet priors (``NormalizationH3``).
-
-    ``mu`` from 0 to 10^6 tokens.
-    """
+    """mu · (tf + mu · p) / (length + mu), p = (cf + 1) / (T + 1): Dirichlet priors (``NormalizationH3``); ``mu`` to 10^6."""
 
     name: ClassVar = "h3"
     ranges: ClassVar = {"mu": (0, 1e6)}
     mu: float = 800.0
 
     def tfn(self, tf: Floats, length: Floats, cf: Count, collection: Statistics) -> Floats:
-        prior = self.mu * ((cf + 1) / (collection.tokens + 1))
+        prior = self.mu * collection.probability(cf)
         return self.mu * ((tf + prior) / (length + self.mu))
 
 
@@ -101,14 +89,6 @@ def _g(df: Count, cf: Count, collection: Statistics) -> Line:
     return np.log2(1 + odds), np.log2((1 + odds) / odds)
 
 
-def _if(df: Count, cf: Count, collection: Statistics) -> Line:
-    return 0.0, np.log2(1 + (collection.documents + 1) / (cf + 0.5))
-
-
-def _in(df: Count, cf: Count, collection: Statistics) -> Line:
-    return 0.0, np.log2((collection.documents + 1) / (df + 0.5))
-
-
 def _ine(df: Count, cf: Count, collection: Statistics) -> Line:
     documents = collection.documents
     absent = log1p(-1 / documents) if documents > 1 else -inf  # ln of (N − 1) / N
@@ -118,8 +98,8 @@ def _ine(df: Count, cf: Count, collection: Statistics) -> Line:
 
 BASIC_MODELS: dict[str, Callable[[Count, Count, Statistics], Line]] = {
     "g": _g,
-    "if": _if,
-    "in": _in,
+    "if": lambda df, cf, collection: (0.0, np.log2(1 + (collection.documents + 1) / (cf + 0.5))),
+    "in": lambda df, cf, collection: (0.0, np.log2((collection.documents + 1) / (df + 0.5))),
     "ine": _ine,
 }
 """The information of ``tfn`` occurrences in bits, which is linear: its value at 0 and its slope."""

@@ -29,7 +29,6 @@ from telerank.stored import (
     MANIFEST_DRAFT,
     Manifest,
     StoredFile,
-    join_files,
     parse_entries,
     sweep,
     sync_folder,
@@ -69,7 +68,7 @@ class FeatureManifest(Manifest):
     @property
     def files(self) -> dict[str, StoredFile]:
         """The files of all shards."""
-        return join_files(shard.files for shard in self.shards)
+        return {name: file for shard in self.shards for name, file in shard.files.items()}
 
     def require(self, fingerprint: str, width: int, folder: Path) -> None:
         """Refuse features of another encoder. Raises ModelError if fingerprint or width differ."""

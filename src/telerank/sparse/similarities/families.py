@@ -1,4 +1,7 @@
-"""The text form of similarities: ``bm25(k1=0.9, b=0.4)``, ``dfr(normalization=h2(c=7))``, ``inl2``."""
+"""The families of similarities: their text form, and the settings of each that tuning tries.
+
+Texts are ``bm25(k1=0.9, b=0.4)``, ``dfr(normalization=h2(c=7))``, ``inl2``.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,8 @@ from telerank.expressions import (
     wrong,
 )
 from telerank.sparse.similarities.base import Similarity
-from telerank.sparse.similarities.bm25 import BM25
-from telerank.sparse.similarities.dfi import DFI
 from telerank.sparse.similarities.dfr import BASIC_MODELS, DFR, H1, H2, H3, NoNormalization, Normalization, Z
-from telerank.sparse.similarities.lm import LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.models import BM25, DFI, INDEPENDENCE, LMDirichlet, LMJelinekMercer
 
 MODELS: Mapping[str, type[Similarity]] = {
     **{model.name: model for model in (BM25, LMDirichlet, LMJelinekMercer, DFR, DFI)},
@@ -42,6 +43,32 @@ SHORT_DFR = {
     )
 }
 """The literature's names, such as ``inl2``; their parameters are the normalisation's: ``inl2(c=7)``."""
+_NORMALIZATIONS: tuple[Normalization, ...] = (
+    *(H1(), H2(0.5), H2(1), H2(2), H2(5)),
+    *(H3(), Z(), NoNormalization()),
+)
+_GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
+    BM25: tuple(
+        BM25(k1, b)
+        for k1, b in product(
+            (0.3, 0.6, 0.9, 1.2, 1.5, 2, 3, 4), (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1)
+        )
+    ),
+    LMDirichlet: tuple(
+        LMDirichlet(mu)
+        for mu in (10, 25, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 2500, 3000, 4000, 5000)
+    ),
+    LMJelinekMercer: tuple(
+        LMJelinekMercer(share)
+        for share in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+    ),
+    # without an after-effect only with H2: Lucene 8 has dropped it
+    DFR: (
+        *(DFR(*parts) for parts in product(BASIC_MODELS, ("l", "b"), _NORMALIZATIONS)),
+        *(DFR(basic, "none", H2(1)) for basic in BASIC_MODELS),
+    ),
+    DFI: tuple(DFI(measure) for measure in INDEPENDENCE),
+}
 
 
 def parse_similarity(text: str) -> Similarity:
@@ -86,3 +113,8 @@ def _value(default: object, tree: Expression, text: str) -> object:
     if isinstance(default, Normalization):
         return _build(as_call(tree, text), NORMALIZATIONS, text)
     return as_name(tree, text) if isinstance(default, str) else as_number(tree, text)
+
+
+def make_grid(model: Similarity) -> tuple[Similarity, ...]:
+    """The settings of a similarity's family in the ranges of the literature, at most 80."""
+    return _GRIDS[type(model)]
