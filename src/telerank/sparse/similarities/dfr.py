@@ -48,7 +48,7 @@ class H1(Normalization):
 
 @dataclass(frozen=True, repr=False)
 class H2(Normalization):
-    """tf · log2(1 + c · avg / length): their density falls with length (``NormalizationH2``); ``c`` to 1000."""
+    """tf · log2(1 + c · avg / length): density falls with length (``NormalizationH2``); ``c`` to 1000."""
 
     name: ClassVar = "h2"
     ranges: ClassVar = {"c": (0, 1000)}
@@ -60,7 +60,10 @@ class H2(Normalization):
 
 @dataclass(frozen=True, repr=False)
 class H3(Normalization):
-    """mu · (tf + mu · p) / (length + mu), p = (cf + 1) / (T + 1): Dirichlet priors (``NormalizationH3``); ``mu`` to 10^6."""
+    """mu · (tf + mu · p) / (length + mu), p = (cf + 1) / (T + 1): Dirichlet priors (``NormalizationH3``).
+
+    ``mu`` to 10^6 tokens.
+    """
 
     name: ClassVar = "h3"
     ranges: ClassVar = {"mu": (0, 1e6)}
