@@ -25,7 +25,7 @@ from peers.interleave import Times, interleaved
 from results_page import write
 
 from telerank.show.tables import Cell, Table, render_markdown
-from telerank.sparse.similarities import parse_similarity
+from telerank.sparse.similarities.families import parse_similarity
 from telerank.text import Analyzer
 
 BM25 = "bm25(k1=0.9, b=0.4)"

@@ -13,7 +13,7 @@ from pathlib import Path
 from peers import check, corpus
 from peers.engine import PEERS, Peer, open_peer
 from peers.interleave import interleaved
-from telerank.sparse.similarities import parse_similarity
+from telerank.sparse.similarities.families import parse_similarity
 from telerank.text import Analyzer
 
 BM25 = {"tantivy": "bm25(k1=1.2, b=0.75)"}

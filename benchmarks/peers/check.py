@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peers.engine import Found
-from telerank.sparse.similarities import Similarity, Statistics
+from telerank.sparse.similarities.base import Similarity, Statistics
 
 
 def exact(lengths: np.ndarray) -> np.ndarray:

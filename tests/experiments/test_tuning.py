@@ -13,7 +13,7 @@ from telerank.evaluation.tune import Folds
 from telerank.experiments.analyses.analyse import analyse
 from telerank.experiments.analyses.specs import TuningSpec
 from telerank.experiments.analyses.tuning import DEFAULT, GIVEN, TUNED, SparseSystem, run_study
-from telerank.sparse.similarities import make_grid, parse_similarity
+from telerank.sparse.similarities.families import make_grid, parse_similarity
 
 SPEC = TuningSpec(
     kind="tuning", families=SMALL_GRIDS, objective="AP@5", measures=["R@1", "AP@5"], depths=[1, 3, 5]

@@ -14,7 +14,8 @@ import lucene_oracle
 import numpy as np
 import pytest
 
-from telerank.sparse.similarities import Similarity, Statistics, parse_similarity
+from telerank.sparse.similarities.base import Similarity, Statistics
+from telerank.sparse.similarities.families import parse_similarity
 
 FIXTURE = Path(__file__).with_name("lucene_oracle.json.gz")
 ORACLE = lucene_oracle.read(FIXTURE)

@@ -10,7 +10,7 @@ from shutil import which
 import lucene_oracle
 import pytest
 
-from telerank.sparse.similarities import parse_similarity
+from telerank.sparse.similarities.families import parse_similarity
 
 pytestmark = pytest.mark.slow
 

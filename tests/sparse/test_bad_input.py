@@ -13,7 +13,7 @@ from small import MODELS, build, docs, reference, retriever, terms_of
 from telerank.errors import AnalyzerError, DocumentError
 from telerank.sparse import build as building
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.similarities import BM25
+from telerank.sparse.similarities.models import BM25
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text.analyzer import PRESETS
 from telerank.types import Doc, Query

@@ -19,7 +19,9 @@ from small import MODELS, STEP, build, docs, reference, retriever, terms_of
 from telerank.corpus.formats import open_collection
 from telerank.sparse import kernel
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet, NoNormalization, Similarity, Statistics
+from telerank.sparse.similarities.base import Similarity, Statistics
+from telerank.sparse.similarities.dfr import DFR, NoNormalization
+from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Query
 

@@ -14,7 +14,8 @@ from small import MODELS, build, docs, retriever
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.dfr import DFR
+from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
 from telerank.sparse.writer import IndexWriter
 from telerank.testing import LAWS, Trial
 from telerank.types import Query, Ranking

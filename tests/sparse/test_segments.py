@@ -16,7 +16,8 @@ from small import MODELS, build, docs, reference, retriever, terms_of
 
 from telerank.errors import AnalyzerError, DocumentError, IndexFault, IndexLocked
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.similarities import BM25, DFI, DFR, LMDirichlet
+from telerank.sparse.similarities.dfr import DFR
+from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
 from telerank.types import Doc

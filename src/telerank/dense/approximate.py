@@ -128,12 +128,11 @@ class ApproximateRetriever(Retriever):
         return DenseRetriever(self.vectors, self.encoder).explain(query, docno)
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
-        encoded = self.encoder.encode_queries([query.text for query in queries])
-        self.vectors.require(encoded)
+        targets = self.vectors.require(self.encoder.encode_queries([query.text for query in queries]))
         index = _open_index(self.vectors, self.kind, self.report.crc32)
         how = _search_parameters(_faiss(), self.kind, self.report.parameters)
         depth = self.candidates if self.depth is None else min(self.depth, self.candidates)
-        results = _search(self.vectors, index, how, encoded.vectors, self.candidates)
+        results = _search(self.vectors, index, how, targets, self.candidates)
         for query, hits in zip(queries, results, strict=True):
             docnos = self.vectors.docnos.take(hits.rows[:depth])
             yield Ranking.presorted(query, tuple(docnos), hits.scores[:depth])
@@ -144,9 +143,9 @@ def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
     call = as_call(parse_expression(text), text)
     if call.name not in DEFAULTS:
         raise wrong(text, call.at, f"unknown approximate index {call.name!r}; {known_names(DEFAULTS)}")
-    parameters = dict(DEFAULTS[call.name])
-    for name, value in bind(call, parameters, text).items():
-        parameters[name] = whole_number(value, text)
+    defaults = DEFAULTS[call.name]
+    given = {name: whole_number(value, text) for name, value in bind(call, defaults, text).items()}
+    parameters = {**defaults, **given}
     if call.name == "ivfpq":
         parameters["lists"] = parameters["lists"] or max(
             1, min(int(4 * len(vectors) ** 0.5), len(vectors) // 39)

@@ -55,11 +55,9 @@ class DenseRetriever(Retriever):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         row = np.array([self.vectors.docnos.row(docno)])
-        encoded = self.encoder.encode_queries([query.text])
-        self.vectors.require(encoded)
-        pair = (encoded.vectors[0], self.vectors.take(row)[0])
-        lengths = [float(np.linalg.norm(vector)) for vector in pair]
-        score = float(self.vectors.score_rows(row, encoded.vectors[0])[0])
+        [target] = self.vectors.require(self.encoder.encode_queries([query.text]))
+        lengths = [float(np.linalg.norm(vector)) for vector in (target, self.vectors.take(row)[0])]
+        score = float(self.vectors.score_rows(row, target)[0])
         product = lengths[0] * lengths[1]
         parts = (
             Explanation(lengths[0], "length of the query's vector"),

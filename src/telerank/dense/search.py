@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.dense import kernel, tile
-from telerank.dense.kinds import Floats, check_vectors
+from telerank.dense.kinds import Floats
 from telerank.dense.rotate import ERROR, pad_width, rotate
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
 
@@ -37,9 +37,7 @@ class Hits(NamedTuple):
 
 def search(vectors: Vectors, queries: Encoded, k: int, *, threads: int = 1) -> list[Hits]:
     """The ``k`` best rows for each query, in Ranking's order; ``threads`` divide the rows."""
-    vectors.require(queries)
-    targets = np.ascontiguousarray(queries.vectors, np.float32)
-    check_vectors(targets, "query")
+    targets = vectors.require(queries)
     if k * _WHOLE >= len(vectors):
         return [rank_exhaustively(vectors, query, k) for query in targets]
     room = max(_LEAST_ROOM, 8 * k)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telerank.dense.kinds import Floats, check_vectors
+from telerank.dense.kinds import Floats
 from telerank.dense.search import Hits, rank_rows
 from telerank.dense.vectors import Encoded, Vectors
 
@@ -46,9 +46,7 @@ class DeviceVectors:
 
     def search(self, queries: Encoded, k: int) -> list[Hits]:
         """The ``k`` best rows for each query, as :func:`telerank.dense.search.search` gives them."""
-        self.vectors.require(queries)
-        targets = np.ascontiguousarray(queries.vectors, np.float32)
-        check_vectors(targets, "query")
+        targets = self.vectors.require(queries)
         answers: list[Hits] = []
         for begin in range(0, len(targets), _TOGETHER):
             answers += self._search(targets[begin : begin + _TOGETHER], k)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from telerank.corpus.docnos import Docnos
 from telerank.dense import kernel
-from telerank.dense.kinds import KINDS, Floats, widen
+from telerank.dense.kinds import KINDS, Floats, check_vectors, widen
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.rotate import pad_width
 from telerank.errors import IndexDamaged, IndexFault, ModelError
@@ -86,8 +86,11 @@ class Vectors:
         crc32 = [{name: file.crc32 for name, file in entry.files.items()} for entry in entries]
         return {"folder": str(self.folder), "fingerprint": self.manifest.fingerprint, "crc32": crc32}
 
-    def require(self, encoded: Encoded) -> None:
-        """Raise ModelError if queries' vectors are of another model or dimension."""
+    def require(self, encoded: Encoded) -> Floats:
+        """The queries' vectors (Q, D), contiguous.
+
+        Raises ModelError if they are of another model or dimension, DocumentError if one is too long.
+        """
         mine, other = self.manifest.fingerprint, encoded.fingerprint
         if mine != other:
             origin = f"these vectors were made by {self.manifest.model} ({mine[:12]})"
@@ -97,6 +100,9 @@ class Vectors:
             raise ModelError(
                 f"{self.folder}: vectors of {self.dimension} dimensions, queries of shape {shape}"
             )
+        vectors = np.ascontiguousarray(encoded.vectors, np.float32)
+        check_vectors(vectors, "query")
+        return vectors
 
     def score_rows(self, rows: npt.NDArray[np.int64], query: Floats) -> Floats:
         """The scores (n,) of ascending rows (n,): inner products in float64, rounded once to float32."""

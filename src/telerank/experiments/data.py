@@ -28,7 +28,7 @@ from telerank.experiments.schema import DataSpec, Experiment
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities import BM25
+from telerank.sparse.similarities.models import BM25
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress, silent

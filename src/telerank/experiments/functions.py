@@ -34,8 +34,8 @@ from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.retrieval.locate import locate_model
 from telerank.sparse.manifest import VECTORS
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities import Similarity, make_grid
-from telerank.sparse.similarities.families import build_similarity
+from telerank.sparse.similarities.base import Similarity
+from telerank.sparse.similarities.families import build_similarity, make_grid
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 

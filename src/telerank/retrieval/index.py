@@ -13,15 +13,10 @@ from telerank.retrieval.locate import locate_model
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities import (
-    BM25,
-    DFI,
-    DFR,
-    LMDirichlet,
-    LMJelinekMercer,
-    Similarity,
-    parse_similarity,
-)
+from telerank.sparse.similarities.base import Similarity
+from telerank.sparse.similarities.dfr import DFR
+from telerank.sparse.similarities.families import parse_similarity
+from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
 from telerank.stored import replace_file
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities import parse_similarity
+from telerank.sparse.similarities.families import parse_similarity
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.text import Analyzer

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from telerank.compiled import cold_start
 from telerank.sparse import kernel
 from telerank.sparse.segment import Segment
-from telerank.sparse.similarities import Similarity, Statistics
+from telerank.sparse.similarities.base import Similarity, Statistics
 
 RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 """Rows and scores, best first."""

@@ -12,7 +12,7 @@ from telerank.errors import AnalyzerError, IndexDamaged
 from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.segment import Segment
-from telerank.sparse.similarities import Similarity, Statistics
+from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import check_files, verify_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.similarities import Similarity
+from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Query, Ranking
 

@@ -16,7 +16,7 @@ from telerank.evaluation.tune import tune as tune_settings
 from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.sparse.similarities import make_grid, parse_similarity
+from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.sparse.writer import build_index
 from telerank.stage import change_stages
 from telerank.text import Analyzer

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from telerank.errors import MeasureError, ModelError
 from telerank.evaluation.measures import expand_measures, parse_measures
-from telerank.sparse.similarities import parse_similarity
+from telerank.sparse.similarities.families import parse_similarity
 
 Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 Published: TypeAlias = dict[str, dict[str, float | None]]

@@ -20,7 +20,8 @@ from telerank.experiments.analyses.specs import TuningSpec
 from telerank.retrieval.index import Index
 from telerank.show.plots import bar_plot, line_plot
 from telerank.show.tables import Cell, Table
-from telerank.sparse.similarities import Similarity, make_grid, parse_similarity
+from telerank.sparse.similarities.base import Similarity
+from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.text import Analyzer
 from telerank.types import Query, Ranking
 
