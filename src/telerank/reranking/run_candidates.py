@@ -30,11 +30,6 @@ class RunCandidates:
     depth: int | None
     excluded: frozenset[str] = frozenset()
 
-    @property
-    def is_piped(self) -> bool:
-        """Whether it can be read only once: standard input, or a file that is not a regular one."""
-        return self.run == "-" or (Path(self.run).exists() and not Path(self.run).is_file())
-
     def __iter__(self) -> Iterator[Ranking]:
         for ranking in read_run(self.run):
             qid = ranking.query.qid
@@ -55,7 +50,7 @@ class RunCandidates:
         is None.
         """
         candidates: Iterable[Ranking] = self
-        if self.is_piped:
+        if self.run == "-" or (Path(self.run).exists() and not Path(self.run).is_file()):  # piped: read once
             if docnos is None:
                 return self, None
             candidates = list(self)

@@ -79,18 +79,18 @@ class Scorer:
     def __post_init__(self) -> None:
         if self.tokens is not None and self.tokens < 1:
             raise ModelError(f"tokens of a batch must be at least 1, got {self.tokens}")
-        _ = self.setting
+        _ = self._setting
 
-    @property
-    def setting(self) -> BackEndSettings:
+    @cached_property
+    def _setting(self) -> BackEndSettings:
         return BackEndSettings(self.backend, self.precision, self.threads, self.device)
 
     @property
     def changed(self) -> dict[str, Any]:
-        """The settings that differ from their defaults, by name."""
-        names = ("backend", "precision", "threads", "tokens", "device", "max_query", "max_length")
-        defaults = {setting.name: setting.default for setting in fields(self)}
-        return {name: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
+        """The settings that differ from their defaults, by name, without ``samples``."""
+        settings = [field for field in fields(self) if field.init and field.name not in ("model", "samples")]
+        values = {field.name: getattr(self, field.name) for field in settings}
+        return {field.name: values[field.name] for field in settings if values[field.name] != field.default}
 
     @cached_property
     def reranker(self) -> Reranker:
@@ -99,10 +99,12 @@ class Scorer:
             model = load_reranker(Path(model) if Path(model).is_dir() else model)
         return model.with_lengths(self.max_query, self.max_length)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The given name of the model, or its kind and fingerprint."""
-        return self._identity if isinstance(self.model, Reranker) else str(self.model)
+        if isinstance(self.model, Reranker):
+            return f"{self.model.shape.kind} {reranker_fingerprint(self.model)[:12]}"
+        return str(self.model)
 
     @property
     def checksum(self) -> str:
@@ -135,14 +137,11 @@ class Scorer:
     ) -> Iterator[tuple[list[int], Scores]]:
         """The scores of each window, and the ends of the groups in it."""
         with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool:
-            waiting: tuple[list[int], Any] | None = None
-            for texts, ends in _windows(groups):
-                following = ends, pool.submit(self._pairs, texts)
-                if waiting is not None:
-                    yield waiting[0], self._score_pairs(waiting[1].result(), progress)
-                waiting = following
-            if waiting is not None:
-                yield waiting[0], self._score_pairs(waiting[1].result(), progress)
+            windows = ((ends, pool.submit(self._pairs, texts)) for texts, ends in _windows(groups))
+            waiting = next(windows, None)
+            while waiting is not None:
+                (ends, pairs), waiting = waiting, next(windows, None)
+                yield ends, self._score_pairs(pairs.result(), progress)
 
     def _pairs(self, texts: Sequence[TextPair]) -> list[Pair]:
         return make_pairs(self.reranker, [query for query, _ in texts], [passage for _, passage in texts])
@@ -150,24 +149,21 @@ class Scorer:
     def _score_pairs(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
         scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0
         for rows in batch_by_length([len(pair) for pair in pairs], self._budget):
-            batch = self._batch([pairs[row] for row in rows])
+            batch = batch_of([pairs[row] for row in rows], self.reranker.texts.pad_id)
             scores[rows] = self._compute(batch).numpy()
             done, padded = done + len(rows), padded + batch.input_ids.numel()
             progress("scoring", before + done, None)
         self.counts.add(pairs, padded)
         return scores
 
-    def _batch(self, pairs: Sequence[Pair]) -> PairBatch:
-        return batch_of(pairs, self.reranker.texts.pad_id)
-
     @cached_property
     def _compute(self) -> Compute:
-        return compute(self.reranker, self.setting, self._sample_batches)
+        return compute(self.reranker, self._setting, self._sample_batches)
 
     def _sample_batches(self) -> list[PairBatch]:
         pairs = self._pairs(self.samples)
         batches = batch_by_length([len(pair) for pair in pairs], _TOKENS // 2)
-        return [self._batch([pairs[row] for row in rows]) for rows in batches]
+        return [batch_of([pairs[row] for row in rows], self.reranker.texts.pad_id) for rows in batches]
 
     @cached_property
     def _budget(self) -> int:
@@ -178,34 +174,26 @@ class Scorer:
         on_gpu = self.backend == "torch" and self.device != "cpu" and torch.cuda.is_available()
         return _TOKENS_OF_GPU if on_gpu else _TOKENS
 
-    @cached_property
-    def _identity(self) -> str:
-        if isinstance(self.model, Reranker):
-            return f"{self.model.shape.kind} {reranker_fingerprint(self.model)[:12]}"
-        return str(self.model)
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self) if field.init)
 
     @property
-    def _given(self) -> tuple[object, ...]:
-        return self.backend, self.precision, self.threads, self.tokens, self.device
-
-    def _decides(self) -> tuple[object, ...]:
-        loaded = isinstance(self.model, Reranker)
-        lengths = self.max_query, self.max_length
-        return loaded, self._identity, self.setting, self.tokens, self.samples, lengths
+    def _identity(self) -> tuple[object, ...]:
+        return isinstance(self.model, Reranker), self.name, *self._arguments[1:]
 
     def __eq__(self, other: object) -> bool:
-        return self._decides() == other._decides() if isinstance(other, Scorer) else NotImplemented
+        return self._identity == other._identity if isinstance(other, Scorer) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._decides())
+        return hash(self._identity)
 
     def __repr__(self) -> str:
-        lengths = {"max_query": self.max_query, "max_length": self.max_length}
-        more = (f"{name}={length}" for name, length in lengths.items() if length is not None)
-        return f"Scorer({', '.join((repr(self.name), *map(repr, self._given), *more))})"
+        settings = (f"{name}={value!r}" for name, value in self.changed.items())
+        return f"Scorer({', '.join((repr(self.name), *settings))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Scorer, (self.model, *self._given, self.samples, self.max_query, self.max_length)
+        return Scorer, self._arguments
 
 
 def _windows(groups: Iterable[Iterable[TextPair]]) -> Iterator[tuple[list[TextPair], list[int]]]:

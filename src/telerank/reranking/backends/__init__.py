@@ -34,10 +34,10 @@ Samples: TypeAlias = Callable[[], Sequence[PairBatch]]
 class BackEndSettings:
     """How a model is computed; if ``threads`` or ``device`` is None the back end chooses."""
 
-    backend: str = "torch"
-    precision: str = "float32"
-    threads: int | None = None
-    device: str | None = None
+    backend: str
+    precision: str
+    threads: int | None
+    device: str | None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

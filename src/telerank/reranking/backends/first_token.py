@@ -9,6 +9,7 @@ same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -34,7 +35,8 @@ def narrow_to_first_token(model: Model) -> int:
         if node.get_output_size() != 1:
             continue
         targets = [
-            (target, cut.get((target.get_node().get_name(), target.get_index()))) for target in _targets(node)
+            (target, cut.get((target.get_node().get_name(), target.get_index())))
+            for target in node.output(0).get_target_inputs()
         ]
         axes = {axis for _, axis in targets}
         if not axes - {None}:
@@ -48,10 +50,6 @@ def narrow_to_first_token(model: Model) -> int:
             cut.update({(node.get_name(), number): along for number, along in through.items()})
     model.validate_nodes_and_infer_types()
     return narrowed
-
-
-def _targets(node: Any) -> list[Any]:
-    return list(node.output(0).get_target_inputs())
 
 
 def _takes_first(node: Any) -> bool:
@@ -107,7 +105,17 @@ def _attention(node: Any, axis: int, rank: int) -> _Axes | None:
 
 
 def _reshape(node: Any, axis: int, _rank: int) -> _Axes | None:
-    return {0: axis} if _keeps_axes(node, axis) else None
+    """The first along ``axis``, if the axes up to it are kept, for any size of it."""
+    shape, zero_keeps = _constant(node, 1), node.get_attributes()["special_zero"]
+    if shape is None:
+        return None
+    target, sizes = shape.tolist(), _sizes(node.input_value(0))
+    kept = all((size == 0 and zero_keeps) or size == sizes[at] for at, size in enumerate(target[:axis]))
+    before, behind = sizes[axis + 1 :], target[axis + 1 :]
+    if not kept or None in before:
+        return None
+    same = target[axis] == -1 and 0 not in behind and math.prod(before) == math.prod(behind)
+    return {0: axis} if same or (target[axis] == 0 and zero_keeps) else None
 
 
 _RULES: Mapping[str, Callable[[Any, int, int], _Axes | None]] = {
@@ -130,28 +138,13 @@ def _unbroadcast_inputs(node: Any, axis: int, inputs: range) -> _Axes:
     return axes
 
 
-def _keeps_axes(node: Any, axis: int) -> bool:
-    """Whether a Reshape keeps the axes up to ``axis``, for any size of it."""
-    shape, zero_keeps = _constant(node, 1), node.get_attributes()["special_zero"]
-    if shape is None:
-        return False
-    target, sizes = shape.tolist(), _sizes(node.input_value(0))
-    kept = all((size == 0 and zero_keeps) or size == sizes[at] for at, size in enumerate(target[:axis]))
-    before, behind = sizes[axis + 1 :], target[axis + 1 :]
-    if not kept or None in before:
-        return False
-    product = int(np.prod([size for size in before if size is not None]))
-    if target[axis] == 0 and zero_keeps:
-        return True
-    return target[axis] == -1 and 0 not in behind and product == int(np.prod(behind))
-
-
 def _rank(output: Any) -> int:
     rank = output.get_partial_shape().rank
     return int(rank.get_length()) if rank.is_static else -1
 
 
-def _sizes(output: Any) -> list[int | None]:
+def _sizes(output: Any) -> list[Any]:
+    """The size of each axis; None if it is not known."""
     return [int(size.get_length()) if size.is_static else None for size in output.get_partial_shape()]
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +25,13 @@ from torch import Tensor, nn
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.loading import quiet
+from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
-from telerank.models.rerankers.transformer_ranker import TransformerRanker
+from telerank.reranking.backends import Compute
+from telerank.reranking.backends.in_torch import threads
+
+RunGraph: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""The outputs of a graph, from its inputs by name; both are arrays of numpy."""
 
 FORMAT = 3  # of a graph's folder
 _ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
@@ -34,19 +39,27 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class TraceableTransformer(nn.Module):
-    """``transformer`` of a model, as a module for a tracer."""
+    """The transformer of a re-ranker as a module for a tracer, in evaluation mode, on the processor."""
 
-    def __init__(self, model: TransformerRanker) -> None:
+    def __init__(self, reranker: Reranker) -> None:
         super().__init__()
-        self.model = model
+        self.model = reranker.transformer.cpu()
+        self.eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         return self.model.transformer(input_ids, attention_mask, token_type_ids)
 
 
-def traceable(reranker: Reranker) -> TraceableTransformer:
-    """The transformer of a re-ranker, in evaluation mode, on the processor."""
-    return TraceableTransformer(reranker.transformer.cpu()).eval()
+def compute_with(reranker: Reranker, run: RunGraph, count: int | None) -> Compute:
+    """Compute the transformer with a graph, and what follows it with the model in ``count`` threads."""
+    model = reranker.transformer
+
+    def compute_batch(batch: PairBatch) -> Tensor:
+        outputs = torch.from_numpy(run({name: getattr(batch, name).numpy() for name in INPUTS}))
+        with threads(count), torch.inference_mode():
+            return model.finish(outputs, batch)
+
+    return compute_batch
 
 
 def example(pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,7 +78,7 @@ def tracing() -> Iterator[None]:
         yield
 
 
-def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
+def check(reranker: Reranker, run: RunGraph) -> None:
     """Compare a graph in float32 with its model on pairs of two lengths that were not traced.
 
     Raises ModelError if the outputs differ: the tracer followed a path that depends on its example.
@@ -75,7 +88,7 @@ def check(reranker: Reranker, run: Callable[[Mapping[str, Any]], Any]) -> None:
     ids[1, 13:], mask[1, 13:] = reranker.texts.pad_id, 0
     inputs = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
     with tracing():
-        expected = traceable(reranker)(*inputs.values())
+        expected = TraceableTransformer(reranker)(*inputs.values())
         outputs = torch.from_numpy(run({name: tensor.numpy() for name, tensor in inputs.items()}))
     if expected.dim() == 3:  # outputs of padding are not used
         expected, outputs = expected * mask.unsqueeze(-1), outputs * mask.unsqueeze(-1)

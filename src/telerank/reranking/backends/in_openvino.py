@@ -18,19 +18,24 @@ from pathlib import Path
 from typing import Any
 
 import openvino
-import torch
 from openvino._offline_transformations import apply_moc_transformations
 from openvino.frontend import FrontEndManager
 from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
-from torch import Tensor
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.backends import BackEndSettings, Compute, Samples
 from telerank.reranking.backends.first_token import narrow_to_first_token
-from telerank.reranking.backends.graphs import cache_graph, check, example, traceable, tracing
-from telerank.reranking.backends.in_torch import threads
+from telerank.reranking.backends.graphs import (
+    RunGraph,
+    TraceableTransformer,
+    cache_graph,
+    check,
+    compute_with,
+    example,
+    tracing,
+)
 
 _FILE = "model.xml"
 _PACKAGES = ("openvino",)
@@ -51,33 +56,24 @@ def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> C
     folder = cache_graph(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
     if setting.precision == "int8":
         folder = _quantised_graph(core, reranker, folder, samples)
-    graph = core.read_model(folder / _FILE)
     hint = "bf16" if setting.precision != "float32" and has_bfloat16 else "f32"
-    request = _compile(core, graph, hint, setting.threads).create_infer_request()
-    names, model = [node.any_name for node in graph.inputs], reranker.transformer
-
-    def compute_batch(batch: PairBatch) -> Tensor:
-        inputs = [getattr(batch, name).numpy() for name in names]
-        outputs = torch.from_numpy(request.infer(inputs, share_inputs=True)[0])
-        with threads(setting.threads), torch.inference_mode():
-            return model.finish(outputs, batch)
-
-    return compute_batch
+    run = _compile(core, core.read_model(folder / _FILE), hint, setting.threads)
+    return compute_with(reranker, run, setting.threads)
 
 
-def _compile(core: Any, graph: Any, hint: str, count: int | None) -> Any:
+def _compile(core: Any, graph: Any, hint: str, count: int | None) -> RunGraph:
     options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": hint, "NUM_STREAMS": 1}
     if count is not None:
         options["INFERENCE_NUM_THREADS"] = count
-    return core.compile_model(graph, "CPU", options)
+    request = core.compile_model(graph, "CPU", options).create_infer_request()
+    names = [node.any_name for node in graph.inputs]
+    return lambda inputs: request.infer([inputs[name] for name in names], share_inputs=True)[0]
 
 
 def _export(core: Any, reranker: Reranker, folder: Path) -> None:
     graph = _graph(reranker)
     narrow_to_first_token(graph)
-    request = _compile(core, graph, "f32", None).create_infer_request()
-    names = [node.any_name for node in graph.inputs]
-    check(reranker, lambda inputs: request.infer([inputs[name] for name in names])[0])
+    check(reranker, _compile(core, graph, "f32", None))
     openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
 
 
@@ -85,7 +81,8 @@ def _graph(reranker: Reranker) -> Any:
     """The same as ``openvino.convert_model``, which reports each call to its authors."""
     frontend = FrontEndManager().load_by_framework("pytorch")
     with tracing():
-        decoder = TorchScriptPythonDecoder(traceable(reranker), example_input=example(reranker.texts.pad_id))
+        inputs = example(reranker.texts.pad_id)
+        decoder = TorchScriptPythonDecoder(TraceableTransformer(reranker), example_input=inputs)
         graph = frontend.convert(frontend.load(decoder))
         apply_moc_transformations(graph, cf=False, smart_reshape=True)
     return graph
@@ -109,18 +106,14 @@ def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Sample
 def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path) -> None:
     if find_spec("nncf") is None:
         raise MissingExtra("nncf", "fast")
-    with _silence():
-        import nncf
     graph = core.read_model(exact / _FILE)
     names = [node.any_name for node in graph.inputs]
-
-    def inputs(batch: PairBatch) -> list[Any]:
-        return [getattr(batch, name).numpy() for name in names]
-
     with _silence():
+        import nncf
+
         quantised = nncf.quantize(
             graph,
-            nncf.Dataset(batches, inputs),
+            nncf.Dataset(batches, lambda batch: [getattr(batch, name).numpy() for name in names]),
             model_type=nncf.ModelType.TRANSFORMER,
             subset_size=len(batches),
         )
