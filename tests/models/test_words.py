@@ -81,13 +81,6 @@ def test_french_elisions_are_words(text, expected):
     assert said(FRENCH, text) == expected.split()
 
 
-def test_unknown_tokens_are_counted():
-    texts = Words(ENGLISH)
-    unknown = texts.unknown(["the life of the cat", "insurance-cat"])
-    assert unknown == {"the": 2, "of": 1, "cat": 1, "insurance-cat": 1}
-    assert texts.unknown(["what does it cover?"]).total() == 0
-
-
 def test_words_know_their_sentence():
     texts = Words(ENGLISH)
     passage = "It covers life. It doesn't cover it."

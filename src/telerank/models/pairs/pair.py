@@ -13,11 +13,12 @@ then the passage at that of the pair (monoBERT, section 2); :attr:`Pair.cut` cou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -60,31 +61,6 @@ class Pair:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-
-class PairTexts(Protocol):
-    """A maker of pairs: :class:`PairTokenizer`, or :class:`telerank.models.pairs.words.Words`."""
-
-    @property
-    def pad_id(self) -> int: ...
-
-    def queries(self, texts: Sequence[str]) -> list[_Ids]:
-        """The tokens of queries, not yet cut."""
-
-    def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
-        """The tokens of passages, not yet cut; without ``spans`` each is one sentence."""
-
-    def pair(self, query: _Ids, passage: Passage) -> Pair:
-        """Both, cut and joined."""
-
-    def record(self) -> dict[str, Any]:
-        """Everything that decides its pairs, for JSON."""
-
-    def with_lengths(self, max_query: int, max_length: int) -> PairTexts:
-        """The same for pairs that are cut at other lengths."""
-
-    def save(self, folder: Path) -> None:
-        """Write the files of the tokenizer, or the vocabulary."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,24 +116,62 @@ class Frame:
         of_parts = tuple(types[part] for part in parts)
         return cls(tuple(ids[:a]), tuple(ids[a_end:b]), tuple(ids[b_end:]), of_parts)
 
-    def join(self, query: _Ids, passage: Passage, max_query: int, max_length: int) -> Pair:
-        """Both texts in the frame: the query is cut at ``max_query``, then the pair at ``max_length``."""
-        start = query[:max_query]
-        room = max_length - self.size - len(start)
-        parts = (self.before, start, self.between, passage.ids[:room], self.after)
+
+class PairTexts(ABC):
+    """Makes pairs of texts: :class:`PairTokenizer`, or :class:`telerank.models.pairs.words.Words`."""
+
+    frame: Frame
+    max_query: int
+    max_length: int
+    pad_id: int
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> Iterator[Any]:
+        """The encoding of each text: its tokens, ``ids``, and the characters of each, ``offsets``."""
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Everything that decides its pairs, for JSON."""
+
+    @abstractmethod
+    def with_lengths(self, max_query: int, max_length: int) -> PairTexts:
+        """The same for pairs that are cut at other lengths."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write the files of the tokenizer, or the vocabulary."""
+
+    def queries(self, texts: Sequence[str]) -> list[_Ids]:
+        """The tokens of queries, not yet cut."""
+        return [np.array(encoding.ids, np.int32) for encoding in self.encode(texts)]
+
+    def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
+        """The tokens of passages, not yet cut; without ``spans`` each is one sentence."""
+        if spans is None:
+            return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in self.queries(texts)]
+        return [
+            Passage(np.array(encoding.ids, np.int32), number_sentences(encoding.offsets, sentences))
+            for encoding, sentences in zip(self.encode(texts), spans, strict=True)
+        ]
+
+    def pair(self, query: _Ids, passage: Passage) -> Pair:
+        """Both in the frame: the query is cut at ``max_query``, then the pair at ``max_length``."""
+        frame, start = self.frame, query[: self.max_query]
+        room = self.max_length - frame.size - len(start)
+        parts = (frame.before, start, frame.between, passage.ids[:room], frame.after)
         sizes = [len(part) for part in parts]
         sentences = np.full(sum(sizes), -1, np.int32)
         sentences[sum(sizes[:3]) : sum(sizes[:4])] = passage.sentences[:room]
         return Pair(
             np.concatenate([np.asarray(part, np.int32) for part in parts]),
-            np.repeat(np.array(self.types, np.int32), sizes),
+            np.repeat(np.array(frame.types, np.int32), sizes),
             np.repeat(np.array((NEITHER, QUERY, NEITHER, PASSAGE, NEITHER), np.int32), sizes),
             sentences,
             len(query) + len(passage.ids) - sizes[1] - sizes[3],
         )
 
 
-class PairTokenizer:
+class PairTokenizer(PairTexts):
     """``tokenizer`` is a fast one of transformers; lengths count tokens.
 
     Raises ModelError if the lengths leave no room for a passage, or the tokenizer has no template for pairs.
@@ -169,13 +183,10 @@ class PairTokenizer:
         if max_query < 1 or max_length <= max_query + self.frame.size:
             tokens = f"a query of {max_query} tokens and {self.frame.size} special ones"
             raise ModelError(f"{tokens} leave no room for a passage in {max_length}")
-
-    @property
-    def pad_id(self) -> int:
-        return int(self.tokenizer.pad_token_id or 0)
+        self.pad_id = int(tokenizer.pad_token_id or 0)
 
     def record(self) -> dict[str, Any]:
-        """Everything that decides its pairs: rules, vocabulary, frame and lengths."""
+        """Rules, vocabulary, frame and lengths."""
         lengths = {"max_query": self.max_query, "max_length": self.max_length}
         return {"rules": rules_of(self.tokenizer), **lengths, "frame": asdict(self.frame)}
 
@@ -183,27 +194,11 @@ class PairTokenizer:
         return type(self)(self.tokenizer, max_query=max_query, max_length=max_length)
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizer's files."""
         tokenizer = deepcopy(self.tokenizer)
         tokenizer.model_max_length = self.max_length
         tokenizer.save_pretrained(folder)
 
-    def queries(self, texts: Sequence[str]) -> list[_Ids]:
-        return [np.array(encoding.ids, np.int32) for encoding in self._encode(texts)]
-
-    def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
-        if spans is None:
-            return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in self.queries(texts)]
-        encodings = zip(self._encode(texts), spans, strict=True)
-        return [
-            Passage(np.array(text.ids, np.int32), number_sentences(text.offsets, of_text))
-            for text, of_text in encodings
-        ]
-
-    def pair(self, query: _Ids, passage: Passage) -> Pair:
-        return self.frame.join(query, passage, self.max_query, self.max_length)
-
-    def _encode(self, texts: Sequence[str]) -> Any:
+    def encode(self, texts: Sequence[str]) -> Iterator[Any]:
         _reset(self.tokenizer)
         backend = self.tokenizer.backend_tokenizer
         for first in range(0, len(texts), _CHUNK):

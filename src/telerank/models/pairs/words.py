@@ -6,22 +6,17 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import Frame, Pair, Passage, Spans, number_sentences
+from telerank.models.pairs.pair import Frame, PairTexts
 
 PADDING, UNKNOWN, SPECIAL = 0, 1, 2
 """Row 0 is the padding's and row 1 that of unknown words; word ``i`` of a vocabulary has row SPECIAL + i."""
 
 VOCABULARY = "vocab.txt"
-_FRAME = Frame((), (), (), (0, 0, 0, 1, 1))  # words have no special tokens
-
-_Ids: TypeAlias = npt.NDArray[np.int32]
 
 _TOKEN = re.compile(
     r"(?:[^\W\d_]\.){2,}"  # initials: u.s.
@@ -36,15 +31,25 @@ _APOSTROPHES = str.maketrans("’‘", "''")
 _CACHED = 1_000_000  # distinct tokens whose rows are kept in memory
 
 
-class Words:
+@dataclass(frozen=True, eq=False)
+class WordEncoding:
+    """The rows of a text, and the start and end of the token of each."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
+class Words(PairTexts):
     """Words of ``vocabulary`` as rows, see :data:`SPECIAL`; there are no special tokens in a pair.
 
     Tokens are lower-cased, and punctuation is a token. A token that the vocabulary lacks is split: as a
     contraction (do n't), an elision (l' assurance), at hyphens and the like; a part that it lacks is the
-    unknown word (see :meth:`unknown`). Lengths count rows: a query is cut at ``max_query``, then the passage
-    at ``max_length`` of the pair. Raises ModelError if a word comes twice, or the lengths leave no room for a
-    passage.
+    unknown word. Lengths count rows: a query is cut at ``max_query``, then the passage at ``max_length`` of
+    the pair. Raises ModelError if a word comes twice, or the lengths leave no room for a passage.
     """
+
+    frame = Frame((), (), (), (0, 0, 0, 1, 1))
+    pad_id = PADDING
 
     def __init__(self, vocabulary: Sequence[str], *, max_query: int = 64, max_length: int = 512) -> None:
         if not 1 <= max_query < max_length:
@@ -56,12 +61,8 @@ class Words:
             raise ModelError(f"the word {twice!r} comes twice in the vocabulary")
         self._cache: dict[str, tuple[int, ...]] = {}
 
-    @property
-    def pad_id(self) -> int:
-        return PADDING
-
     def record(self) -> dict[str, Any]:
-        """Everything that decides its pairs: the vocabulary, as a hash, and lengths."""
+        """The vocabulary, as a hash, and lengths."""
         digest = hashlib.sha256("\n".join(self.vocabulary).encode("utf-8", "surrogatepass")).hexdigest()
         return {"words": digest, "max_query": self.max_query, "max_length": self.max_length}
 
@@ -69,47 +70,20 @@ class Words:
         return Words(self.vocabulary, max_query=max_query, max_length=max_length)
 
     def save(self, folder: Path) -> None:
-        """Write ``vocab.txt``."""
         save_vocabulary(folder / VOCABULARY, self.vocabulary)
 
-    def queries(self, texts: Sequence[str]) -> list[_Ids]:
-        return [self._read(text)[0] for text in texts]
-
-    def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
-        """The rows of passages, not yet cut; without ``spans`` each is one sentence."""
-        if spans is None:
-            return [Passage(rows, np.zeros(len(rows), np.int32)) for rows in self.queries(texts)]
-        passages = []
-        for text, sentences in zip(texts, spans, strict=True):
-            rows, offsets = self._read(text)
-            passages.append(Passage(rows, number_sentences(offsets, sentences)))
-        return passages
-
-    def pair(self, query: _Ids, passage: Passage) -> Pair:
-        return _FRAME.join(query, passage, self.max_query, self.max_length)
-
-    def unknown(self, texts: Iterable[str]) -> Counter[str]:
-        """The tokens that are, whole or in part, unknown words, and how often each comes."""
-        tokens = Counter(token for text in texts for token, _ in _tokens(text))
-        return Counter({token: times for token, times in tokens.items() if UNKNOWN in self._of(token)})
-
-    def _read(self, text: str) -> tuple[_Ids, list[tuple[int, int]]]:
-        """The rows of a text, and the start and end of the token of each."""
-        rows: list[int] = []
-        offsets: list[tuple[int, int]] = []
-        for token, span in _tokens(text):
-            of_token = self._of(token)
-            rows += of_token
-            offsets += [span] * len(of_token)
-        return np.array(rows, np.int32), offsets
-
-    def _of(self, token: str) -> tuple[int, ...]:
-        rows = self._cache.get(token)
-        if rows is None:
-            if len(self._cache) >= _CACHED:
-                self._cache.clear()
-            rows = self._cache[token] = self._look_up(token)
-        return rows
+    def encode(self, texts: Sequence[str]) -> Iterator[WordEncoding]:
+        for text in texts:
+            encoding = WordEncoding([], [])
+            for token, span in _tokens(text):
+                rows = self._cache.get(token)
+                if rows is None:
+                    if len(self._cache) >= _CACHED:
+                        self._cache.clear()
+                    rows = self._cache[token] = self._look_up(token)
+                encoding.ids.extend(rows)
+                encoding.offsets.extend([span] * len(rows))
+            yield encoding
 
     def _look_up(self, token: str) -> tuple[int, ...]:
         for parts in splittings(token):
