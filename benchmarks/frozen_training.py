@@ -73,7 +73,7 @@ def real_pairs(count: int) -> tuple[list[TextPair], list[float]]:
 
 def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[float, float]:
     """Mean number of tokens of a pair, before and after the padding of fine-tuning."""
-    counts = [len(tokens) for tokens in make_pairs(reranker, *zip(*pairs, strict=True))]
+    counts = [len(tokens) for tokens in make_pairs(reranker, pairs)]
     padded = 0
     for first in range(0, len(counts), size):
         batch = counts[first : first + size]
@@ -93,7 +93,7 @@ def deviation(frozen: Reranker, pairs: Sequence[TextPair], folder: Path) -> floa
         sys.exit(f"the store takes {store.bytes} bytes, {size} were estimated")
     stored = store.batch(store.rows(pairs))
     with torch.no_grad():
-        computed = frozen.model.features(batch_of(make_pairs(frozen, *zip(*pairs, strict=True)), 0))
+        computed = frozen.model.features(batch_of(make_pairs(frozen, pairs), 0))
         logits = [frozen.model.head.eval()(features) for features in (stored, computed)]
     compared = [*zip(vars(stored).values(), vars(computed).values(), strict=True), logits]
     return max(_difference(value.float(), exact.float()) for value, exact in compared)

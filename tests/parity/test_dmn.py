@@ -9,9 +9,9 @@ pytest.importorskip("transformers")
 
 from random_pairs import random_features, random_word_pairs  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
-from telerank.models.rerankers.attention_gru import AttentionGru, _Recurrence  # noqa: E402
 from telerank.models.rerankers.bert_dmn import DmnHead  # noqa: E402
 from telerank.models.rerankers.dmn import Dmn  # noqa: E402
+from telerank.models.rerankers.episodic import AttentionGru, _Recurrence  # noqa: E402
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
 

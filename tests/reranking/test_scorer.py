@@ -35,7 +35,7 @@ def mono(folder):
 
 def one_by_one(reranker, texts):
     with torch.no_grad():
-        made = (make_pairs(reranker, [query], [passage]) for query, passage in texts)
+        made = (make_pairs(reranker, [pair]) for pair in texts)
         return np.array(
             [float(reranker.model(batch_of(one, reranker.texts.pad_id))) for one in made], np.float32
         )

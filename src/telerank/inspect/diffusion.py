@@ -17,7 +17,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ from telerank.types import Progress, silent
 
 KINDS = ("CLS-query", "CLS-passage", "inner-passage")
 _BINS = 20_000  # from -1 to 1
+_MIDDLES = (np.arange(_BINS) + 0.5) * (2 / _BINS) - 1
 _WHISKER = 1.5  # of the distance between the quartiles (Tukey 1977)
 
 
@@ -144,19 +144,11 @@ class _CosineCounts:
         count = int(self.bins.sum())
         if not count:
             return Spread(0, *[math.nan] * 6)
-        first, median, third = (self._quantile(share, count) for share in (0.25, 0.5, 0.75))
+        # a quantile: the least cosine that at least a share of them does not exceed
+        numbers = np.ceil(np.array([0.25, 0.5, 0.75]) * count)
+        first, median, third = _MIDDLES[np.searchsorted(np.cumsum(self.bins), numbers)].tolist()
         reach = _WHISKER * (third - first)
-        values = _middle(np.flatnonzero(self.bins))
+        values = _MIDDLES[self.bins > 0]
         low = values[values >= first - reach].min()
         high = values[values <= third + reach].max()
         return Spread(count, self.total / count, float(low), first, median, third, float(high))
-
-    def _quantile(self, share: float, count: int) -> float:
-        """The least cosine that at least a ``share`` of them does not exceed."""
-        number = np.searchsorted(np.cumsum(self.bins), math.ceil(share * count))
-        return float(_middle(number))
-
-
-def _middle(number: Any) -> Any:
-    """The cosine in the middle of a bin."""
-    return (number + 0.5) * (2 / _BINS) - 1

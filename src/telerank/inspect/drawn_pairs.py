@@ -107,7 +107,7 @@ def draw_by_class(
 
 def tokenize_drawn(reranker: Reranker, drawn: Sequence[JudgedPair]) -> list[Pair]:
     """The tokens of drawn pairs, as the re-ranker reads them."""
-    return make_pairs(reranker, [pair.query for pair in drawn], [pair.passage for pair in drawn])
+    return make_pairs(reranker, [(pair.query, pair.passage) for pair in drawn])
 
 
 def _draw(pairs: Iterable[_Names], size: int, seed: int) -> list[_Names]:

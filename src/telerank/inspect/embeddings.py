@@ -27,7 +27,6 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 Marks: TypeAlias = npt.NDArray[np.bool_]
 
 NEIGHBOURS = 10
-_DIMENSIONS = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -101,12 +100,12 @@ def compare_embeddings(
     for name, reranker in open_checkpoints(models, device):
         pairs = tokenize_drawn(reranker, drawn)
         vectors = compute_cls_vectors(reranker, pairs, batch_tokens=batch_tokens, progress=progress)
-        maps = [compute_tsne(vectors, n, perplexity=chosen.perplexity, seed=chosen.seed) for n in _DIMENSIONS]
-        separations = [
+        maps = [compute_tsne(vectors, n, perplexity=chosen.perplexity, seed=chosen.seed) for n in (2, 3)]
+        separation, *in_maps = (
             measure_separation(space, relevant, neighbours=chosen.neighbours) for space in (vectors, *maps)
-        ]
+        )
         cut = sum(pair.cut > 0 for pair in pairs)
-        embeddings[name] = Embedding(vectors.shape[1], separations[0], maps, separations[1:], cut)
+        embeddings[name] = Embedding(vectors.shape[1], separation, maps, in_maps, cut)
     return embeddings
 
 
@@ -134,10 +133,7 @@ def embeddings_table(
 def compute_cls_vectors(
     reranker: Reranker, pairs: Sequence[Pair], *, batch_tokens: int = BATCH, progress: Progress = silent
 ) -> Vectors:
-    """The output of the classifying token for each pair: (pairs, H).
-
-    Raises ModelError if the model has no outputs of a transformer.
-    """
+    """The output of the classifying token for each pair: (pairs, H)."""
     by_row: dict[int, Vectors] = {}
     for rows, batch in iterate_batches(pairs, reranker.texts.pad_id, batch_tokens, progress):
         vectors = compute_token_outputs(reranker, batch)[:, 0].numpy()  # (B, L, H) -> (B, H)
@@ -146,11 +142,8 @@ def compute_cls_vectors(
 
 
 def check_classes(relevant: Sequence[bool], neighbours: int = NEIGHBOURS) -> None:
-    """Check that each pair can have ``neighbours`` neighbours of its own class.
-
-    Raises CollectionError if a class has too few pairs.
-    """
-    least = int(min(sum(relevant), len(relevant) - sum(relevant)))
+    """Raise CollectionError if a class has too few pairs for ``neighbours`` of a pair's own class."""
+    least = min(sum(relevant), len(relevant) - sum(relevant))
     if least <= neighbours:
         few = f"{least} pairs of a class are too few for {neighbours} neighbours"
         raise CollectionError(f"{few}: draw more pairs, or set fewer neighbours")
@@ -159,11 +152,7 @@ def check_classes(relevant: Sequence[bool], neighbours: int = NEIGHBOURS) -> Non
 def measure_separation(
     vectors: Vectors, relevant: Sequence[bool], *, neighbours: int = NEIGHBOURS
 ) -> Separation:
-    """How far the relevant of these vectors, (pairs, H), lie from the others.
-
-    Raises CollectionError if a class has no more vectors than ``neighbours``; MissingExtra if scikit-learn is
-    not installed.
-    """
+    """How far the relevant of these vectors, (pairs, H), lie from the others."""
     check_classes(relevant, neighbours)
     marks = np.asarray(relevant, np.bool_)
     index = _sklearn("neighbors").NearestNeighbors(n_neighbors=neighbours).fit(vectors)
@@ -180,14 +169,12 @@ def compute_tsne(
     """Map vectors, (pairs, H) -> (pairs, dimensions), by t-SNE (van der Maaten & Hinton 2008).
 
     It starts from the principal components; the same seed gives the same map. Raises CollectionError if the
-    perplexity, about the number of neighbours considered, is not below the number of vectors; MissingExtra if
-    scikit-learn is not installed.
+    perplexity, about the number of neighbours considered, is not below the number of vectors.
     """
     if perplexity >= len(vectors):
         raise CollectionError(f"a perplexity of {perplexity:g} needs more than {len(vectors)} pairs")
-    mapping = _sklearn("manifold").TSNE(
-        n_components=dimensions, perplexity=perplexity, init="pca", random_state=seed, n_jobs=1
-    )
+    settings = {"perplexity": perplexity, "init": "pca", "random_state": seed, "n_jobs": 1}
+    mapping = _sklearn("manifold").TSNE(n_components=dimensions, **settings)
     points: Vectors = mapping.fit_transform(vectors).astype(np.float32)
     return points
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _BLUE, _ORANGE = COLOURS[:2]
 _PANEL = (4.2, 3.4)  # inches
+_BOX = {"whislo": "low", "q1": "first", "med": "median", "mean": "mean", "q3": "third", "whishi": "high"}
 _LINE = 60  # characters of a sentence in a line
 _LINES = 3  # of a sentence
 
@@ -36,7 +37,10 @@ def diffusion_plot(checkpoints: Mapping[str, Diffusion]) -> Figure:
         handles = []
         for i, checkpoint in enumerate(checkpoints.values()):
             positions = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
-            boxes = [_box(spread) for spread in checkpoint.spreads.values()]
+            boxes = [
+                {name: getattr(spread, own) for name, own in _BOX.items()}
+                for spread in checkpoint.spreads.values()
+            ]
             drawn = panel.bxp(
                 boxes, positions=positions, widths=0.85 * width, **_box_style(COLOURS[i % len(COLOURS)])
             )
@@ -83,14 +87,11 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
 def gates_plot(gates: Gates) -> Figure:
     """A row for each sentence, a column for each episode; a higher gate is darker."""
     sentences = [_wrap(sentence.text) for sentence in gates.sentences]
-    lines = sum(text.count("\n") + 1.6 for text in sentences)
+    edges = list(accumulate((text.count("\n") + 1.6 for text in sentences), initial=0.0))
     with rc_context({**STYLE, "axes.grid": False}):
-        height = max(2.0, 1.1 + 0.17 * lines)
+        height = max(2.0, 1.1 + 0.17 * edges[-1])
         figure = Figure(figsize=(4.6 + 0.75 * gates.episodes, height), layout="constrained")
         panel: Any = figure.subplots()
-        edges = [0.0]
-        for text in sentences:
-            edges.append(edges[-1] + text.count("\n") + 1.6)
         unread = (math.nan,) * gates.episodes
         values = [sentence.gates or unread for sentence in gates.sentences]
         drawn = panel.pcolormesh(
@@ -104,19 +105,13 @@ def gates_plot(gates: Gates) -> Figure:
                 panel.text(episode + 0.5, middle, shown, ha="center", va="center", color=colour)
         panel.invert_yaxis()
         panel.set_yticks(middles, sentences, fontsize=8)
-        ticks = [episode + 0.5 for episode in range(gates.episodes)]
-        panel.set_xticks(ticks, range(1, gates.episodes + 1))
+        panel.set_xticks(np.arange(gates.episodes) + 0.5, range(1, gates.episodes + 1))
         panel.tick_params(length=0)
         panel.spines[:].set_visible(False)
         panel.set_xlabel("episode")
         panel.set_title(_wrap(gates.query), fontsize=10, loc="left")
         figure.colorbar(drawn, ax=panel, label="gate", shrink=min(1.0, 2.0 / height + 0.4))
     return figure
-
-
-def _box(spread: Any) -> dict[str, float]:
-    names = {"whislo": "low", "q1": "first", "med": "median", "mean": "mean", "q3": "third", "whishi": "high"}
-    return {name: getattr(spread, own) for name, own in names.items()}
 
 
 def _box_style(colour: str) -> dict[str, Any]:

@@ -29,7 +29,6 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
 """Opens the context in which a model computes."""
 
-_SIDES = ((64, 64, 64), (33, 384, 1536), (256, 768, 768))  # sizes of the products whose error is measured
 _ERROR = 1e-5  # relative; float32's is below 1e-6, bfloat16's above 1e-3
 
 
@@ -102,7 +101,7 @@ def fast_error(threads: int) -> float:  # noqa: ARG001 — the kernels depend on
     """The largest error of the fast kernels, relative to the largest element of a product."""
     random = torch.Generator().manual_seed(0)
     worst = 0.0
-    for rows, inner, columns in _SIDES:
+    for rows, inner, columns in ((64, 64, 64), (33, 384, 1536), (256, 768, 768)):
         left = torch.randn(rows, inner, generator=random)
         right = torch.randn(columns, inner, generator=random)
         exact = left.double() @ right.double().T

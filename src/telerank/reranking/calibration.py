@@ -56,7 +56,9 @@ def calibrate(scorer: Scorer, docs: Docs, rankings: Sequence[Ranking], qrels: Qr
     if len(judged) < 2:
         raise CollectionError(f"int8 needs two judged queries, got {len(judged)} among {len(rankings)}")
     calibrated = replace(scorer, samples=_samples(judged[::2], docs))
-    candidates = _first_rankings(judged[1::2])
+    sums = np.cumsum([len(ranking) for ranking in judged[1::2]])
+    number = max(1, int(np.searchsorted(sums, _MEASURED_PAIRS, side="right")))
+    candidates = judged[1::2][:number]
     grades = {ranking.query.qid: qrels[ranking.query.qid] for ranking in candidates}
     means, scores = [], []
     for other in (calibrated, replace(scorer, precision="float32")):
@@ -65,13 +67,6 @@ def calibrate(scorer: Scorer, docs: Docs, rankings: Sequence[Ranking], qrels: Qr
         scores.append([score for ranking in run for _, score in sorted(ranking)])  # by docno
     correlation = float(spearmanr(scores[0], scores[1]).statistic)
     return Calibration(calibrated, means[1], means[0], correlation, len(candidates))
-
-
-def _first_rankings(rankings: Sequence[Ranking]) -> list[Ranking]:
-    """Rankings with as many pairs as are measured at most; the first in any case."""
-    sums = np.cumsum([len(ranking) for ranking in rankings])
-    bound = max(_MEASURED_PAIRS, sums[0])
-    return [ranking for ranking, pairs in zip(rankings, sums, strict=True) if pairs <= bound]
 
 
 def _samples(rankings: Sequence[Ranking], docs: Docs) -> tuple[TextPair, ...]:

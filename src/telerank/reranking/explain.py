@@ -11,7 +11,7 @@ any re-ranker     the score minus the score without the sentence, for each sente
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import compress
 
 import torch
@@ -51,10 +51,13 @@ def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanat
     kind, model = reranker.kind, reranker.model
     if kind.gates is None and kind.explain is None:
         return
-    (pair,) = make_pairs(reranker, [query], [passage])
+    (pair,) = make_pairs(reranker, [(query, passage)])
     batch = batch_of([pair], reranker.texts.pad_id).to(next(model.parameters()).device)
     if kind.gates is not None:
-        yield from _gates(kind.gates(model, batch)[1][0], _sentence_names(reranker, passage, pair))
+        names = _sentence_names(reranker, passage, pair)
+        gates = kind.gates(model, batch)[1][0, :, : len(names)]  # (episodes, S)
+        for episode, row in enumerate(gates.tolist(), 1):
+            yield _sum_of(f"gates of episode {episode}", zip(row, names, strict=True))
     if kind.explain is not None:
         shown = kind.explain(model, reranker.texts, batch)
         yield _sum_of(shown.title, shown.values)
@@ -74,12 +77,6 @@ def _sentence_names(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
         return [f"number {number} by the tokens ({error})" for number in range(1, count + 1)]
     names = [_sentence(number, passage[start:end]) for number, (start, end) in enumerate(spans, 1)]
     return list(compress(names, in_tokens))[:count]
-
-
-def _gates(gates: torch.Tensor, sentences: Sequence[str]) -> Iterator[Explanation]:
-    """The gates of each episode: (episodes, S), with a column also if there is no sentence."""
-    for episode, row in enumerate(gates[:, : len(sentences)].tolist(), 1):
-        yield _sum_of(f"gates of episode {episode}", zip(row, sentences, strict=True))
 
 
 def _sum_of(title: str, values: Iterable[tuple[float, str]]) -> Explanation:

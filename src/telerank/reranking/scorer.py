@@ -137,14 +137,13 @@ class Scorer:
     ) -> Iterator[tuple[list[int], Scores]]:
         """The scores of each window, and the ends of the groups in it."""
         with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool:
-            windows = ((ends, pool.submit(self._pairs, texts)) for texts, ends in _windows(groups))
+            windows = (
+                (ends, pool.submit(make_pairs, self.reranker, texts)) for texts, ends in _windows(groups)
+            )
             waiting = next(windows, None)
             while waiting is not None:
                 (ends, pairs), waiting = waiting, next(windows, None)
                 yield ends, self._score_pairs(pairs.result(), progress)
-
-    def _pairs(self, texts: Sequence[TextPair]) -> list[Pair]:
-        return make_pairs(self.reranker, [query for query, _ in texts], [passage for _, passage in texts])
 
     def _score_pairs(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
         scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0
@@ -161,7 +160,7 @@ class Scorer:
         return compute(self.reranker, self._setting, self._sample_batches)
 
     def _sample_batches(self) -> list[PairBatch]:
-        pairs = self._pairs(self.samples)
+        pairs = make_pairs(self.reranker, self.samples)
         batches = batch_by_length([len(pair) for pair in pairs], _TOKENS // 2)
         return [batch_of([pairs[row] for row in rows], self.reranker.texts.pad_id) for rows in batches]
 

@@ -64,8 +64,8 @@ def tokenize_pairs(
     return TokenizedPairs(texts, texts.queries(list(queries)), tokens, numbers)
 
 
-def make_pairs(reranker: Reranker, queries: Sequence[str], passages: Sequence[str]) -> list[Pair]:
-    """The tokens of each query with the passage of the same number, with sentences if the model reads them.
+def make_pairs(reranker: Reranker, pairs: Sequence[TextPair]) -> list[Pair]:
+    """The tokens of each pair, with sentences if the model reads them.
 
     Raises
     ------
@@ -73,8 +73,8 @@ def make_pairs(reranker: Reranker, queries: Sequence[str], passages: Sequence[st
         If sentences are needed and there is no splitter for the language.
     """
     language = reranker.shape.language if reranker.kind.reads_sentences else None
-    pairs = tokenize_pairs(reranker.texts, list(zip(queries, passages, strict=True)), language)
-    return [pairs[number] for number in range(len(pairs))]
+    tokenized = tokenize_pairs(reranker.texts, pairs, language)
+    return [tokenized[number] for number in range(len(pairs))]
 
 
 def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, tokens: Passage) -> list[bool]:
@@ -88,9 +88,7 @@ def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, tokens: 
     count = int(tokens.sentences.max(initial=-1)) + 1
     if count == len(spans):
         return [True] * len(spans)
-    alone = [
-        len(sentence.ids) > 0 for sentence in texts.passages([passage[start:end] for start, end in spans])
-    ]
+    alone = [len(rows) > 0 for rows in texts.queries([passage[start:end] for start, end in spans])]
     if sum(alone) != count:
         raise ModelError(f"{len(spans)} sentences, but {count} by their tokens: a token spans several")
     return alone

@@ -36,13 +36,6 @@ def first(tokens: Tensor, mask: Tensor) -> Tensor:
 POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"mean": mean, "cls": first}
 
 
-def find_pooling(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """The pooling of that name. Raises ModelError if there is none."""
-    if name not in POOLINGS:
-        raise ModelError(f"no pooling is called {name!r}; there are: {', '.join(POOLINGS)}")
-    return POOLINGS[name]
-
-
 @dataclass(frozen=True)
 class Side:
     """How the texts of one side, queries or documents, become tokens.
@@ -73,7 +66,8 @@ class BiEncoderSettings:
     document: Side = field(default_factory=lambda: Side(256, segment=1))
 
     def __post_init__(self) -> None:
-        find_pooling(self.pooling)
+        if self.pooling not in POOLINGS:
+            raise ModelError(f"no pooling is called {self.pooling!r}; there are: {', '.join(POOLINGS)}")
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
@@ -110,10 +104,7 @@ class BiEncoder(nn.Module):
         settings: BiEncoderSettings,
     ) -> None:
         super().__init__()
-        self.query_encoder = query_encoder
-        self.document_encoder = document_encoder
-        self.settings = settings
-        self._pool = find_pooling(settings.pooling)
+        self.query_encoder, self.document_encoder, self.settings = query_encoder, document_encoder, settings
         sides = ((query_encoder, settings.query), (document_encoder or query_encoder, settings.document))
         for encoder, side in sides:
             types = token_types(encoder)
@@ -155,7 +146,7 @@ class BiEncoder(nn.Module):
         if token_types(encoder) > 1:
             inputs["token_type_ids"] = torch.full_like(inputs["input_ids"], segment)
         tokens = encoder(**inputs).last_hidden_state  # (B, L, H)
-        vectors = self._pool(tokens, inputs["attention_mask"])  # (B, H)
+        vectors = POOLINGS[self.settings.pooling](tokens, inputs["attention_mask"])  # (B, H)
         return normalize(vectors, dim=-1) if self.settings.normalise else vectors
 
 

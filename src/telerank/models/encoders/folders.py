@@ -184,9 +184,8 @@ def _pooling_name(file: Path) -> str:
 def _alike(model: BiEncoder, tokenizers: Tokenizers) -> bool:
     """Whether sentence-transformers needs only one module for both sides (prompts may differ)."""
     query, document = model.settings.query, model.settings.document
-    several = token_types(model.query_encoder) > 1
     same_tokens = tokenizers.queries.tokenizer is tokenizers.documents.tokenizer
-    same_types = query.segment == document.segment or not several
+    same_types = query.segment == document.segment or token_types(model.query_encoder) < 2
     return model.shared and same_tokens and same_types and query.max_length == document.max_length
 
 
@@ -196,7 +195,12 @@ def _save_documents(model: BiEncoder, tokenizers: Tokenizers, folder: Path) -> N
         _save_encoder(model.document_encoder, folder)
     else:
         for file in [*folder.parent.glob(_WEIGHTS), *folder.parent.glob("*.index.json")]:
-            _link(file, folder / file.name)
+            copy = folder / file.name
+            copy.unlink(missing_ok=True)
+            try:
+                copy.hardlink_to(file)
+            except OSError:  # a disk without links, or another disk
+                shutil.copy(file, copy)
         shutil.copy(folder.parent / "config.json", folder)
     _save_tokenizer(tokenizers.documents, model.document_encoder or model.query_encoder, folder)
 
@@ -250,14 +254,6 @@ def _write_modules(root: Path, routes: Mapping[str, Sequence[str]]) -> None:
         {"idx": i, "name": str(i), "path": path, "type": _ST + kind} for i, (path, kind) in enumerate(modules)
     ]
     _write(root / MODULES, records)
-
-
-def _link(file: Path, to: Path) -> None:
-    to.unlink(missing_ok=True)
-    try:
-        to.hardlink_to(file)
-    except OSError:  # a disk without links, or another disk
-        shutil.copy(file, to)
 
 
 def _read(file: Path) -> Any:

@@ -31,9 +31,9 @@ class SideTokenizer:
 
     def pad(self, ids: Sequence[Sequence[int]]) -> dict[str, Tensor]:
         """``input_ids`` and ``attention_mask``, (B, L), of texts, from their :meth:`ids`."""
-        longest = max(map(len, ids), default=0)
-        tokens = torch.full((len(ids), longest), self.tokenizer.pad_token_id or 0, dtype=torch.int64)
-        mask = torch.zeros((len(ids), longest), dtype=torch.int64)
+        shape = len(ids), max(map(len, ids), default=0)
+        tokens = torch.full(shape, self.tokenizer.pad_token_id or 0, dtype=torch.int64)
+        mask = torch.zeros(shape, dtype=torch.int64)
         for row, text in enumerate(ids):
             tokens[row, : len(text)] = torch.tensor(text, dtype=torch.int64)
             mask[row, : len(text)] = 1

@@ -31,12 +31,6 @@ def drop_items(packed: PackedSequence, dropout: nn.Dropout) -> PackedSequence:
     return PackedSequence(dropout(packed.data), *packed[1:])
 
 
-def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
-    """All states of a GRU, and the last state of each row, (B, width), in the original order."""
-    states, last = gru(packed)
-    return states, last[-1]
-
-
 def item_positions(packed: PackedSequence) -> tuple[Tensor, Tensor]:
     """The row of each item, in sorted order, and its position in the row: both (R,)."""
     sizes = packed.batch_sizes

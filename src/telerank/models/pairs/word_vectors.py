@@ -5,7 +5,7 @@ Row ``i`` of the array is the vector of line ``i`` of the list.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,20 +26,15 @@ def load_vectors(path: str | Path, only: Collection[str] | None = None) -> tuple
     """The vocabulary of a folder or text file, and the table for its words, (SPECIAL + words, E).
 
     The table's rows are those of :class:`telerank.models.pairs.words.Words`: zeros for padding, the mean of
-    the other vectors for the unknown word, then the words'. With ``only``, other words are left out
-    (:func:`telerank.models.pairs.words.words_in` gives the words of texts). Raises ModelError if there are no
-    word vectors, list and array differ in length, or no word is left; FormatError if a line of a text file is
-    not a word and as many numbers as on other lines.
+    the other vectors for the unknown word, then the words'. With ``only``, other words are left out. Raises
+    ModelError if there are no word vectors, list and array differ in length, or no word is left; FormatError
+    if a line of a text file is not a word and as many numbers as on other lines.
     """
     path, words = Path(path), None if only is None else frozenset(only)
-    if path.is_dir():
-        vocabulary, vectors = _read_folder(path, words)
-    elif path.is_file():
-        vocabulary, vectors = _read_text(path, words)
-    else:
-        raise ModelError(
-            f"{path}: expected word vectors: a folder with {VECTORS} and {VOCABULARY}, or a text file"
-        )
+    if not path.exists():
+        files = f"a folder with {VECTORS} and {VOCABULARY}, or a text file"
+        raise ModelError(f"{path}: expected word vectors: {files}")
+    vocabulary, vectors = (_read_folder if path.is_dir() else _read_text)(path, words)
     if not vocabulary:
         raise ModelError(f"{path}: none of the given words has a vector")
     if not np.isfinite(vectors).all():
@@ -82,20 +77,14 @@ def _read_text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Ar
             continue
         if word in vectors:
             raise ModelError(f"{file}: the word {word!r} comes twice")
-        vectors[word] = _parse_vector(numbers)
-        if len(vectors[word]) != width or not width:
-            raise FormatError(
-                file, number, f"a word and {width} numbers" if width else "a word and numbers", line
-            )
+        try:
+            vectors[word] = np.array([float(value) for value in numbers], np.float32)
+        except ValueError:
+            numbers = []
+        if len(numbers) != width or not width:
+            expected = f"a word and {width} numbers" if width else "a word and numbers"
+            raise FormatError(file, number, expected, line)
     return list(vectors), np.stack(list(vectors.values())) if vectors else np.zeros((0, width), np.float32)
-
-
-def _parse_vector(numbers: Sequence[str]) -> _Array:
-    """The numbers, or an empty array if they are not numbers."""
-    try:
-        return np.array([float(number) for number in numbers], np.float32)
-    except ValueError:
-        return np.zeros(0, np.float32)
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

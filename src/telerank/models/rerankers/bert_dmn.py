@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.ragged import drop_items, pack, run_gru
+from telerank.models.pairs.ragged import drop_items, pack
 from telerank.models.rerankers.encoder_ranker import EncoderKind
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER
@@ -44,8 +44,8 @@ class DmnHead(nn.Module):
         """
         sentences = drop_items(pack(features.sentences, features.sentence_mask), self.dropout)
         query = drop_items(pack(features.query, features.query_mask), self.dropout)
-        question = run_gru(self.query, query)[1]
-        memory, gates = self.memory(run_gru(self.sentences, sentences)[0], question)
+        question = self.query(query)[1][-1]  # (B, hidden)
+        memory, gates = self.memory(self.sentences(sentences)[0], question)
         state = self.dropout(torch.cat([features.cls, question, memory], dim=-1))
         logits: Tensor = self.answer(state).squeeze(-1)  # (B, 1) -> (B,)
         mask = features.sentence_mask.unsqueeze(1)  # (B, 1, S)

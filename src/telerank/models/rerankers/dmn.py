@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pad_packed_sequence
 
 from telerank.models.pairs.features import gather_tokens
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.pairs.ragged import drop_items, pack, run_gru, with_first_item
+from telerank.models.pairs.ragged import drop_items, pack, with_first_item
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER
@@ -59,17 +59,18 @@ class Dmn(nn.Module):
     @in_float32
     def _answer(self, texts: PairSides) -> tuple[Tensor, Tensor, Tensor]:
         passage = drop_items(pack(self.words(texts.passage), texts.passage_mask), self.dropout)
-        states, _ = pad_packed_sequence(run_gru(self.passage, passage)[0], batch_first=True)  # (B, T, hidden)
-        facts, mask = gather_tokens(states, _facts(texts))
-        numbers = gather_tokens(texts.sentences.unsqueeze(-1) + 1, _facts(texts))[0].squeeze(-1) - 1
+        states, _ = pad_packed_sequence(self.passage(passage)[0], batch_first=True)  # (B, T, hidden)
+        chosen = _choose_facts(texts)
+        facts, mask = gather_tokens(states, chosen)
+        numbers = gather_tokens(texts.sentences.unsqueeze(-1) + 1, chosen)[0].squeeze(-1) - 1
         query = drop_items(pack(self.words(texts.query), texts.query_mask), self.dropout)
-        question = run_gru(self.question, query)[1]
+        question = self.question(query)[1][-1]  # (B, hidden)
         memory, gates = self.memory(pack(facts, mask), question)
         logits: Tensor = self.answer(self.dropout(torch.cat([question, memory], dim=-1)))
         return logits.squeeze(-1), gates, numbers
 
 
-def _facts(texts: PairSides) -> Tensor:
+def _choose_facts(texts: PairSides) -> Tensor:
     """The words whose states are facts, (B, T): the last of each sentence, or all of a single sentence."""
     numbers = texts.sentences
     following = torch.cat([numbers[:, 1:], torch.full_like(numbers[:, :1], -1)], dim=1)

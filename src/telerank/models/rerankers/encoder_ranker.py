@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +18,7 @@ from telerank.models.loading import read_encoder
 from telerank.models.pairs.features import PairFeatures, pair_features
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, build
+from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 if TYPE_CHECKING:
@@ -94,15 +94,13 @@ class EncoderKind(RerankerKind):
     head: Callable[..., nn.Module]
     pooled: bool = False
 
-    def create(
-        self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None = None, /
-    ) -> Loaded:
+    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary = None, /) -> Loaded:
         encoder = read_encoder(start, dropout)
         head = build(self.head, width(encoder), shape, "head of ")
         model = EncoderRanker(encoder, head, pooled=self.pooled, frozen=shape.frozen)
         return model, read_pair_tokenizer(start, model, shape)
 
-    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
+    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         model, texts = self.create(folder, shape, dropout)
         try:
             model.get_submodule("head").load_state_dict(load_file(folder / HEAD))

@@ -33,6 +33,8 @@ KINDS = {
 
 Loaded: TypeAlias = "tuple[nn.Module, PairTexts]"
 """A model, and what makes its pairs of texts."""
+Dropout: TypeAlias = float | None
+Vocabulary: TypeAlias = Collection[str] | None
 GatesFunction: TypeAlias = "Callable[[Any, PairBatch], tuple[Tensor, Tensor]]"
 """From a model and a batch to logits, (B,), and the attention that each episode pays to each sentence,
 (B, episodes, S)."""
@@ -47,10 +49,7 @@ rate falls after the warm-up."""
 
 @dataclass(frozen=True, eq=False)
 class ModelParts:
-    """The parts of a model, which are saved and hashed: a transformer, with its configuration, and layers.
-
-    The weights of the layers are saved in ``file``.
-    """
+    """What is saved and hashed: a transformer with its configuration, and layers, whose file is ``file``."""
 
     transformer: Any = None
     layers: nn.Module | None = None
@@ -94,13 +93,11 @@ class RerankerKind(ABC):
     explain: Callable[[Any, Any, PairBatch], ModelExplanation] | None = None
 
     @abstractmethod
-    def create(
-        self, start: Path, shape: Shape, dropout: float | None, keep: Collection[str] | None, /
-    ) -> Loaded:
+    def create(self, start: Path, shape: Shape, dropout: Dropout, keep: Vocabulary, /) -> Loaded:
         """A model before training; see :func:`telerank.models.rerankers.reranker.fresh_reranker`."""
 
     @abstractmethod
-    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
+    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         """A model whose :meth:`parts` were saved in ``folder``."""
 
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +13,7 @@ from telerank.errors import ModelError
 from telerank.models.loading import read_config, reading
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind
+from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 if TYPE_CHECKING:
@@ -92,13 +91,11 @@ class ClassifierKind(RerankerKind):
 
     takes_settings: ClassVar[bool] = False
 
-    def create(
-        self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
-    ) -> Loaded:
+    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
         model = MonoBert(read_classifier(start, dropout))
         return model, read_pair_tokenizer(start, model, shape)
 
-    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
+    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         model = MonoBert(read_classifier(folder, dropout, whole=True))
         return model, read_pair_tokenizer(folder, model, shape)
 

@@ -74,12 +74,10 @@ class Reranker:
 
     @property
     def kind(self) -> RerankerKind:
-        """The record of its kind."""
         return find_kind(self.shape.kind)
 
     @property
     def parts(self) -> ModelParts:
-        """The parts of the model that are saved and hashed."""
         return self.kind.parts(self.model)
 
     @property

@@ -62,7 +62,7 @@ def read_pair_tokenizer(folder: Path, model: nn.Module, shape: Shape) -> PairTok
 
 
 def check_length(model: nn.Module, length: int, prefix: str = "") -> None:
-    """Check that a model reads pairs of ``length`` tokens. Raises ModelError if it has fewer positions."""
+    """Raise ModelError if a model has fewer positions than ``length``."""
     longest = positions(model)
     if longest is not None and length > longest:
         raise ModelError(f"{prefix}pairs of {length} tokens, but the model has {longest} positions")

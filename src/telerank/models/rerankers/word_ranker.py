@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -26,7 +26,7 @@ from telerank.models.pairs.features import gather_tokens
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
 from telerank.models.pairs.word_vectors import load_vectors
 from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vocabulary
-from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, build
+from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Shape
@@ -81,14 +81,12 @@ class WordKind(RerankerKind):
 
     model: Callable[..., nn.Module]
 
-    def create(
-        self, start: Path, shape: Shape, _dropout: float | None, keep: Collection[str] | None, /
-    ) -> Loaded:
+    def create(self, start: Path, shape: Shape, _dropout: Dropout, keep: Vocabulary, /) -> Loaded:
         vocabulary, table = load_vectors(start, keep)
         words = Words(vocabulary, max_query=shape.max_query, max_length=shape.max_length)
         return build(self.model, table, shape), words
 
-    def load(self, folder: Path, shape: Shape, _dropout: float | None, /) -> Loaded:
+    def load(self, folder: Path, shape: Shape, _dropout: Dropout, /) -> Loaded:
         vocabulary = load_vocabulary(folder / VOCABULARY)
         try:
             weights = load_file(folder / WEIGHTS)

@@ -99,4 +99,4 @@ class EndToEnd:
         return score_chunks(self.reranker.model, pairs, _CHUNK, logits, progress)
 
     def _tokenise(self, pairs: Sequence[TextPair]) -> list[Pair]:
-        return make_pairs(self.reranker, [query for query, _ in pairs], [passage for _, passage in pairs])
+        return make_pairs(self.reranker, pairs)
