@@ -225,8 +225,7 @@ class Track:
         self.watch.begin()
         batches = cut(torch.arange(len(pairs)), plan.size)
         for batch in batches[: plan.tuned]:
-            queries, passages = zip(*(pairs[row] for row in batch.tolist()), strict=True)
-            tokens = make_pairs(self.tuned, list(zip(queries, passages, strict=True)))
+            tokens = make_pairs(self.tuned, [pairs[row] for row in batch.tolist()])
             with self.watch(TUNED):
                 self.tuner.gradients(compute_logits(self.tuned, tokens, DEFAULTS.tokens), labels[batch])
                 self.tuner.update()

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 
 from telerank.errors import CollectionError, ModelError
-from telerank.inspect.token_outputs import on_device_of
 from telerank.models.pairs.pair import PairBatch, batch_of
 from telerank.models.rerankers.kinds import GatesFunction
 from telerank.models.rerankers.reranker import Reranker
@@ -83,5 +82,5 @@ def find_gates(reranker: Reranker) -> GatesFunction:
 @torch.no_grad()
 def compute_gates(reranker: Reranker, batch: PairBatch) -> tuple[_Values, _Values]:
     """The logits of a batch, (B,), and the gates, (B, episodes, S): 0 if there is no sentence."""
-    logits, gates = find_gates(reranker)(reranker.model, on_device_of(reranker.model, batch))
+    logits, gates = find_gates(reranker)(reranker.model, batch.to(reranker.device))
     return logits.double().cpu().numpy(), gates.double().cpu().numpy()

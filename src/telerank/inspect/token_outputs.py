@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from telerank.batches import batch_by_length
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import Pair, PairBatch, batch_of
+from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.rerankers.reranker import (
     Reranker,
     Shape,
@@ -27,6 +26,7 @@ from telerank.models.rerankers.reranker import (
     read_shape,
     readable_lengths,
 )
+from telerank.reranking.texts import batch_pairs
 from telerank.training.training import choose_device
 from telerank.types import Progress, silent
 
@@ -88,22 +88,15 @@ def compute_token_outputs(reranker: Reranker, batch: PairBatch) -> Tensor:
     others.
     """
     model = reranker.transformer
-    return model.token_outputs(on_device_of(model, batch)).float().cpu()
-
-
-def on_device_of(model: nn.Module, batch: PairBatch) -> PairBatch:
-    return batch.to(next(model.parameters()).device)
+    return model.token_outputs(batch.to(reranker.device)).float().cpu()
 
 
 def iterate_batches(
     pairs: Sequence[Pair], pad_id: int, tokens: int, progress: Progress = silent, label: str = "reading pairs"
 ) -> Iterator[tuple[list[int], PairBatch]]:
-    """Batches of at most ``tokens`` tokens, padding included, with the rows of their pairs; longest first.
-
-    A longer pair has a batch of its own.
-    """
+    """:func:`~telerank.reranking.texts.batch_pairs` with progress."""
     done = 0
-    for rows in batch_by_length([len(pair) for pair in pairs], tokens):
-        yield rows, batch_of([pairs[row] for row in rows], pad_id)
+    for rows, batch in batch_pairs(pairs, pad_id, tokens):
+        yield rows, batch
         done += len(rows)
         progress(label, done, len(pairs))

@@ -52,7 +52,7 @@ def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanat
     if kind.gates is None and kind.explain is None:
         return
     (pair,) = make_pairs(reranker, [(query, passage)])
-    batch = batch_of([pair], reranker.texts.pad_id).to(next(model.parameters()).device)
+    batch = batch_of([pair], reranker.texts.pad_id).to(reranker.device)
     if kind.gates is not None:
         names = _sentence_names(reranker, passage, pair)
         gates = kind.gates(model, batch)[1][0, :, : len(names)]  # (episodes, S)

@@ -37,17 +37,15 @@ class RunCandidates:
                 known = f"{len(self.texts):,} queries of {self.source}"
                 raise CollectionError(f"{self.run}: query {qid} is none of the {known}")
             if qid in self.excluded:
-                raise CollectionError(
-                    f"{self.run}: query {qid} is in --dev, too: int8 needs other queries there"
-                )
+                message = f"query {qid} is in --dev, too: int8 needs other queries there"
+                raise CollectionError(f"{self.run}: {message}")
             candidates = replace(ranking, query=Query(qid, self.texts[qid]))
             yield candidates if self.depth is None else candidates.cut(self.depth)
 
     def check(self, docnos: set[str] | None) -> tuple[Iterable[Ranking], int | None]:
-        """The candidates, read once to find what is wrong before anything is scored, and their number.
+        """The candidates, read once to find errors before anything is scored, and their number.
 
-        Their docnos are added to ``docnos``. If that is None, a piped run is not read ahead, and the number
-        is None.
+        Their docnos are added to ``docnos``; if that is None, a piped run is not read ahead or counted.
         """
         candidates: Iterable[Ranking] = self
         if self.run == "-" or (Path(self.run).exists() and not Path(self.run).is_file()):  # piped: read once

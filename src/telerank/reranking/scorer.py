@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.pairs.pair import Pair, PairBatch, batch_of
+from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.rerankers.reranker import Reranker, load_reranker
 from telerank.reranking.backends import BackEndSettings, Compute, compute
-from telerank.reranking.texts import TextPair, make_pairs
+from telerank.reranking.texts import TextPair, batch_pairs, make_pairs
 from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
 
@@ -28,21 +27,14 @@ _TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch; larger ones do not fit a p
 
 @dataclass
 class ScoringCounts:
-    """What a scorer has scored so far: ``padded`` counts the tokens of batches with their padding.
-
-    ``cut`` counts the tokens that were cut off, in ``cut_pairs``.
-    """
+    """What a scorer has scored so far: ``cut`` counts the tokens that were cut off, in ``cut_pairs``."""
 
     pairs: int = 0
-    tokens: int = 0
-    padded: int = 0
     cut: int = 0
     cut_pairs: int = 0
 
-    def add(self, pairs: Sequence[Pair], padded: int) -> None:
+    def add(self, pairs: Sequence[Pair]) -> None:
         self.pairs += len(pairs)
-        self.tokens += sum(map(len, pairs))
-        self.padded += padded
         self.cut += sum(pair.cut for pair in pairs)
         self.cut_pairs += sum(pair.cut > 0 for pair in pairs)
 
@@ -146,13 +138,12 @@ class Scorer:
                 yield ends, self._score_pairs(pairs.result(), progress)
 
     def _score_pairs(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
-        scores, before, done, padded = np.empty(len(pairs), np.float32), self.counts.pairs, 0, 0
-        for rows in batch_by_length([len(pair) for pair in pairs], self._budget):
-            batch = batch_of([pairs[row] for row in rows], self.reranker.texts.pad_id)
+        scores, done = np.empty(len(pairs), np.float32), self.counts.pairs
+        for rows, batch in batch_pairs(pairs, self.reranker.texts.pad_id, self._budget):
             scores[rows] = self._compute(batch).numpy()
-            done, padded = done + len(rows), padded + batch.input_ids.numel()
-            progress("scoring", before + done, None)
-        self.counts.add(pairs, padded)
+            done += len(rows)
+            progress("scoring", done, None)
+        self.counts.add(pairs)
         return scores
 
     @cached_property
@@ -161,8 +152,7 @@ class Scorer:
 
     def _sample_batches(self) -> list[PairBatch]:
         pairs = make_pairs(self.reranker, self.samples)
-        batches = batch_by_length([len(pair) for pair in pairs], _TOKENS // 2)
-        return [batch_of([pairs[row] for row in rows], self.reranker.texts.pad_id) for rows in batches]
+        return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, _TOKENS // 2)]
 
     @cached_property
     def _budget(self) -> int:

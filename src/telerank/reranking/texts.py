@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from telerank.batches import batch_by_length
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import Pair, PairTexts, Passage, Spans
+from telerank.models.pairs.pair import Pair, PairBatch, PairTexts, Passage, Spans, batch_of
 from telerank.models.rerankers.reranker import Reranker
 from telerank.text.sentences import split_sentences
 from telerank.types import Progress, silent
@@ -75,6 +76,15 @@ def make_pairs(reranker: Reranker, pairs: Sequence[TextPair]) -> list[Pair]:
     language = reranker.shape.language if reranker.kind.reads_sentences else None
     tokenized = tokenize_pairs(reranker.texts, pairs, language)
     return [tokenized[number] for number in range(len(pairs))]
+
+
+def batch_pairs(pairs: Sequence[Pair], pad_id: int, tokens: int) -> Iterator[tuple[list[int], PairBatch]]:
+    """Batches of at most ``tokens`` tokens, padding included, with the rows of their pairs; longest first.
+
+    A longer pair has a batch of its own.
+    """
+    for rows in batch_by_length([len(pair) for pair in pairs], tokens):
+        yield rows, batch_of([pairs[row] for row in rows], pad_id)
 
 
 def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, tokens: Passage) -> list[bool]:

@@ -110,10 +110,7 @@ def save_vocabulary(file: str | Path, vocabulary: Sequence[str]) -> None:
 
 
 def load_vocabulary(file: str | Path) -> list[str]:
-    """The words that :func:`save_vocabulary` wrote.
-
-    Raises ModelError if there is no such file, or it is not UTF-8.
-    """
+    """The words that :func:`save_vocabulary` wrote. Raises ModelError if the file is missing or not UTF-8."""
     try:
         text = Path(file).read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:

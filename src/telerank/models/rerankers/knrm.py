@@ -58,12 +58,12 @@ class Knrm(nn.Module):
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:  # noqa: ARG002 — as of every kind
         """What the score is the tanh of: each kernel's share, and the bias, in a batch of one pair."""
         sums, weights = self.with_kernels(batch)[1][0].tolist(), self.weight.weight[0].tolist()
-        values = [
+        shares = (
             (weight * value, f"{weight:.4g} times {value:.4g}, the kernel at {mean} (width {width})")
             for weight, value, mean, width in zip(weights, sums, MEANS, DEVIATIONS, strict=True)
-        ]
-        values.append((float(self.weight.bias[0]), "bias"))
-        return ModelExplanation("the score is the tanh of the sum of", tuple(values))
+        )
+        bias = float(self.weight.bias[0]), "bias"
+        return ModelExplanation("the score is the tanh of the sum of", (*shares, bias))
 
 
 KIND = WordKind(

@@ -47,11 +47,10 @@ class MonoBert(TransformerRanker):
         If an architecture names that layer otherwise: its logits, (B, labels).
         """
         inputs = inputs_of(self.classifier, input_ids, attention_mask, token_type_ids)
-        layer = self._layer()
+        layer, read = self._layer(), list[Tensor]()
         if layer is None:
             logits: Tensor = self.classifier(**inputs).logits
             return logits
-        read: list[Tensor] = []
         hook = layer.register_forward_pre_hook(lambda _, given: read.append(given[0]))
         try:
             self.classifier(**inputs)
@@ -73,9 +72,8 @@ class MonoBert(TransformerRanker):
         classifier: Any = self.classifier
         base = getattr(classifier, classifier.base_model_prefix, None)  # classifier.bert, classifier.roberta
         if base is None:
-            raise ModelError(
-                f"{type(classifier).__name__} does not separate its transformer from its last layer"
-            )
+            name = type(classifier).__name__
+            raise ModelError(f"{name} does not separate its transformer from its last layer")
         inputs = inputs_of(classifier, batch.input_ids, batch.attention_mask, batch.token_type_ids)
         outputs: Tensor = base(**inputs).last_hidden_state
         return outputs

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pad_packed_sequence
 
 from telerank.models.pairs.pair import PASSAGE, PairBatch
 from telerank.models.pairs.ragged import pack, with_first_item
-from telerank.models.pairs.words import SPECIAL, Words
+from telerank.models.pairs.words import Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER, ModelExplanation
 from telerank.models.rerankers.word_ranker import WordKind, make_embedding, split_sides
@@ -63,22 +63,17 @@ class QaLstm(nn.Module):
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:
         """The attention over the passage's words, in a batch of one pair."""
-        weights = self.with_attention(batch)[1][0]  # (L,)
-        values = tuple(
-            (float(weights[position]), _word(words, int(batch.input_ids[0, position])))
-            for position in (batch.parts[0] == PASSAGE).nonzero().flatten().tolist()
-        )
-        return ModelExplanation("attention over the words", values)
+        read = batch.parts[0] == PASSAGE
+        weights, rows = self.with_attention(batch)[1][0, read], batch.input_ids[0, read]
+        names = ("", "(a word without a vector)", *words.vocabulary)  # by row
+        values = zip(weights.tolist(), (names[row] for row in rows.tolist()), strict=True)
+        return ModelExplanation("attention over the words", tuple(values))
 
     def _read(self, rows: Tensor, mask: Tensor) -> Tensor:
         """(B, L) -> (B, L, 2 hidden)."""
         outputs, _ = self.lstm(pack(self.words(rows), mask))
         states: Tensor = pad_packed_sequence(outputs, batch_first=True)[0]
         return states
-
-
-def _word(words: Words, row: int) -> str:
-    return words.vocabulary[row - SPECIAL] if row >= SPECIAL else "(a word without a vector)"
 
 
 KIND = WordKind(

@@ -81,6 +81,10 @@ class Reranker:
         return self.kind.parts(self.model)
 
     @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
     def transformer(self) -> TransformerRanker:
         """The model, if it has a transformer.
 
@@ -212,9 +216,7 @@ def readable_lengths(folder: Path) -> tuple[int, int]:
     model: Any = AutoModel
     with quiet(), torch.device("meta"):  # for its shapes alone: nothing is drawn or read
         longest = positions(model.from_config(config))
-    known = (
-        getattr(config, "max_position_embeddings", None) if longest is None else longest,
-        read_tokenizer(folder).model_max_length,  # 10^30 if it knows no bound
-    )
+    longest = getattr(config, "max_position_embeddings", None) if longest is None else longest
+    known = longest, read_tokenizer(folder).model_max_length  # 10^30 if it knows no bound
     length = min(512, *(length for length in known if isinstance(length, int)))
     return min(64, length // 2), length

@@ -39,9 +39,8 @@ class TransformerRanker(nn.Module, ABC):
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> logits, (B,)."""
-        return self.finish(
-            self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids), batch
-        )
+        outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        return self.finish(outputs, batch)
 
 
 def inputs_of(

@@ -102,10 +102,7 @@ def check(reranker: Reranker, run: RunGraph) -> None:
 def cache_graph(
     reranker: Reranker, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
 ) -> Path:
-    """The folder of a graph, which ``make`` fills if it does not exist.
-
-    The graph depends on the model, on ``what`` and on the versions of ``packages``.
-    """
+    """The folder of a graph of a model, ``what`` and ``packages``; ``make`` fills it if there is none."""
     versions = {name: version(name) for name in ("torch", "transformers", *packages)}
     identity = [FORMAT, reranker_fingerprint(reranker), what, versions]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]

@@ -8,17 +8,8 @@ from typing import Any
 import torch
 
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import BackEndSettings, Compute, Samples
-from telerank.reranking.backends.graphs import (
-    INPUTS,
-    RunGraph,
-    TraceableTransformer,
-    cache_graph,
-    check,
-    compute_with,
-    example,
-    tracing,
-)
+from telerank.reranking.backends import BackEndSettings, Compute, Samples, graphs
+from telerank.reranking.backends.graphs import INPUTS
 
 _OPSET = 17
 _FILE = "model.onnx"
@@ -27,16 +18,16 @@ _FILE = "model.onnx"
 def compute(reranker: Reranker, setting: BackEndSettings, _samples: Samples) -> Compute:
     """Compute with a graph, which holds the model's weights, too: they are in memory twice."""
     what = {"backend": "onnx", "opset": _OPSET}
-    folder = cache_graph(reranker, what, ("onnx",), lambda into: _export(reranker, into))
-    return compute_with(reranker, _open(folder, setting.threads), setting.threads)
+    folder = graphs.cache_graph(reranker, what, ("onnx",), lambda into: _export(reranker, into))
+    return graphs.compute_with(reranker, _open(folder, setting.threads), setting.threads)
 
 
 def _export(reranker: Reranker, folder: Path) -> None:
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS}
-    with tracing():
+    with graphs.tracing():
         torch.onnx.export(
-            TraceableTransformer(reranker),
-            example(reranker.texts.pad_id),
+            graphs.TraceableTransformer(reranker),
+            graphs.example(reranker.texts.pad_id),
             folder / _FILE,
             input_names=list(INPUTS),
             output_names=["outputs"],
@@ -47,10 +38,10 @@ def _export(reranker: Reranker, folder: Path) -> None:
             opset_version=_OPSET,
             dynamo=False,  # the newer exporter needs one more package
         )
-    check(reranker, _open(folder, None))
+    graphs.check(reranker, _open(folder, None))
 
 
-def _open(folder: Path, count: int | None) -> RunGraph:
+def _open(folder: Path, count: int | None) -> graphs.RunGraph:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

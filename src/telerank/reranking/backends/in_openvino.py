@@ -25,17 +25,8 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import BackEndSettings, Compute, Samples
+from telerank.reranking.backends import BackEndSettings, Compute, Samples, graphs
 from telerank.reranking.backends.first_token import narrow_to_first_token
-from telerank.reranking.backends.graphs import (
-    RunGraph,
-    TraceableTransformer,
-    cache_graph,
-    check,
-    compute_with,
-    example,
-    tracing,
-)
 
 _FILE = "model.xml"
 _PACKAGES = ("openvino",)
@@ -53,15 +44,15 @@ def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> C
     if setting.precision == "bfloat16" and not has_bfloat16:
         raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
     what = {"backend": "openvino", "precision": "float32"}
-    folder = cache_graph(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
+    folder = graphs.cache_graph(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
     if setting.precision == "int8":
         folder = _quantised_graph(core, reranker, folder, samples)
     hint = "bf16" if setting.precision != "float32" and has_bfloat16 else "f32"
     run = _compile(core, core.read_model(folder / _FILE), hint, setting.threads)
-    return compute_with(reranker, run, setting.threads)
+    return graphs.compute_with(reranker, run, setting.threads)
 
 
-def _compile(core: Any, graph: Any, hint: str, count: int | None) -> RunGraph:
+def _compile(core: Any, graph: Any, hint: str, count: int | None) -> graphs.RunGraph:
     options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": hint, "NUM_STREAMS": 1}
     if count is not None:
         options["INFERENCE_NUM_THREADS"] = count
@@ -73,16 +64,16 @@ def _compile(core: Any, graph: Any, hint: str, count: int | None) -> RunGraph:
 def _export(core: Any, reranker: Reranker, folder: Path) -> None:
     graph = _graph(reranker)
     narrow_to_first_token(graph)
-    check(reranker, _compile(core, graph, "f32", None))
+    graphs.check(reranker, _compile(core, graph, "f32", None))
     openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
 
 
 def _graph(reranker: Reranker) -> Any:
     """The same as ``openvino.convert_model``, which reports each call to its authors."""
     frontend = FrontEndManager().load_by_framework("pytorch")
-    with tracing():
-        inputs = example(reranker.texts.pad_id)
-        decoder = TorchScriptPythonDecoder(TraceableTransformer(reranker), example_input=inputs)
+    with graphs.tracing():
+        inputs = graphs.example(reranker.texts.pad_id)
+        decoder = TorchScriptPythonDecoder(graphs.TraceableTransformer(reranker), example_input=inputs)
         graph = frontend.convert(frontend.load(decoder))
         apply_moc_transformations(graph, cf=False, smart_reshape=True)
     return graph
@@ -98,7 +89,7 @@ def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Sample
     for batch in batches:
         digest.update(batch.input_ids.numpy().tobytes())
     what = {"backend": "openvino", "precision": "int8", "calibrated on": digest.hexdigest()}
-    return cache_graph(
+    return graphs.cache_graph(
         reranker, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into)
     )
 

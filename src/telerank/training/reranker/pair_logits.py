@@ -35,7 +35,7 @@ def compute_logits(
     reranker: Reranker, pairs: Sequence[Pair], tokens: int, precision: Precision = nullcontext
 ) -> Tensor:
     """The logits of pairs, (B,), in float32, in the order of the pairs; ``tokens`` bounds a batch."""
-    device = next(reranker.model.parameters()).device
+    device = reranker.device
     order: list[int] = []
     logits: list[Tensor] = []
     for rows in cut_batches([len(pair) for pair in pairs], tokens, device):
@@ -82,7 +82,7 @@ class EndToEnd:
 
     def group_logits(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
         """Some of the groups with their logits, (B, N); a graph can be freed before the next is built."""
-        pairs = iter(self._tokenise([pair for group in groups for pair in group.pairs]))
+        pairs = iter(make_pairs(self.reranker, [pair for group in groups for pair in group.pairs]))
         tokenised = [list(islice(pairs, len(group.documents))) for group in groups]
         sizes = [len(group) * max(len(pair) for pair in group) for group in tokenised]
         for rows in batch_by_length(sizes, self.tokens):
@@ -94,9 +94,8 @@ class EndToEnd:
         """The logits of any number of pairs, without dropout."""
 
         def logits(chunk: Sequence[TextPair]) -> Tensor:
-            return compute_logits(self.reranker, self._tokenise(chunk), self.tokens, self.precision)
+            return compute_logits(
+                self.reranker, make_pairs(self.reranker, chunk), self.tokens, self.precision
+            )
 
         return score_chunks(self.reranker.model, pairs, _CHUNK, logits, progress)
-
-    def _tokenise(self, pairs: Sequence[TextPair]) -> list[Pair]:
-        return make_pairs(self.reranker, pairs)
