@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
+from collections.abc import Iterable
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import telerank
-from documents import RERANKER, ROOT, save_small_models, steps
+from documents import RERANKER, ROOT, link, save_small_models, steps
 
 pytest.importorskip("hatchling")
 pytestmark = pytest.mark.slow
@@ -30,20 +29,19 @@ print(len(index), len(ranking), tr.__file__)
 
 
 class Installed:
-    """A virtual environment with the wheel; its dependencies are those of the environment of the tests."""
+    """A virtual environment with the wheel, and of the packages of the tests only those that it requires."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.environment = folder, folder / "environment"
-        build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-        subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-        self.wheel, self.sdist = next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+    def __init__(self, folder: Path, wheel: Path, extras: Iterable[str] = ()) -> None:
+        self.environment = folder / "environment"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.environment)], check=True)
         self.python = self.environment / "bin" / "python"
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-deps"]
-        subprocess.run([*pip, "--no-index", str(self.wheel)], check=True, capture_output=True)
+        subprocess.run([*pip, "--no-index", str(wheel)], check=True, capture_output=True)
         self.packages = next(self.environment.glob("lib/python*/site-packages"))
-        own = sysconfig.get_paths()["purelib"]
-        (self.packages / "dependencies.pth").write_text(f"{own}\n", encoding="utf-8")
+        for package in required(["telerank"], extras):
+            for source in top_level(package):
+                if not (target := self.packages / source.name).exists():
+                    target.symlink_to(source)
 
     def run(self, command: list[str], folder: Path, **variables: str) -> str:
         without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -56,9 +54,48 @@ class Installed:
         return ran.stdout
 
 
+def required(names: list[str], extras: Iterable[str]) -> set[str]:
+    """The packages that these require, directly or not; ``extras`` are those of the first."""
+    found: set[str] = set()
+    wanted = [(name, frozenset(extras)) for name in names]
+    while wanted:
+        name, of = wanted.pop()
+        for line in distribution(name).requires or ():
+            requirement = Requirement(line)
+            marker = requirement.marker
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in of or {""}):
+                if requirement.name not in found:
+                    found.add(requirement.name)
+                    wanted.append((requirement.name, frozenset(requirement.extras)))
+    return found
+
+
+def top_level(package: str) -> set[Path]:
+    """The files and folders of a package in the folder of all packages."""
+    own = distribution(package)
+    folder = Path(str(own.locate_file("")))
+    return {folder / file.parts[0] for file in own.files or () if file.parts[0] not in ("..", "__pycache__")}
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    return Installed(tmp_path_factory.mktemp("wheel"))
+def archives(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archives")
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def installed(archives, tmp_path_factory):
+    """Without extras."""
+    return Installed(tmp_path_factory.mktemp("bare"), archives[0])
+
+
+@pytest.fixture(scope="module")
+def installed_neural(archives, tmp_path_factory):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    return Installed(tmp_path_factory.mktemp("neural"), archives[0], ("neural", ""))
 
 
 def test_commands_run_from_the_wheel(installed, tmp_path):
@@ -75,7 +112,14 @@ def test_a_program_runs_from_the_wheel(installed, tmp_path):
     assert Path(file).is_relative_to(installed.packages)
 
 
-def test_both_archives_have_the_files_that_are_no_modules(installed):
+def test_the_demo_runs_from_the_wheel_without_extras(installed, tmp_path):
+    printed = " ".join(installed.run(["telerank", "demo"], tmp_path).split())
+    assert "First stages and a re-ranker on PIAF" in printed
+    assert "Not measured: MiniLM, BERT-DMN-lite (this needs the package 'torch'" in printed
+    assert (tmp_path / "telerank-demo" / "demo-piaf" / "report.html").is_file()
+
+
+def test_both_archives_have_the_files_that_are_no_modules(archives, installed):
     source = Path(telerank.__file__).parent
     data = {
         str(path.relative_to(source.parent))
@@ -84,33 +128,20 @@ def test_both_archives_have_the_files_that_are_no_modules(installed):
     }
     assert {"telerank/data/piaf/piaf-v1.1.json.gz", "telerank/text/stopwords/french.txt"} <= data
     assert [name for name in data if not (installed.packages / name).is_file()] == []
-    listed = subprocess.run(["tar", "-tzf", str(installed.sdist)], capture_output=True, text=True, check=True)
+    listed = subprocess.run(["tar", "-tzf", str(archives[1])], capture_output=True, text=True, check=True)
     in_sdist = {name.partition("/src/")[2] for name in listed.stdout.splitlines()}
     assert data <= in_sdist
 
 
-def copy_slice(source: Path, target: Path) -> None:
-    """The first 200 documents of a BEIR folder, those that its first qrels judge, and all else."""
-    shutil.copytree(source, target)
-    head, *qrels = (source / "qrels/test.tsv").read_text(encoding="utf-8").splitlines()[:20]
-    kept = {line.split("\t")[1] for line in qrels} | {"7613033"}
-    with gzip.open(source / "corpus.jsonl.gz", "rt", encoding="utf-8") as docs:
-        part = [doc for number, doc in enumerate(docs) if number < 200 or json.loads(doc)["_id"] in kept]
-    with gzip.open(target / "corpus.jsonl.gz", "wt", encoding="utf-8") as written:
-        written.writelines(part)
-    (target / "qrels/test.tsv").write_text("\n".join([head, *qrels]) + "\n", encoding="utf-8")
-
-
 @pytest.mark.data
-def test_the_program_of_the_readme_runs_from_the_wheel(installed, tmp_path, data):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
+def test_the_program_of_the_readme_runs_from_the_wheel(installed_neural, tmp_path, data):
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     (program,) = (step.code for step in steps(lines, RERANKER) if step.is_python)
-    copy_slice(data / "scifact", tmp_path / "scifact")
+    link({"scifact"}, data, tmp_path)
     models = tmp_path / "models"
     save_small_models(tmp_path, models)
-    printed = installed.run([str(installed.python), "-c", program], tmp_path, TELERANK_MODELS=str(models))
+    command = [str(installed_neural.python), "-c", program]
+    printed = installed_neural.run(command, tmp_path, TELERANK_MODELS=str(models))
     assert "nDCG@10" in printed
     assert (tmp_path / "table.md").is_file()
 

@@ -131,15 +131,20 @@ def test_a_change_killed_at_any_of_twenty_random_moments_leaves_the_old_index_or
     assert before != after
     took = min(dying.change(change, copied(old, tmp_path / f"t{n}", change)).took for n in range(3))
     random, killed = Random(change), 0
-    for moment in range(MOMENTS):
+    for moment in range(5 * MOMENTS):
         folder = copied(old, tmp_path / f"m{moment}", change)
-        death = dying.change(change, folder, after=random.random() * took)
-        killed += death.status == -signal.SIGKILL
+        after_seconds = random.random() * took
+        death = dying.change(change, folder, after=after_seconds)
         found = state(folder)
         assert found in ((after,) if death.said else (before, after))
         swept(folder)
         assert state(folder) == found
-    assert killed >= MOMENTS // 2
+        killed += death.status == -signal.SIGKILL
+        if killed == MOMENTS:
+            return
+        if death.status != -signal.SIGKILL:
+            took = min(took, after_seconds)  # it was measured while the machine was busier
+    raise AssertionError(f"{killed} of {5 * MOMENTS} changes were killed")
 
 
 @pytest.mark.parametrize("change", SMALL)
