@@ -35,6 +35,7 @@ from unittest.mock import patch
 
 from rich.console import Console
 
+import telerank as tr
 from telerank.cli import console
 from telerank.cli.main import main as telerank
 
@@ -237,13 +238,17 @@ def link(names: set[str], data: Path, folder: Path) -> None:
         (folder / name).symlink_to(data / name)
 
 
-def save_small_models(folder: Path, models: Path | None = None) -> None:
-    """Save a re-ranker in ``folder/my-reranker``; with ``models``, an encoder in place of ``minilm``, too."""
+def save_small_models(folder: Path, data: Path, models: Path | None = None) -> None:
+    """Train a small re-ranker as ``folder/my-reranker``; with ``models``, an encoder in place of ``minilm``, too."""
     from small_models import small_encoder
-    from small_rerankers import small_reranker
-    from telerank.models.rerankers.reranker import save_reranker
 
-    save_reranker(small_reranker(folder / "small", max_length=24), folder / "my-reranker")
+    settings = {
+        "data": {"collection": str(data / "scifact"), "queries": 32, "negatives": {"random": True}},
+        "model": {"start": str(small_encoder(folder / "small")), "max_query": 8, "max_length": 24},
+        "optimisation": {"steps": 4, "warm_up": 1},
+    }
+    tr.train("reranker", settings, folder / "training")
+    (folder / "my-reranker").symlink_to(folder / "training" / "model")
     if models is not None:
         small_encoder(models / "minilm")
 
@@ -259,8 +264,8 @@ def renew(path: Path, data: Path | None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             session = Session(Path(folder))
             link(needed(lines) if data and needing else set(), data or ROOT, session.folder)
-            if needing == RERANKER:
-                save_small_models(session.folder)
+            if needing == RERANKER and data is not None:
+                save_small_models(session.folder, data)
             for step in code:
                 printed, shown = session.run(step), lines[step.shown]
                 if not is_shown(shown, printed):

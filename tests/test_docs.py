@@ -101,7 +101,7 @@ def test_the_code_of_a_document_on_real_collections_prints_what_is_shown(path, t
 @pytest.mark.data
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if steps(lines(path), RERANKER)], ids=name)
 def test_the_code_of_a_document_with_a_re_ranker_runs_with_small_models(path, tmp_path, data):
-    save_small_models(tmp_path, tmp_path / "models")
+    save_small_models(tmp_path, data, tmp_path / "models")
     link(needed(lines(path)), data, tmp_path)
     check(path, RERANKER, Session(tmp_path, tmp_path / "models"), (*MASKS, *NUMBERS))
 

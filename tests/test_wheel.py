@@ -56,18 +56,17 @@ class Installed:
 
 def required(names: list[str], extras: Iterable[str]) -> set[str]:
     """The packages that these require, directly or not; ``extras`` are those of the first."""
-    found: set[str] = set()
-    wanted = [(name, frozenset(extras)) for name in names]
-    while wanted:
-        name, of = wanted.pop()
-        for line in distribution(name).requires or ():
-            requirement = Requirement(line)
+    packages: set[str] = set()
+    pending = [(name, frozenset(extras)) for name in names]
+    while pending:
+        name, chosen = pending.pop()
+        for requirement in map(Requirement, distribution(name).requires or ()):
             marker = requirement.marker
-            if marker is None or any(marker.evaluate({"extra": extra}) for extra in of or {""}):
-                if requirement.name not in found:
-                    found.add(requirement.name)
-                    wanted.append((requirement.name, frozenset(requirement.extras)))
-    return found
+            holds = marker is None or any(marker.evaluate({"extra": extra}) for extra in chosen or {""})
+            if holds and requirement.name not in packages:
+                packages.add(requirement.name)
+                pending.append((requirement.name, frozenset(requirement.extras)))
+    return packages
 
 
 def top_level(package: str) -> set[Path]:
@@ -139,7 +138,7 @@ def test_the_program_of_the_readme_runs_from_the_wheel(installed_neural, tmp_pat
     (program,) = (step.code for step in steps(lines, RERANKER) if step.is_python)
     link({"scifact"}, data, tmp_path)
     models = tmp_path / "models"
-    save_small_models(tmp_path, models)
+    save_small_models(tmp_path, data, models)
     command = [str(installed_neural.python), "-c", program]
     printed = installed_neural.run(command, tmp_path, TELERANK_MODELS=str(models))
     assert "nDCG@10" in printed
