@@ -110,8 +110,23 @@ def test_gates_are_shown_sentence_by_sentence(folder, models):
     record = json.loads(
         ok("gates", "--model", models / "dmn", "-q", "q1", "--docno", "d3", "--docs", "set", "--json").stdout
     )
-    assert [one["text"] for one in record["sentences"]] == SENTENCES[3:7]
+    assert [sentence["text"] for sentence in record["sentences"]] == SENTENCES[3:7]
     assert record["episodes"] == 2
+
+
+def test_the_highest_gate_of_an_episode_is_strong_in_a_table(folder, models):
+    from telerank.verbs.inspect import gates
+
+    (table,) = gates(str(models / "dmn"), "q1", " ".join(SENTENCES)).tables()
+    for episode in (1, 2):
+        gates_of = [float(row[episode].text) for row in table.rows if row[episode].text != "not read"]
+        strong = [float(row[episode].text) for row in table.rows if row[episode].strong]
+        assert strong == [max(gates_of)]
+    ok("gates", "--model", models / "dmn", "-q", "q1", "--text", "d1 d2. \x1b[2Jd3.", "-o", "gates.md")
+    assert Path("gates.md").read_text(encoding="utf-8").startswith("**q1")
+    shown = ok("gates", "--model", models / "dmn", "-q", "q1", "--text", "d1 d2. \x1b[2Jd3.").stdout
+    assert "\x1b[2J" not in shown
+    assert "\ufffd[2Jd3." in shown
 
 
 def test_faithfulness_is_told_for_every_episode(folder, models):

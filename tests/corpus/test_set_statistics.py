@@ -14,6 +14,7 @@ from memory_sets import qa_set
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.statistics import Lengths, bin_inputs, count_question_words, describe
 from telerank.corpus.statistics_plots import save_plots
+from telerank.errors import FormatError
 from telerank.types import Query, Ranking
 
 TEXTS = {"a": "Paris is in France.", "b": "Rome is in Italy, far away.", "c": "Nothing."}
@@ -211,5 +212,5 @@ def test_the_same_data_give_the_same_svg(tmp_path):
 
 
 def test_a_format_of_plots_that_is_none_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="png, svg, pdf, not as 'bmp'"):
+    with pytest.raises(FormatError, match=r"the name of a plot, ending in \.png, \.svg, \.pdf"):
         save_plots(describe(pooled(), count=words), tmp_path, format="bmp")

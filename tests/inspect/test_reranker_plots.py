@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from telerank.inspect.diffusion import KINDS, Diffusion, Spread
+from telerank.inspect.diffusion import KINDS, Spread
 from telerank.inspect.gates import GatedSentence, Gates
-from telerank.inspect.reranker_plots import diffusion_plot, gates_plot, map_plot
+from telerank.inspect.reranker_plots import diffusion_plot, map_plot
 from telerank.show.plots import render_plot
 
 
@@ -22,7 +22,7 @@ def spread(middle):
 
 def test_a_box_stands_at_the_quartiles_of_each_kind_and_checkpoint():
     found = {
-        name: Diffusion({kind: spread(base + 0.1 * i) for i, kind in enumerate(KINDS)}, 5, 0)
+        name: {kind: spread(base + 0.1 * i) for i, kind in enumerate(KINDS)}
         for name, base in (("before", 0.1), ("after", 0.4))
     }
     figure = diffusion_plot(found)
@@ -37,7 +37,7 @@ def test_a_box_stands_at_the_quartiles_of_each_kind_and_checkpoint():
 
 def test_kinds_without_a_cosine_have_no_box():
     nothing = Spread(0, *[math.nan] * 6)
-    found = {"one": Diffusion({kind: nothing if kind == KINDS[2] else spread(0) for kind in KINDS}, 1, 0)}
+    found = {"one": {kind: nothing if kind == KINDS[2] else spread(0) for kind in KINDS}}
     assert render_plot(diffusion_plot(found), "png")
 
 
@@ -66,7 +66,7 @@ def test_a_gate_is_shaded_by_its_value_and_what_is_not_read_is_empty():
         GatedSentence("second " * 60, (0.75, 0.1)),
         GatedSentence("third"),
     )
-    figure = gates_plot(Gates("why", sentences, 1.0, 2, 7))
+    figure = Gates("why", sentences, 1.0, 2, 7).plot()
     panel = figure.axes[0]
     shaded = panel.collections[0].get_array()
     assert np.ma.filled(shaded, -1).tolist() == [[0.25, 0.9], [0.75, 0.1], [-1, -1]]

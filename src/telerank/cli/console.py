@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from functools import cache
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from telerank.show.tables import plain
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     out: Console
     err: Console
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def __getattr__(name: str) -> Console:
@@ -42,18 +41,10 @@ def one_line(error: BaseException) -> str:
 
 
 def shown(text: str) -> str:
-    """Escape a text as rich markup; control characters of the terminal become \ufffd.
-
-    These are escape sequences, marks of writing direction and lone surrogates.
-    """
+    """Escape a text as rich markup, without control characters of the terminal."""
     from rich.markup import escape
 
     return escape(plain(text))
-
-
-def plain(text: str) -> str:
-    """A text without control characters of the terminal, as in :func:`shown`."""
-    return _CONTROL.sub("\ufffd", text)
 
 
 def write_columns(rows: Sequence[Sequence[str]]) -> None:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Column, Table
-from rich.text import Text
 from typer import Argument, Option
 
-from telerank.cli import console, options
-from telerank.cli.runs.output import write_json, write_plot, write_tables
-from telerank.errors import CollectionError
-from telerank.show.tables import count_noun
-
-if TYPE_CHECKING:
-    from telerank.inspect.gates import Gates
-
-_DARK = (0, 114, 178)  # the blue of the plots
-_WHITE_FROM = 0.55  # a gate from which its number is white
+from telerank.cli import options
+from telerank.cli.runs.output import write_plot, write_report
 
 _Candidates = Annotated[
     str | None,
@@ -81,25 +69,20 @@ def diffusion(
     Example: `telerank inspect diffusion insuranceqa-v2 minilm --candidates test/100 -n 20 --plot cosines.png`
     """
     import telerank as tr
-    from telerank.show.progress import show_progress
-    from telerank.verbs import inspect as verbs
+    from telerank.verbs.inspect import diffusion
 
-    opened = tr.collection(collection, format=format, encoding=encoding)
-    source = verbs.open_candidates(opened, candidates, split)
-    with show_progress() as progress:
-        drawn = verbs.draw_pairs(source, pairs, seed=seed, progress=progress)
-        checkpoints = verbs.compare_diffusion(
-            model, drawn, batch_tokens=batch_tokens, device=device, progress=progress
-        )
-    for name, checkpoint in checkpoints.items():
-        _say_cut(checkpoint.cut, checkpoint.pairs, name)
-    write_plot(lambda: verbs.diffusion_plot(checkpoints), plot)
-    if as_json:
-        settings = {"collection": opened.name, "split": source.split, "candidates": candidates, "seed": seed}
-        records = {name: asdict(checkpoint) for name, checkpoint in checkpoints.items()}
-        write_json({**settings, "checkpoints": records}, output)
-    else:
-        write_tables([verbs.diffusion_table(checkpoints, opened.name)], output, form, "Diffusion")
+    report = diffusion(
+        tr.collection(collection, format=format, encoding=encoding),
+        model,
+        candidates,
+        split=split,
+        pairs=pairs,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        device=device,
+    )
+    write_plot(report.plot, plot)
+    write_report(report, output, form, as_json=as_json)
 
 
 @app.command()
@@ -127,29 +110,20 @@ def faithfulness(
     Example: `telerank inspect faithfulness insuranceqa-v2 --model bert-dmn/model --candidates test/100 -n 50`
     """
     import telerank as tr
-    from telerank.show.progress import show_progress
-    from telerank.verbs import inspect as verbs
+    from telerank.verbs.inspect import faithfulness
 
-    opened = tr.collection(collection, format=format, encoding=encoding)
-    source = verbs.open_candidates(opened, candidates, split)
-    reranker = verbs.move(verbs.load_reranker(model), device)
-    verbs.find_gates(reranker)  # an error before the work, not after it
-    with show_progress() as progress:
-        drawn = (
-            verbs.draw_by_class(source, relevant=pairs, others=0, seed=seed, progress=progress)
-            if relevant
-            else verbs.draw_pairs(source, pairs, seed=seed, progress=progress)
-        )
-        tokens, qids = verbs.tokenize_drawn(reranker, drawn), [pair.qid for pair in drawn]
-        result = verbs.measure_faithfulness(
-            reranker, tokens, qids, seed=seed, batch_tokens=batch_tokens, progress=progress
-        )
-    _say_cut(result.cut, result.pairs, model)
-    if as_json:
-        settings = {"collection": opened.name, "split": source.split, "model": model, "seed": seed}
-        write_json({**settings, "relevant": relevant, **asdict(result)}, output)
-    else:
-        write_tables([verbs.faithfulness_table(result, opened.name)], output, form, "Faithfulness of gates")
+    report = faithfulness(
+        tr.collection(collection, format=format, encoding=encoding),
+        model,
+        candidates,
+        split=split,
+        pairs=pairs,
+        relevant=relevant,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        device=device,
+    )
+    write_report(report, output, form, as_json=as_json)
 
 
 @app.command()
@@ -163,6 +137,8 @@ def gates(
         None, metavar="INDEX|COLLECTION", help="An index or a collection with the document."
     ),
     plot: options.PlotFile = None,
+    form: options.TableForm = None,
+    output: options.TableOutput = "-",
     as_json: options.AsJson = False,
 ) -> None:
     """Show the sentences of a passage with the gate of every episode of BERT-DMN or DMN.
@@ -171,57 +147,11 @@ def gates(
 
     Example: `telerank inspect gates --model bert-dmn/model -q "a trust" --docno 12 --docs insuranceqa-v2`
     """
-    from telerank.verbs import inspect as verbs
+    from telerank.verbs.inspect import gates
 
-    if (text is None) == (docno is None) or (docno is None) != (docs is None):
-        raise CollectionError("gates: give --text, or --docno with --docs")
-    if docno is not None and docs is not None:
-        passage = _find_text(docno, docs)
-    else:
-        passage = sys.stdin.read() if text == "-" else text or ""
-    result = verbs.read_gates(verbs.load_reranker(model), query, passage)
-    write_plot(lambda: verbs.gates_plot(result), plot)
-    if as_json:
-        write_json(asdict(result), "-")
-    else:
-        console.out.print(_table(result))
-
-
-def _find_text(docno: str, docs: str) -> str:
-    import telerank as tr
-    from telerank.verbs.data import find_docs
-    from telerank.verbs.index import open_source
-
-    source = open_source(docs)
-    if not isinstance(source, tr.Index):
-        return find_docs(source, [docno])[0].full_text
-    if docno not in source.docs:
-        raise CollectionError(f"{docs} has no document {docno!r}")
-    return source.docs[docno].full_text
-
-
-def _table(result: Gates) -> Table:
-    """A row for each sentence; a higher gate is darker."""
-    title = f"{result.query}  (logit {result.logit:.4f})"
-    episodes = (Column(str(n), justify="right", no_wrap=True) for n in range(1, result.episodes + 1))
-    columns = (Column("sentence", overflow="fold"), *episodes)
-    table = Table(*columns, title=_escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for sentence in result.sentences:
-        cells = [_cell(gate) for gate in sentence.gates] or [Text("not read", "dim")]
-        table.add_row(_escape(" ".join(sentence.text.split())), *cells)
-    if result.cut:
-        table.caption = f"{count_noun(result.cut, 'token')} too many: not read"
-    return table
-
-
-def _escape(text: str) -> Text:
-    return Text.from_markup(console.shown(text))
-
-
-def _cell(gate: float) -> Text:
-    red, green, blue = (round(255 + gate * (dark - 255)) for dark in _DARK)
-    letters = "white" if gate > _WHITE_FROM else "black"
-    return Text(f" {gate:.2f} ", f"{letters} on rgb({red},{green},{blue})")
+    report = gates(model, query, sys.stdin.read() if text == "-" else text, docno=docno, docs=docs)
+    write_plot(report.plot, plot)
+    write_report(report, output, form, as_json=as_json)
 
 
 @app.command()
@@ -253,35 +183,19 @@ def tsne(
     Example: `telerank inspect tsne insuranceqa-v2 minilm --candidates test/100 --each 20 --plot tsne.png`
     """
     import telerank as tr
-    from telerank.show.progress import show_progress
-    from telerank.verbs import inspect as verbs
+    from telerank.verbs.inspect import tsne
 
-    opened = tr.collection(collection, format=format, encoding=encoding)
-    source = verbs.open_candidates(opened, candidates, split)
-    settings = verbs.MapSettings(perplexity, neighbours, seed)
-    with show_progress() as progress:
-        drawn = verbs.draw_by_class(source, relevant=each, others=each, seed=seed, progress=progress)
-        embeddings = verbs.compare_embeddings(
-            model, drawn, settings, batch_tokens=batch_tokens, device=device, progress=progress
-        )
-    for name, embedding in embeddings.items():
-        _say_cut(embedding.cut, len(drawn), name)
-    write_plot(lambda: verbs.embeddings_plot(embeddings, drawn), plot)
-    if as_json:
-        record = {
-            "collection": opened.name,
-            "split": source.split,
-            "seed": seed,
-            "pairs": [{"qid": pair.qid, "docno": pair.docno, "relevant": pair.relevant} for pair in drawn],
-            "checkpoints": {name: embedding.record() for name, embedding in embeddings.items()},
-        }
-        write_json(record, output)
-    else:
-        table = verbs.embeddings_table(embeddings, drawn, opened.name)
-        write_tables([table], output, form, "Embeddings of pairs")
-
-
-def _say_cut(cut: int, pairs: int, model: str) -> None:
-    """Report on standard error how many pairs are longer than the model reads."""
-    if cut:
-        console.say(f"{cut:,} of {count_noun(pairs, 'pair')} are longer than {model} reads: cut there")
+    report = tsne(
+        tr.collection(collection, format=format, encoding=encoding),
+        model,
+        candidates,
+        split=split,
+        each=each,
+        perplexity=perplexity,
+        neighbours=neighbours,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        device=device,
+    )
+    write_plot(report.plot, plot)
+    write_report(report, output, form, as_json=as_json)

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from telerank.cli import console, options
 from telerank.errors import CollectionError, FormatError
+from telerank.show.tables import plain
 
 if TYPE_CHECKING:
     from telerank import Index, Ranking, Stage
@@ -89,7 +90,7 @@ def _answer(index: Index, model: str | None, query: str, k: int, *, explain: boo
             continue
         _show(index, ranking)
         for docno in ranking.docnos if explain else ():
-            print(console.plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
+            print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
 
 
 def _read_lines() -> Iterator[str]:
@@ -103,9 +104,9 @@ def _read_lines() -> Iterator[str]:
 
 def _show(index: Index, ranking: Ranking) -> None:
     if not len(ranking):
-        print(f"nothing found for {console.plain(repr(ranking.query.text))}")
+        print(f"nothing found for {plain(repr(ranking.query.text))}")
         return
-    print(console.plain(ranking.query.text))
+    print(plain(ranking.query.text))
     rows = [("rank", "score", "docno", "document")]
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)

@@ -13,11 +13,14 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import accumulate, count, pairwise
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.qa import WORDS, normalise
 from telerank.errors import FormatError, MissingExtra
+from telerank.show.report import Report
+from telerank.show.tables import Table
 from telerank.types import Progress, Query, silent
 
 Counting: TypeAlias = Callable[[str], int]
@@ -33,6 +36,9 @@ EDGES = (112, 212, 312, 412, 512)
 REACH = 3
 """Number of first words that may be the question word: "in what year", "de la part de qui"."""
 OTHERS = "others"
+_EXAMPLE = 44  # characters of a question
+_BAR = 40  # cells of the longest bar
+_EIGHTHS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")
 
 _QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
 QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -84,7 +90,7 @@ class Lengths:
         """The :data:`QUANTILES` by name."""
         return {name: self.quantile(q) for name, q in QUANTILES.items()}
 
-    def to_dict(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Count, mean, quantiles and histogram, ready for JSON."""
         return {
             "count": self.total,
@@ -110,6 +116,17 @@ class Lengths:
             for low, high in pairwise(edges)
         ]
 
+    def table(self, what: str) -> Table:
+        """The :meth:`bins` with a bar in eighths of a cell, at least one for a count above 0."""
+        bins = self.bins()
+        longest = max(texts for _, _, texts in bins)
+        rows = []
+        for low, high, texts in bins:
+            eighths = round(8 * _BAR * texts / longest) or (texts > 0)
+            bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
+            rows.append([f"{low:,}" if high == low + 1 else f"{low:,}–{high - 1:,}", bar, f"{texts:,}"])
+        return Table.of(("tokens", "", what), rows, caption=f"lengths of {what}", left=2)
+
 
 @dataclass(frozen=True, slots=True)
 class InputBin:
@@ -121,7 +138,7 @@ class InputBin:
 
 
 @dataclass(frozen=True, eq=False)
-class CollectionStatistics:
+class CollectionStatistics(Report):
     """The statistics of a collection, or of some of its splits."""
 
     name: str
@@ -136,23 +153,67 @@ class CollectionStatistics:
     negatives: int
     notes: Mapping[str, int]
 
+    @property
+    def title(self) -> str:
+        return f"Statistics of {self.name}"
+
+    def tables(self) -> list[Table]:
+        """Lengths, question words, histograms of lengths and lengths of inputs, as far as there are any."""
+        questions = [self._words_table(), self.questions.table("questions")] if self.questions.total else []
+        documents = [self.documents.table("documents")] if self.documents.total else []
+        inputs = [self._inputs_table()] if self.inputs.total else []
+        return [self._lengths_table(), *questions, *documents, *inputs]
+
+    def _lengths_table(self) -> Table:
+        known = {"documents": self.documents, "questions": self.questions, "inputs": self.inputs}
+        rows = [
+            [what, f"{own.total:,}", f"{own.mean:,.1f}", *(f"{n:,}" for n in own.quantiles().values())]
+            for what, own in known.items()
+            if own.total
+        ]
+        notes = [f"{self.unique_questions:,} of {self.questions.total:,} questions differ in their words"]
+        if pairs := self.positives + self.negatives:
+            share = f"{self.positives:,} relevant ({100 * self.positives / pairs:.1f} %)"
+            notes.append(f"{pairs:,} pairs of a question and a document: {share}, {self.negatives:,} not")
+        if repaired := [f"{what.replace('_', ' ')} {n:,}" for what, n in self.notes.items() if n]:
+            notes.append(f"notes of the reader: {', '.join(repaired)}")
+        caption = f"{self.name}  splits: {', '.join(self.splits) or 'none'}"
+        columns = ("lengths in tokens", "count", "mean", *QUANTILES)
+        return Table.of(columns, rows, caption=caption, notes=notes[not self.questions.total :])
+
+    def _words_table(self) -> Table:
+        rows = [
+            [word.name, example, f"{word.count:,}", f"{100 * word.share:.1f}"]
+            for word in self.question_words
+            for example in [shorten(word.example, _EXAMPLE, placeholder=" …")]
+        ]
+        caption = f"question words ({self.language})"
+        return Table.of(("word", "example", "questions", "%"), rows, caption=caption, left=2)
+
+    def _inputs_table(self) -> Table:
+        bins = bin_inputs(self.inputs)
+        frequency = ["frequency", *(f"{column.count:,}" for column in bins)]
+        cumulative = ["cumulative", *(f"{column.cumulative:.3f}" for column in bins)]
+        caption = f"lengths of inputs: question, document and {SPECIALS} special tokens"
+        columns = ("tokens", *(column.name for column in bins))
+        return Table.of(columns, [frequency, cumulative], caption=caption)
+
     def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
         """Save every plot with data as png, svg or pdf; the files."""
         from telerank.corpus.statistics_plots import save_plots
 
         return save_plots(self, folder, format=format)
 
-    def to_dict(self) -> dict[str, Any]:
-        """All statistics, ready for JSON."""
+    def record(self) -> dict[str, Any]:
         words = [asdict(word) for word in self.question_words]
         bins = [asdict(column) for column in bin_inputs(self.inputs)]
         return {
             "name": self.name,
             "splits": self.splits,
-            "documents": self.documents.to_dict(),
-            "questions": self.questions.to_dict() | {"different": self.unique_questions},
+            "documents": self.documents.record(),
+            "questions": self.questions.record() | {"different": self.unique_questions},
             "question_words": {"language": self.language, "kinds": words},
-            "inputs": self.inputs.to_dict() | {"bins": bins},
+            "inputs": self.inputs.record() | {"bins": bins},
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),
         }

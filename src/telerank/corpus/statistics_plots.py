@@ -5,38 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import matplotlib as mpl
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from telerank.corpus.statistics import CollectionStatistics, Lengths, bin_inputs
+from telerank.show.plots import COLOURS, STYLE, save_plot
 
-FORMATS = ("png", "svg", "pdf")
-_BLUE, _ORANGE, _GREY = "#2f6690", "#d1762b", "#5b6670"
-_STYLE = {
-    "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left", "axes.titlesize": 11,
-    "axes.labelcolor": _GREY, "axes.edgecolor": "#b5bcc2", "xtick.color": _GREY, "ytick.color": _GREY,
-    "font.size": 9, "svg.hashsalt": "telerank", "figure.dpi": 150,
-}  # fmt: skip
+_BLUE, _ORANGE = COLOURS[:2]
+_GREY = "#5b6670"
 
 
 def save_plots(statistics: CollectionStatistics, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
-    """Save every plot with data, in one of :data:`FORMATS`; the same data give the same SVG."""
-    if format not in FORMATS:
-        raise ValueError(f"plots are made as {', '.join(FORMATS)}, not as {format!r}")
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    """Save every plot with data as png, svg or pdf; the same data give the same file."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
     saved = []
     for name, (has_data, draw) in _PLOTS.items():
-        if not has_data(statistics):
-            continue
-        with mpl.rc_context(_STYLE):
-            figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-            draw(figure.add_subplot(), statistics)
-            saved.append(folder / f"{name}.{format}")
-            metadata = {"Date": None} if format == "svg" else {}
-            figure.savefig(saved[-1], metadata=metadata)
+        if has_data(statistics):
+            with rc_context(STYLE | {"axes.grid": False, "font.size": 9, "axes.titlelocation": "left"}):
+                figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+                draw(figure.add_subplot(), statistics)
+                saved.append(Path(folder, f"{name}.{format}"))
+                save_plot(figure, saved[-1])
     return saved
 
 

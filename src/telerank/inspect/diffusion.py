@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +25,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
+from telerank.inspect.drawn_pairs import JudgedPair, describe_cut, tokenize_drawn
+from telerank.inspect.reranker_plots import diffusion_plot
 from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.report import Report
 from telerank.show.tables import Table, count_noun
 from telerank.types import Progress, silent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = ("CLS-query", "CLS-passage", "inner-passage")
 _BINS = 20_000  # from -1 to 1
@@ -59,6 +65,41 @@ class Diffusion:
     cut: int
 
 
+@dataclass(frozen=True, eq=False)
+class DiffusionReport(Report):
+    """The diffusion of each checkpoint by its short name; ``drawn`` says which pairs were measured."""
+
+    title: ClassVar[str] = "Diffusion"
+    checkpoints: Mapping[str, Diffusion]
+    drawn: Mapping[str, object]
+
+    def tables(self) -> list[Table]:
+        """A row for each kind of cosines and each checkpoint."""
+        values = attrgetter("mean", "first", "median", "third")
+        rows = [
+            [kind, name, f"{spread.count:,}", *(f"{value:.3f}" for value in values(spread))]
+            for kind in KINDS
+            for name, spread in ((name, own.spreads[kind]) for name, own in self.checkpoints.items())
+        ]
+        columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
+        pairs = count_noun(next(iter(self.checkpoints.values())).pairs, "pair")
+        caption = f"Diffusion of information in {pairs} of {self.drawn['collection']}"
+        return [Table.of(columns, rows, caption=caption, left=2)]
+
+    @property
+    def remarks(self) -> list[str]:
+        own = self.checkpoints.items()
+        return [line for name, model in own for line in describe_cut(model.cut, model.pairs, name)]
+
+    def record(self) -> dict[str, object]:
+        checkpoints = {name: asdict(checkpoint) for name, checkpoint in self.checkpoints.items()}
+        return {**self.drawn, "checkpoints": checkpoints}
+
+    def plot(self) -> Figure:
+        """Boxes of the three kinds of cosines, one for each checkpoint."""
+        return diffusion_plot({name: own.spreads for name, own in self.checkpoints.items()})
+
+
 def compare_diffusion(
     models: Sequence[str],
     drawn: Sequence[JudgedPair],
@@ -74,20 +115,6 @@ def compare_diffusion(
         )
         for name, reranker in open_checkpoints(models, device)
     }
-
-
-def diffusion_table(checkpoints: Mapping[str, Diffusion], collection: str) -> Table:
-    """A row for each kind of cosines and each checkpoint."""
-    first = next(iter(checkpoints.values()))
-    shown = attrgetter("mean", "first", "median", "third")
-    rows = [
-        [kind, name, f"{spreads[kind].count:,}", *(f"{value:.3f}" for value in shown(spreads[kind]))]
-        for kind in first.spreads
-        for name, spreads in ((name, checkpoint.spreads) for name, checkpoint in checkpoints.items())
-    ]
-    columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
-    caption = f"Diffusion of information in {count_noun(first.pairs, 'pair')} of {collection}"
-    return Table.of(columns, rows, caption=caption, left=2)
 
 
 def measure_diffusion(

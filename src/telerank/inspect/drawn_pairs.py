@@ -13,6 +13,7 @@ from telerank.errors import CollectionError
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import make_pairs
+from telerank.show.tables import count_noun
 from telerank.training.reading import read_texts
 from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
@@ -41,6 +42,12 @@ class CandidateLists:
     collection: Collection
     split: str
     rankings: Callable[[], Iterator[Ranking]]
+    name: str | None = None
+
+    def record(self, seed: int) -> dict[str, object]:
+        """What a report says about pairs that were drawn by a seed."""
+        record = {"collection": self.collection.name, "split": self.split}
+        return {**record, "candidates": self.name, "seed": seed}
 
 
 def open_candidates(
@@ -60,11 +67,11 @@ def open_candidates(
     name = candidates or next(iter(pools))
     if name in pools:
         chosen = name.partition("/")[0] if split is None else split
-        return CandidateLists(collection, collection.resolve_split(chosen), pools[name])
+        return CandidateLists(collection, collection.resolve_split(chosen), pools[name], name)
     if not Path(name).is_file():
         known = ", ".join(pools) or "none"
         raise CollectionError(f"{name}: no run file, nor a pool of {collection.name} (it has: {known})")
-    return CandidateLists(collection, collection.resolve_split(split), partial(read_run, name))
+    return CandidateLists(collection, collection.resolve_split(split), partial(read_run, name), name)
 
 
 def draw_pairs(
@@ -108,6 +115,11 @@ def draw_by_class(
 def tokenize_drawn(reranker: Reranker, drawn: Sequence[JudgedPair]) -> list[Pair]:
     """The tokens of drawn pairs, as the re-ranker reads them."""
     return make_pairs(reranker, [(pair.query, pair.passage) for pair in drawn])
+
+
+def describe_cut(cut: int, pairs: int, model: str) -> list[str]:
+    """A remark on the pairs that are longer than a model reads; none if there is no such pair."""
+    return [f"{cut:,} of {count_noun(pairs, 'pair')} are longer than {model} reads: cut there"] * bool(cut)
 
 
 def _draw(pairs: Iterable[_Names], size: int, seed: int) -> list[_Names]:

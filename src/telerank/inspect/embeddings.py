@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import CollectionError, MissingExtra
-from telerank.inspect.drawn_pairs import JudgedPair, tokenize_drawn
+from telerank.inspect.drawn_pairs import JudgedPair, describe_cut, tokenize_drawn
+from telerank.inspect.reranker_plots import map_plot
 from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import Progress, silent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Marks: TypeAlias = npt.NDArray[np.bool_]
@@ -75,6 +80,53 @@ class Embedding:
         return {"width": self.width, **asdict(self.separation), "maps": maps}
 
 
+@dataclass(frozen=True, eq=False)
+class EmbeddingsReport(Report):
+    """The pairs in the space of each checkpoint, by its short name; ``drawn`` says how they were drawn."""
+
+    title: ClassVar[str] = "Embeddings of pairs"
+    checkpoints: Mapping[str, Embedding]
+    pairs: Sequence[JudgedPair]
+    drawn: Mapping[str, object]
+
+    def tables(self) -> list[Table]:
+        """The separation in each space of each checkpoint."""
+        rows = []
+        for name, own in self.checkpoints.items():
+            maps = (f"t-SNE map ({points.shape[1]})" for points in own.maps)
+            spaces = (f"CLS outputs ({own.width})", *maps)
+            for space, separation in zip(spaces, (own.separation, *own.in_maps), strict=True):
+                rows.append([name, space, f"{separation.silhouette:+.3f}", f"{separation.agreement:.3f}"])
+        relevant = sum(bool(pair.relevant) for pair in self.pairs)
+        others = f"{len(self.pairs) - relevant:,} other pairs of {self.drawn['collection']}"
+        neighbours = next(iter(self.checkpoints.values())).separation.neighbours
+        notes = [
+            "silhouette: 1 where the classes lie apart, 0 where they are mixed.",
+            f"agreement: of the {neighbours} nearest pairs, the share of a pair's own class; 0.5 by chance.",
+        ]
+        columns = ("model", "space (dimensions)", "silhouette", "agreement")
+        return [Table.of(columns, rows, caption=f"{relevant:,} relevant and {others}", notes=notes, left=2)]
+
+    @property
+    def remarks(self) -> list[str]:
+        own = self.checkpoints.items()
+        return [line for name, model in own for line in describe_cut(model.cut, len(self.pairs), name)]
+
+    def record(self) -> dict[str, object]:
+        pairs = [{"qid": pair.qid, "docno": pair.docno, "relevant": pair.relevant} for pair in self.pairs]
+        checkpoints = {name: embedding.record() for name, embedding in self.checkpoints.items()}
+        return {**self.drawn, "pairs": pairs, "checkpoints": checkpoints}
+
+    def plot(self) -> Figure:
+        """The maps, with the separation in the vectors below each checkpoint's name."""
+        notes = {
+            name: f"silhouette {own.separation.silhouette:+.2f}, agreement {own.separation.agreement:.2f}"
+            for name, own in self.checkpoints.items()
+        }
+        relevant = np.array([bool(pair.relevant) for pair in self.pairs])
+        return map_plot({name: own.maps for name, own in self.checkpoints.items()}, relevant, notes)
+
+
 def compare_embeddings(
     models: Sequence[str],
     drawn: Sequence[JudgedPair],
@@ -107,27 +159,6 @@ def compare_embeddings(
         cut = sum(pair.cut > 0 for pair in pairs)
         embeddings[name] = Embedding(vectors.shape[1], separation, maps, in_maps, cut)
     return embeddings
-
-
-def embeddings_table(
-    embeddings: Mapping[str, Embedding], drawn: Sequence[JudgedPair], collection: str
-) -> Table:
-    """The separation in each space of each checkpoint."""
-    rows = []
-    for name, embedding in embeddings.items():
-        maps = (f"t-SNE map ({points.shape[1]})" for points in embedding.maps)
-        spaces = (f"CLS outputs ({embedding.width})", *maps)
-        for space, separation in zip(spaces, (embedding.separation, *embedding.in_maps), strict=True):
-            rows.append([name, space, f"{separation.silhouette:+.3f}", f"{separation.agreement:.3f}"])
-    relevant = sum(bool(pair.relevant) for pair in drawn)
-    caption = f"{relevant:,} relevant and {len(drawn) - relevant:,} other pairs of {collection}"
-    neighbours = next(iter(embeddings.values())).separation.neighbours
-    notes = [
-        "silhouette: 1 where the classes lie apart, 0 where they are mixed.",
-        f"agreement: of the {neighbours} nearest pairs, the share of a pair's own class; 0.5 by chance.",
-    ]
-    columns = ("model", "space (dimensions)", "silhouette", "agreement")
-    return Table.of(columns, rows, caption=caption, notes=notes, left=2)
 
 
 def compute_cls_vectors(

@@ -10,17 +10,20 @@ the longest sentence is one of the choices: a baseline that gates must surpass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import CollectionError
+from telerank.inspect.drawn_pairs import describe_cut
 from telerank.inspect.gates import compute_gates, find_gates
 from telerank.inspect.token_outputs import BATCH, iterate_batches
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, PairTexts, Passage
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.report import Report
 from telerank.show.tables import Cell, Table, count_noun
 from telerank.types import Progress, silent
 
@@ -60,6 +63,49 @@ class Faithfulness:
     queries: int
     skipped: int
     cut: int
+
+
+@dataclass(frozen=True, eq=False)
+class FaithfulnessReport(Report):
+    """The faithfulness of a model's gates; ``drawn`` says which pairs were read."""
+
+    title: ClassVar[str] = "Faithfulness of gates"
+    model: str
+    result: Faithfulness
+    drawn: Mapping[str, object]
+
+    def tables(self) -> list[Table]:
+        """A row for each choice of the deleted sentence."""
+        rows: list[list[str | Cell]] = [
+            [
+                choice,
+                f"{rates.chosen:.3f}",
+                f"{rates.other:.3f}",
+                Cell(f"{rates.difference:+.3f}", strong=rates.low > 0 or rates.high < 0),
+                f"[{rates.low:+.3f}, {rates.high:+.3f}]",
+                f"{rates.chosen_drop:+.3f}",
+                f"{rates.other_drop:+.3f}",
+            ]
+            for choice, rates in self.result.rates.items()
+        ]
+        pairs = count_noun(self.result.pairs, "pair")
+        skipped = f"{count_noun(self.result.skipped, 'pair')} of one sentence skipped"
+        caption = f"How often a deletion lowers the score, {pairs} of {self.drawn['collection']}"
+        queries = f"{self.result.queries:,} queries"
+        notes = [
+            f"Deleted: the sentence of the highest gate (chosen), another at random (other); {skipped}.",
+            f"Interval of the difference at 95 %, bootstrap over {queries}; strong: without 0.",
+            "drop: how far the logit falls in the mean.",
+        ]
+        columns = ("sentence chosen by", "chosen", "other", "difference", "interval", "drop", "other's")
+        return [Table.of(columns, rows, caption=caption, notes=notes)]
+
+    @property
+    def remarks(self) -> list[str]:
+        return describe_cut(self.result.cut, self.result.pairs, self.model)
+
+    def record(self) -> dict[str, object]:
+        return {**self.drawn, "model": self.model, **asdict(self.result)}
 
 
 def measure_faithfulness(
@@ -105,31 +151,6 @@ def measure_faithfulness(
     rates = dict(zip(trials[0], _rates(np.array(by_choice), queries, seed), strict=True))
     cut = sum(pair.cut > 0 for pair in whole)
     return Faithfulness(rates, len(whole), int(queries.max()) + 1, len(pairs) - len(whole), cut)
-
-
-def faithfulness_table(result: Faithfulness, collection: str) -> Table:
-    """A row for each choice of the deleted sentence."""
-    rows: list[list[str | Cell]] = [
-        [
-            choice,
-            f"{rates.chosen:.3f}",
-            f"{rates.other:.3f}",
-            Cell(f"{rates.difference:+.3f}", strong=rates.low > 0 or rates.high < 0),
-            f"[{rates.low:+.3f}, {rates.high:+.3f}]",
-            f"{rates.chosen_drop:+.3f}",
-            f"{rates.other_drop:+.3f}",
-        ]
-        for choice, rates in result.rates.items()
-    ]
-    caption = f"How often a deletion lowers the score, {count_noun(result.pairs, 'pair')} of {collection}"
-    skipped = f"{count_noun(result.skipped, 'pair')} of one sentence skipped"
-    notes = [
-        f"Deleted: the sentence of the highest gate (chosen), another at random (other); {skipped}.",
-        f"Interval of the difference at 95 %, bootstrap over {result.queries:,} queries; strong: without 0.",
-        "drop: how far the logit falls in the mean.",
-    ]
-    columns = ("sentence chosen by", "chosen", "other", "difference", "interval", "drop", "other's")
-    return Table.of(columns, rows, caption=caption, notes=notes)
 
 
 def count_sentences(pair: Pair) -> int:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from telerank.errors import CollectionError, ModelError
+from telerank.inspect.reranker_plots import gates_plot
 from telerank.models.pairs.pair import PairBatch, batch_of
 from telerank.models.rerankers.kinds import GatesFunction
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import sentences_with_tokens
+from telerank.show.report import Report
+from telerank.show.tables import Cell, Table, count_noun
 from telerank.text.sentences import split_sentences
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -28,14 +34,41 @@ class GatedSentence:
 
 
 @dataclass(frozen=True)
-class Gates:
+class Gates(Report):
     """The gates of a pair; ``cut`` counts the tokens that the model does not read."""
 
+    title: ClassVar[str] = "Gates"
     query: str
     sentences: tuple[GatedSentence, ...]
     logit: float
     episodes: int
     cut: int
+
+    def tables(self) -> list[Table]:
+        """A row for each sentence, a column for each episode, its highest gate strong."""
+        read = [sentence.gates for sentence in self.sentences if sentence.gates]
+        highest = [max(gates) for gates in zip(*read, strict=True)]
+        rows: list[list[str | Cell]] = [
+            [
+                " ".join(sentence.text.split()),
+                *(
+                    Cell(f"{gate:.2f}", strong=gate == most)
+                    for gate, most in zip(sentence.gates, highest, strict=True)
+                ),
+                *["not read"] * (self.episodes - len(sentence.gates)),
+            ]
+            for sentence in self.sentences
+        ]
+        columns = ("sentence", *map(str, range(1, self.episodes + 1)))
+        notes = [f"{count_noun(self.cut, 'token')} too many: not read"] * bool(self.cut)
+        return [Table.of(columns, rows, caption=f"{self.query}  (logit {self.logit:.4f})", notes=notes)]
+
+    def record(self) -> dict[str, object]:
+        return asdict(self)
+
+    def plot(self) -> Figure:
+        """A heat map: a row for each sentence, a column for each episode; a higher gate is darker."""
+        return gates_plot(self.query, [(own.text, own.gates) for own in self.sentences], self.episodes)
 
 
 def read_gates(reranker: Reranker, query: str, passage: str) -> Gates:

@@ -15,10 +15,8 @@ from matplotlib.figure import Figure
 from telerank.show.plots import COLOURS, STYLE
 
 if TYPE_CHECKING:
-    from telerank.inspect.diffusion import Diffusion
-    from telerank.inspect.drawn_pairs import JudgedPair
-    from telerank.inspect.embeddings import Embedding, Marks, Vectors
-    from telerank.inspect.gates import Gates
+    from telerank.inspect.diffusion import Spread
+    from telerank.inspect.embeddings import Marks, Vectors
 
 _BLUE, _ORANGE = COLOURS[:2]
 _PANEL = (4.2, 3.4)  # inches
@@ -27,19 +25,18 @@ _LINE = 60  # characters of a sentence in a line
 _LINES = 3  # of a sentence
 
 
-def diffusion_plot(checkpoints: Mapping[str, Diffusion]) -> Figure:
+def diffusion_plot(checkpoints: Mapping[str, Mapping[str, Spread]]) -> Figure:
     """Boxes of the three kinds of cosines, one for each checkpoint: quartiles, and a diamond at the mean."""
-    kinds = list(next(iter(checkpoints.values())).spreads)
+    kinds = list(next(iter(checkpoints.values())))
     width = 0.8 / len(checkpoints)
     with rc_context(STYLE):
         figure = Figure(figsize=(7.0, 3.8), layout="constrained")
         panel: Any = figure.subplots()
         handles = []
-        for i, checkpoint in enumerate(checkpoints.values()):
+        for i, spreads in enumerate(checkpoints.values()):
             positions = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
             boxes = [
-                {name: getattr(spread, own) for name, own in _BOX.items()}
-                for spread in checkpoint.spreads.values()
+                {name: getattr(spread, own) for name, own in _BOX.items()} for spread in spreads.values()
             ]
             drawn = panel.bxp(
                 boxes, positions=positions, widths=0.85 * width, **_box_style(COLOURS[i % len(COLOURS)])
@@ -52,16 +49,6 @@ def diffusion_plot(checkpoints: Mapping[str, Diffusion]) -> Figure:
         panel.set_ylabel("cosine")
         figure.legend(handles, list(checkpoints), loc="outside lower center", ncols=4)
     return figure
-
-
-def embeddings_plot(embeddings: Mapping[str, Embedding], drawn: Sequence[JudgedPair]) -> Figure:
-    """:func:`map_plot` of the maps, with the separation in the vectors below each checkpoint's name."""
-    notes = {
-        name: f"silhouette {own.separation.silhouette:+.2f}, agreement {own.separation.agreement:.2f}"
-        for name, own in embeddings.items()
-    }
-    relevant = np.array([bool(pair.relevant) for pair in drawn])
-    return map_plot({name: own.maps for name, own in embeddings.items()}, relevant, notes)
 
 
 def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
@@ -84,18 +71,17 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
     return figure
 
 
-def gates_plot(gates: Gates) -> Figure:
-    """A row for each sentence, a column for each episode; a higher gate is darker."""
-    sentences = [_wrap(sentence.text) for sentence in gates.sentences]
+def gates_plot(query: str, gated: Sequence[tuple[str, Sequence[float]]], episodes: int) -> Figure:
+    """A row for each sentence and its gates, a column for each episode; a higher gate is darker."""
+    sentences = [_wrap(text) for text, _ in gated]
     edges = list(accumulate((text.count("\n") + 1.6 for text in sentences), initial=0.0))
     with rc_context({**STYLE, "axes.grid": False}):
         height = max(2.0, 1.1 + 0.17 * edges[-1])
-        figure = Figure(figsize=(4.6 + 0.75 * gates.episodes, height), layout="constrained")
+        figure = Figure(figsize=(4.6 + 0.75 * episodes, height), layout="constrained")
         panel: Any = figure.subplots()
-        unread = (math.nan,) * gates.episodes
-        values = [sentence.gates or unread for sentence in gates.sentences]
+        values = [gates or (math.nan,) * episodes for _, gates in gated]
         drawn = panel.pcolormesh(
-            range(gates.episodes + 1), edges, values, cmap="Blues", vmin=0, vmax=1, edgecolors="white"
+            range(episodes + 1), edges, values, cmap="Blues", vmin=0, vmax=1, edgecolors="white"
         )
         middles = [(low + high) / 2 for low, high in pairwise(edges)]
         for middle, row in zip(middles, values, strict=True):
@@ -105,11 +91,11 @@ def gates_plot(gates: Gates) -> Figure:
                 panel.text(episode + 0.5, middle, shown, ha="center", va="center", color=colour)
         panel.invert_yaxis()
         panel.set_yticks(middles, sentences, fontsize=8)
-        panel.set_xticks(np.arange(gates.episodes) + 0.5, range(1, gates.episodes + 1))
+        panel.set_xticks(np.arange(episodes) + 0.5, range(1, episodes + 1))
         panel.tick_params(length=0)
         panel.spines[:].set_visible(False)
         panel.set_xlabel("episode")
-        panel.set_title(_wrap(gates.query), fontsize=10, loc="left")
+        panel.set_title(_wrap(query), fontsize=10, loc="left")
         figure.colorbar(drawn, ax=panel, label="gate", shrink=min(1.0, 2.0 / height + 0.4))
     return figure
 

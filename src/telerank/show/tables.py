@@ -5,7 +5,7 @@ from __future__ import annotations
 import html as markup
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 _GAP = 2  # between columns on a terminal
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Table:
         return cls(tuple(columns), cells, caption, tuple(notes), left)
 
 
+def plain(text: str) -> str:
+    """A text whose control characters of the terminal are \ufffd.
+
+    These are escape sequences, marks of writing direction and lone surrogates.
+    """
+    return _CONTROL.sub("\ufffd", text)
+
+
 def count_noun(number: int, noun: str) -> str:
     """``1 pair``, ``2,000 pairs``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -71,8 +80,8 @@ def render_terminal(table: Table) -> RenderableType:
     from rich.text import Text
 
     # above the table: rich wraps a table's own title at the width of the table
-    caption = [Text(table.caption, "italic")] if table.caption else []
-    return Group(*caption, _FittedTable(table), *(Text(note, "dim") for note in table.notes))
+    caption = [Text(plain(table.caption), "italic")] if table.caption else []
+    return Group(*caption, _FittedTable(table), *(Text(plain(note), "dim") for note in table.notes))
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,7 @@ def _least(table: Table) -> list[int]:
 
 def _aligned(table: Table, i: int, *, broken: bool) -> list[str]:
     """The head and cells of a column, padded as if every cell had marks, so that digits align."""
-    head, cells = table.columns[i], [row[i] for row in table.rows]
+    head, cells = plain(table.columns[i]), [replace(row[i], text=plain(row[i].text)) for row in table.rows]
     if i < table.left:
         return [head, *(cell.text + cell.marks for cell in cells)]
     room = max((len(cell.marks) for cell in cells), default=0)

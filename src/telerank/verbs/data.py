@@ -6,13 +6,11 @@ from telerank.corpus.contents import count_contents, find_docs, find_query
 from telerank.corpus.convert import convert
 from telerank.corpus.formats import list_collections, list_formats
 from telerank.corpus.ranking_sets import ranking_set
-from telerank.corpus.statistics import QUANTILES, bin_inputs, describe, token_counter
+from telerank.corpus.statistics import describe, token_counter
 from telerank.retrieval.temporary import TemporaryIndex
 
 __all__ = [
-    "QUANTILES",
     "TemporaryIndex",
-    "bin_inputs",
     "convert",
     "count_contents",
     "describe",
