@@ -13,7 +13,7 @@ import telerank
 from documents import DEMO, ROOT, is_shown, steps
 from telerank.cli.main import app
 from telerank.experiments import packaged
-from telerank.experiments.overlay import merge
+from telerank.experiments.schema import merge
 
 NEURAL = bool(find_spec("torch") and find_spec("transformers"))
 

@@ -107,6 +107,12 @@ def test_quality_can_be_of_the_queries_that_a_system_answers(bench, tmp_path):
     assert result.record["means"]["BM25"] == expected
 
 
+def test_queries_of_a_system_that_is_missing_are_not_said_to_be_measured(bench):
+    result = analyse(bench, quality(queries_of="few", baseline="BM25"))
+    assert result.record["queries"] == len(bench.qrels)
+    assert not any("few" in note for note in result.notes)
+
+
 def test_recall_rises_with_the_depth(bench):
     printed = {"BM25": {"5": 0.9}, "unknown": {"5": 0.8}}
     result = analyse(bench, RecallSpec(kind="recall", depths=DEPTHS, published={"other": printed}))

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 import telerank
-from telerank.experiments.overlay import merge
-from telerank.experiments.schema import Experiment, read_experiment
+from telerank.experiments.schema import Experiment, merge, read_experiment
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan

@@ -18,6 +18,8 @@ from telerank.evaluation.measures import measure
 from telerank.experiments.provenance import machine
 from telerank.experiments.schema import read_experiment
 from telerank.fusion import interleave_rankings
+from telerank.sparse.retriever import SparseRetriever
+from telerank.stage import change_stages, walk_stages
 from telerank.trec import read_run, write_run
 from telerank.types import Query, Ranking
 from telerank.verbs.experiment import run_experiment
@@ -98,6 +100,15 @@ def test_tuned_and_best_say_what_was_chosen_and_measure_held_out_queries(outcome
     assert "the best of 13 settings by RR@10" in outcome.systems["best"].about
     assert outcome.systems["tuned"].stage is None
     assert outcome.systems["in turns"].stage is not None
+
+
+def test_a_stage_that_other_queries_chose_is_made_of_the_stages_of_the_folds(outcome):
+    stage = outcome.systems["best"].stage
+    chosen = [part for part in walk_stages(stage) if isinstance(part, SparseRetriever)]
+    assert len(chosen) == 1 + 3  # the best of all, that of each fold
+    assert all(part.sources for part in chosen)
+    batched = change_stages(stage, lambda part: part.in_batches(7))
+    assert {part.batch for part in walk_stages(batched) if isinstance(part, SparseRetriever)} == {7}
 
 
 def test_results_are_written_with_everything_that_they_depend_on(outcome):

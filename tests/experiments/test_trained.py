@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from small_models import small_encoder
 from telerank.errors import CollectionError
-from telerank.experiments.overlay import merge
+from telerank.experiments.schema import merge
 from telerank.trec import read_run
 from telerank.verbs.experiment import run_experiment
 

@@ -15,12 +15,12 @@ The queries that choose are those of ``dev``, if the experiment has them; otherw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from telerank.evaluation.tune import Folds, Objective, tune
+from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData
@@ -31,6 +31,7 @@ from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Names, Reader, StageFunction
+from telerank.pipelines.run_files import ListedRankings
 from telerank.retrieval.locate import locate_model
 from telerank.sparse.manifest import VECTORS
 from telerank.sparse.retriever import SparseRetriever
@@ -40,6 +41,7 @@ from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
 _BATCH = 256  # queries answered at a time
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -137,10 +139,7 @@ class ExperimentFunctions:
         held_out = self._folds(folds)
         result = tune(settings, run, objective, held_out=held_out, progress=self.data.progress)
         self.notes.append(f"{result.best!r}, the best of {len(settings)} settings by {by}")
-        if self.data.dev is not None:
-            return replace(result.best, batch=1)
-        chosen = zip(result.folds, result.choices, strict=True)
-        return ByQuery({qid: stage for fold, stage in chosen for qid in fold}, result.best)
+        return self._choose_stage(result, lambda setting: replace(setting, batch=1))
 
     def tuned(self, _: Names, *stages: Stage, by: str, folds: int = 5, grid: str = "simplex") -> Stage:
         """The weighted sum, with the weights that are best on ``dev``, or for each fold on the others."""
@@ -153,36 +152,22 @@ class ExperimentFunctions:
         progress = self.data.progress
         result = choose_weights(points, lists, choosing.qrels, by, folds=held_out, progress=progress)
         if self.data.dev is not None:
-            count = len(result.settings)
-            self.notes.append(f"weights {_join(result.best)}, the best of {count} by {by}")
-            return sum_stages(stages, result.best)
-        counts = Counter(result.choices).most_common()
-        chosen = ", ".join(f"{_join(choice)} ({times})" for choice, times in counts)
-        self.notes.append(f"weights by {by} of the other {folds - 1} of {folds} folds: {chosen}")
-        pairs = zip(result.folds, result.choices, strict=True)
-        return FoldWeights(stages, {qid: choice for fold, choice in pairs for qid in fold}, result.best)
+            self.notes.append(f"weights {_join(result.best)}, the best of {len(points)} by {by}")
+        else:
+            counts = Counter(result.choices).most_common()
+            chosen = ", ".join(f"{_join(choice)} ({times})" for choice, times in counts)
+            self.notes.append(f"weights by {by} of the other {folds - 1} of {folds} folds: {chosen}")
+        return self._choose_stage(result, lambda weights: sum_stages(stages, weights))
+
+    def _choose_stage(self, result: TuneResult[S], make: Callable[[S], Stage]) -> Stage:
+        """The stage of the best setting or, without ``dev``, for each fold that of what the others chose."""
+        if self.data.dev is not None:
+            return make(result.best)
+        positions = {qid: i for i, fold in enumerate(result.folds, 1) for qid in fold}
+        return ByQuery(tuple(map(make, (result.best, *result.choices))), positions)
 
     def _folds(self, count: int) -> Folds:
         return Folds(count) if self.data.dev is None else Folds(2)  # of dev, and not looked at
-
-
-@dataclass(frozen=True, eq=False)
-class ListedRankings(Stage):
-    """Rankings that are known, by qid; a query without one has no documents."""
-
-    name: str
-    rankings: Mapping[str, Ranking]
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        for bare in stream:
-            ranking = self.rankings.get(bare.query.qid)
-            if ranking is None:
-                yield Ranking(bare.query)
-            else:
-                yield Ranking.presorted(bare.query, ranking.docnos, ranking.scores)
-
-    def explanation(self, query: Query, docno: str) -> Explanation:
-        return Explanation(dict(self.rankings[query.qid])[docno], f"the score in {self.name}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +199,10 @@ class WithRelevant(Stage):
 
 @dataclass(frozen=True, eq=False)
 class ByQuery(Stage):
-    """For each query the stage that other queries chose; ``other`` for queries that are not judged."""
+    """For each query the stage of its position, which other queries chose; the first for unknown queries."""
 
-    stages: Mapping[str, Stage]
-    other: Stage
+    stages: tuple[Stage, ...]
+    positions: Mapping[str, int]
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return (next(iter(self._of(bare.query)([bare]))) for bare in stream)
@@ -226,25 +211,7 @@ class ByQuery(Stage):
         return self._of(query).explanation(query, docno)
 
     def _of(self, query: Query) -> Stage:
-        return self.stages.get(query.qid, self.other)
-
-
-@dataclass(frozen=True, eq=False)
-class FoldWeights(Stage):
-    """The weighted sum of the stages, with the weights of each query's fold; ``other`` for other queries."""
-
-    stages: tuple[Stage, ...]
-    weights: Mapping[str, tuple[float, ...]]
-    other: tuple[float, ...]
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        for rankings in run_stages(self.stages, stream):
-            weights = self.weights.get(rankings[0].query.qid, self.other)
-            yield AlignedLists.of(rankings, scale=False).sum(weights)
-
-    def explanation(self, query: Query, docno: str) -> Explanation:
-        weights = self.weights.get(query.qid, self.other)
-        return sum_stages(self.stages, weights).explanation(query, docno)
+        return self.stages[self.positions.get(query.qid, 0)]
 
 
 def sum_stages(stages: Iterable[Stage], weights: Iterable[float]) -> Stage:

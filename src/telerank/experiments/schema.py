@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from telerank.errors import ExpressionError, FormatError
 from telerank.experiments.analyses.specs import AnalysisSpec, Published, select_published
-from telerank.experiments.overlay import merge
 from telerank.expressions import parse_expression
 from telerank.yaml_files import read_yaml
 
@@ -174,6 +173,20 @@ def has_small(path: str | Path) -> bool:
     """Whether the file has an overlay for a small copy."""
     record = read_yaml(path)
     return isinstance(record, dict) and isinstance(record.get(SMALL), dict)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` changed by ``over``, key by key: lists and values replace, None removes a key."""
+    merged = {key: merge(value, {}) if isinstance(value, Mapping) else value for key, value in base.items()}
+    for key, value in over.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            under = merged.get(key)
+            merged[key] = merge(under if isinstance(under, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from telerank.errors import CollectionError, MissingExtra
+from telerank.dense.manifest import is_vectors
+from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData, Sources
 from telerank.experiments.functions import ExperimentFunctions
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.recognise import recognise_folder
 from telerank.experiments.schema import Experiment
 from telerank.experiments.trained import MODEL, ModelTrainer, resolve_models
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, walk
@@ -188,7 +189,7 @@ class SystemRunner:
         folder = Path(self.given[name])
         if not folder.exists():
             raise CollectionError(f"--system {name}={folder}: no such file or folder")
-        kind = recognise_folder(folder)
+        kind = _recognise_folder(folder)
         rerankers = _model_words(parse_expression(text), "rerank")
         if kind == "re-ranker" and len(rerankers) == 1:
             return text, {rerankers.pop(): str(folder)}
@@ -289,6 +290,27 @@ class SystemRunner:
 
 def _run_files(systems: Mapping[str, SystemRuns], position: int) -> dict[str, Stage]:
     return {name: RunFile(str(runs.run(position))) for name, runs in systems.items()}
+
+
+def _recognise_folder(folder: Path) -> str:
+    """``bi-encoder``, ``re-ranker``, ``index`` or ``vectors``; raises ModelError if it is none of these.
+
+    A cross-encoder of any library is a re-ranker; an encoder without a head of its own is a bi-encoder.
+    """
+    if is_vectors(folder):
+        return "vectors"
+    if (folder / "segments").is_dir():
+        return "index"
+    if (folder / "reranker.json").is_file():
+        return "re-ranker"
+    if any((folder / name).is_file() for name in ("bi_encoder.json", "modules.json")):
+        return "bi-encoder"
+    try:
+        architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+        first = str(architectures[0])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
+    return "re-ranker" if first.endswith("ForSequenceClassification") else "bi-encoder"
 
 
 def _system_words(tree: Expression) -> set[str]:

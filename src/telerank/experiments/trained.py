@@ -21,8 +21,7 @@ from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.specs import QualitySpec
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import MODELS, ExperimentData, Sources
-from telerank.experiments.overlay import merge
-from telerank.experiments.schema import Experiment, TrainedModel
+from telerank.experiments.schema import Experiment, TrainedModel, merge
 from telerank.stored import file_checksum, folder_checksum
 
 if TYPE_CHECKING:

@@ -14,6 +14,24 @@ from telerank.trec import read_run
 from telerank.types import Explanation, Query, Ranking
 
 
+@dataclass(frozen=True, eq=False)
+class ListedRankings(Stage):
+    """Rankings that are known, by qid; a query without one has no documents."""
+
+    name: str
+    rankings: Mapping[str, Ranking]
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return (self._find(bare.query) for bare in stream)
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return Explanation(dict(self._find(query))[docno], f"the score in {self.name}")
+
+    def _find(self, query: Query) -> Ranking:
+        ranking = self.rankings.get(query.qid)
+        return Ranking(query) if ranking is None else Ranking.presorted(query, ranking.docnos, ranking.scores)
+
+
 @dataclass(frozen=True, repr=False)
 class RunFile(Stage):
     """The rankings of a run file, by qid; a query that the file lacks has no documents.
@@ -25,32 +43,26 @@ class RunFile(Stage):
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for bare in stream:
-            ranking = self._rankings.get(bare.query.qid)
-            yield (
-                Ranking(bare.query)
-                if ranking is None
-                else Ranking.presorted(bare.query, ranking.docnos, ranking.scores)
-            )
+            yield from self._listed([bare])
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return self._listed.explanation(query, docno)
 
     @property
     def sources(self) -> Mapping[str, object]:
         return {self.text: {"sha256": file_checksum(Path(self.file))}}
-
-    def explanation(self, query: Query, docno: str) -> Explanation:
-        ranking = self._rankings.get(query.qid, Ranking(query))
-        return Explanation(dict(ranking)[docno], f"the score in {Path(self.file).name}")
 
     @property
     def text(self) -> str:
         return call_text("run", quote(self.file))
 
     @property
-    def _rankings(self) -> Mapping[str, Ranking]:
+    def _listed(self) -> ListedRankings:
         path = Path(self.file)
-        return _read_run(path.resolve(), path.stat().st_mtime_ns)
+        return _read_run(path.absolute(), path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
-def _read_run(path: Path, _: int) -> Mapping[str, Ranking]:
+def _read_run(path: Path, _: int) -> ListedRankings:
     """The file is read again if it has changed."""
-    return {ranking.query.qid: ranking for ranking in read_run(path)}
+    return ListedRankings(path.name, {ranking.query.qid: ranking for ranking in read_run(path)})

@@ -45,7 +45,7 @@ def analyse_quality(bench: Bench, spec: QualitySpec) -> AnalysisResult:
         "differences": record_differences(comparison) if comparison else [],
         "published": bench.published,
     }
-    return AnalysisResult((table,), record, notes=tuple(_notes(spec, qrels, comparison, latencies)))
+    return AnalysisResult((table,), record, notes=tuple(_notes(bench, spec, qrels, comparison, latencies)))
 
 
 def _select_qrels(bench: Bench, spec: QualitySpec) -> Qrels:
@@ -89,9 +89,13 @@ def _summarise(
 
 
 def _notes(
-    spec: QualitySpec, qrels: Qrels, comparison: Comparison | None, latencies: Mapping[str, Latency]
+    bench: Bench,
+    spec: QualitySpec,
+    qrels: Qrels,
+    comparison: Comparison | None,
+    latencies: Mapping[str, Latency],
 ) -> Iterator[str]:
-    if spec.queries_of is not None:
+    if spec.queries_of in bench.systems:
         yield f"Measured on the {len(qrels):,} queries that {spec.queries_of} answers."
     if comparison is not None:
         yield _describe_best(comparison)

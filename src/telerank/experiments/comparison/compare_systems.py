@@ -13,11 +13,11 @@ from typing import TypeAlias
 from telerank.errors import CollectionError
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import measure, parse_measures
-from telerank.experiments.comparison.identity import identify_stage
 from telerank.experiments.comparison.result import ExperimentResult, SystemRun
 from telerank.experiments.comparison.shared_run import SystemTimes, run_systems
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.stage import Stage
+from telerank.pipelines.run_files import ListedRankings
+from telerank.stage import Stage, walk_stages
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, Query, Ranking, silent
 
@@ -34,7 +34,7 @@ def compare_systems(
     folder: str | Path | None = None,
     progress: Progress = silent,
 ) -> ExperimentResult:
-    """SystemRun the systems over the queries, measure them, and compare them with the baselines.
+    """Run the systems over the queries, measure them, and compare them with the baselines.
 
     Stages that systems share are run once. With ``folder`` the runs are kept there, and a run that is there
     is read instead, if everything that it depends on is the same. An unknown measure raises MeasureError; an
@@ -74,13 +74,8 @@ def _run(
 
 def _align(run: Iterable[Ranking], queries: Sequence[Query]) -> list[Ranking]:
     """The rankings of a run with the texts of their queries, in the order of the queries."""
-    known = {ranking.query.qid: ranking for ranking in run}
-    return [
-        Ranking.presorted(query, known[query.qid].docnos, known[query.qid].scores)
-        if query.qid in known
-        else Ranking(query)
-        for query in queries
-    ]
+    listed = ListedRankings("a run", {ranking.query.qid: ranking for ranking in run})
+    return list(listed.run(queries))
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,10 @@ class _KeptRuns:
         record.write_text(f"{text}\n", encoding="utf-8")
 
     def _identity(self, stage: Stage) -> list[object]:
-        return [identify_stage(stage), [[query.qid, query.text] for query in self.queries]]
+        """The stage as a text, the content of what it reads (indexes, models, files), the queries."""
+        sources = [part.sources for part in walk_stages(stage)]
+        text = json.dumps([stage.text, sources], ensure_ascii=False, default=repr)
+        return [text, [[query.qid, query.text] for query in self.queries]]
 
     def _files(self, name: str) -> tuple[Path, Path]:
         plain = plain_name(name)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
+from telerank.pipelines.run_files import ListedRankings
 from telerank.stage import Chain, Stage, inner_stages
-from telerank.types import Explanation, Progress, Query, Ranking, silent
+from telerank.types import Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries whose rankings are held at a time
 
@@ -88,22 +89,13 @@ class _Batch:
         if type(stage).after is Stage.after or not dataclasses.is_dataclass(stage):
             return stage
         answers = {
-            name: _Answers(self.run(inner, before, nodes))
+            name: _list_rankings(self.run(inner, before, nodes))
             if isinstance(inner, Stage)
-            else tuple(_Answers(self.run(part, before, nodes)) for part in inner)
+            else tuple(_list_rankings(self.run(part, before, nodes)) for part in inner)
             for name, inner in inner_stages(stage).items()
         }
         return dataclasses.replace(stage, **answers)
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers(Stage):
-    """Rankings that are known."""
-
-    rankings: list[Ranking]
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return (ranking for _, ranking in zip(stream, self.rankings, strict=True))
-
-    def explanation(self, query: Query, docno: str) -> Explanation:
-        raise KeyError(query, docno)
+def _list_rankings(rankings: Iterable[Ranking]) -> ListedRankings:
+    return ListedRankings("a stage", {ranking.query.qid: ranking for ranking in rankings})
