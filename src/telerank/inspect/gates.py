@@ -53,7 +53,7 @@ class Gates(Report):
                 " ".join(sentence.text.split()),
                 *(
                     Cell(f"{gate:.2f}", strong=gate == most)
-                    for gate, most in zip(sentence.gates, highest, strict=True)
+                    for gate, most in zip(sentence.gates, highest, strict=False)
                 ),
                 *["not read"] * (self.episodes - len(sentence.gates)),
             ]
