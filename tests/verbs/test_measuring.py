@@ -90,8 +90,11 @@ def test_weights_are_tuned_on_any_grid():
 
 
 def test_a_fused_run_is_written_with_its_settings(folder):
-    written = fuse({**RUNS, "some": run(2, ["0"])}, "fused.run", Fusion("rrf", k=1, depth=3, keep=2))
-    assert (written.queries, dict(written.lacking)) == (10, {"first": 0, "third": 0, "some": 9})
+    fused = fuse({**RUNS, "some": run(2, ["0"])}, Fusion("rrf", k=1, depth=3, keep=2))
+    for _ in range(2):
+        fused.save("fused.run")
+        assert fused.queries == 10
+        assert fused.remarks == ["some: has no list for 9 of 10 queries: fused from the others"]
     first = next(iter(read_run("fused.run")))
     lists = [rankings[0].cut(3) for rankings in (*RUNS.values(), run(2))]
     assert first == sum_reciprocal_ranks(lists, 1).cut(2)
@@ -101,9 +104,9 @@ def test_a_fused_run_is_written_with_its_settings(folder):
 
 def test_fusions_that_cannot_be_are_refused():
     with pytest.raises(CollectionError, match="give two runs or more"):
-        fuse({"first": run(1)}, "-")
+        fuse({"first": run(1)})
     with pytest.raises(CollectionError, match="3 weights for 2 runs"):
-        fuse(RUNS, "-", Fusion("linear", (1, 2, 3)))
+        fuse(RUNS, Fusion("linear", (1, 2, 3)))
     with pytest.raises(ValueError, match="only the fusion linear takes weights, not rrf"):
         Fusion("rrf", (1, 2))
     with pytest.raises(ValueError, match="there is no fusion 'sum'; known: interleave, linear, rrf"):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from telerank.errors import CollectionError
@@ -12,45 +11,29 @@ from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
 from telerank.fusion.tuning import FusionTuning, WeightGrid, tune_weights
+from telerank.pipelines.lazy_run import LazyRun
 from telerank.show.progress import show_progress
-from telerank.trec import write_run
 from telerank.types import Progress, Ranking
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
-from telerank.versions import versions
 
-__all__ = ["Folds", "FusedRun", "Fusion", "WeightGrid", "combine", "fuse", "tune_fusion"]
+__all__ = ["Folds", "Fusion", "WeightGrid", "combine", "fuse", "tune_fusion"]
 
 DEPTH = 1000
 PAIR_MEASURES = "RR@10 R@1000"
 
 
-@dataclass(frozen=True)
-class FusedRun:
-    """A fused run that was written; ``lacking`` counts the queries that a run lacks, by name."""
-
-    queries: int
-    lacking: Mapping[str, int]
-
-    @property
-    def remarks(self) -> list[str]:
-        return [
-            f"{name}: has no list for {count} of {self.queries} queries: fused from the others"
-            for name, count in self.lacking.items()
-            if count
-        ]
-
-
 def fuse(
     runs: Runs,
-    output: str | Path,
     fusion: Fusion = Fusion(depth=DEPTH),  # noqa: B008 — frozen
     *,
     progress: Progress | None = None,
-) -> FusedRun:
-    """Fuse runs query by query and write the run to ``output`` (``-``: standard output).
+) -> LazyRun:
+    """Fuse runs query by query; a query that a run lacks is fused from the others.
 
-    A query that a run lacks is fused from the others. The settings are written to ``output`` + ``.json``.
-    The runs are read in parallel and need not fit in memory.
+    The rankings are computed when they are read or saved. The runs are read in parallel and need not fit in
+    memory.
+
+    >>> tr.fuse(["bm25.run", "dfr.run"]).save("fused.run")
 
     Raises
     ------
@@ -64,23 +47,28 @@ def fuse(
         fusion = replace(fusion, weights=(1.0 / len(by_name),) * len(by_name))
     if len(fusion.weights) not in (0, len(by_name)):
         raise CollectionError(f"{len(fusion.weights)} weights for {len(by_name)} runs")
-    counts = dict.fromkeys(by_name, 0)
-    queries = 0
+    lacking, queries = dict.fromkeys(by_name, 0), 0
 
-    def fuse_queries() -> Iterator[Ranking]:
-        nonlocal queries
-        for rankings in join_runs([read_rankings(run) for run in by_name.values()]):
-            for name, ranking in zip(counts, rankings, strict=True):
-                counts[name] += not len(ranking)
-            yield fusion(rankings)
-            queries += 1
-            shown("fusing", queries, None)
+    def compute() -> Iterator[Ranking]:
+        nonlocal lacking, queries
+        lacking = dict.fromkeys(by_name, 0)
+        joined = join_runs([read_rankings(run) for run in by_name.values()])
+        with show_progress(progress) as shown:
+            for queries, rankings in enumerate(joined, 1):
+                for name, ranking in zip(lacking, rankings, strict=True):
+                    lacking[name] += not len(ranking)
+                shown("fusing", queries, None)
+                yield fusion(rankings)
 
-    with show_progress(progress) as shown:
-        write_run(output, fuse_queries())
-    if str(output) != "-":
-        _write_settings(fusion, by_name, output)
-    return FusedRun(queries, counts)
+    def settings() -> dict[str, object]:
+        sources = [str(run) if isinstance(run, str | Path) else name for name, run in by_name.items()]
+        return {**asdict(fusion), "runs": sources}
+
+    def describe() -> list[str]:
+        some = {name: f"{count} of {queries} queries" for name, count in lacking.items() if count}
+        return [f"{name}: has no list for {share}: fused from the others" for name, share in some.items()]
+
+    return LazyRun(compute, settings, describe)
 
 
 def tune_fusion(
@@ -144,9 +132,3 @@ def combine(
         judged = matrix.queries - matrix.missing[name]
         runs.check_judged(name, judged=judged, first=next(iter(matrix.unjudged[name]), None))
     return replace(matrix, level=level)
-
-
-def _write_settings(fusion: Fusion, runs: Mapping[str, object], output: str | Path) -> None:
-    sources = [str(run) if isinstance(run, str | Path) else name for name, run in runs.items()]
-    settings = {**asdict(fusion), "runs": sources, "versions": versions()}
-    Path(f"{output}.json").write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", "utf-8")

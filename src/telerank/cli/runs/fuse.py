@@ -47,7 +47,8 @@ def fuse(
         raise CollectionError(f"--weights are for --method linear, not {method}")
     shares = () if weights is None else _parse_weights(weights, len(run))
     fusion = Fusion(method.value, shares, k=rrf_k, depth=depth, keep=keep)
-    fused = fuse(run, output, fusion)
+    fused = fuse(run, fusion)
+    fused.save(output)
     for remark in fused.remarks:
         console.say(remark)
     if output != "-":
