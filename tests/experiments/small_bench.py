@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
+from telerank.corpus.collection import Collection
 from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.schema import DataSpec, Experiment
+from telerank.experiments.schema import DataSpec
 from telerank.experiments.systems import SystemRuns
 from telerank.pipelines.functions import pipeline
-from telerank.retrieval.index import Index
-from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.trec import write_run
 from telerank.types import Doc, Query
@@ -36,33 +35,13 @@ def judged(count: int = 30) -> JudgedQueries:
     return JudgedQueries(tuple(queries), qrels)
 
 
-def make_bench(folder: Path, *, count: int = 30, dev: int | None = None, **settings) -> Bench:
+def make_bench(folder: Path, *, count: int = 30, dev: int | None = None, depth: int = 1000) -> Bench:
     """A bench without systems; with ``dev`` so many of the queries choose."""
-
-    @cache
-    def index(analyzer: str) -> Index:
-        if not (folder / analyzer).exists():
-            build_index(DOCS, folder / analyzer, analyzer=analyzer)
-        return Index(folder / analyzer)
-
     choosing, measuring = judged(count).deal(dev) if dev else (None, judged(count))
-    data = DataSpec(about="random words", analyzer="standard")
-    spec = Experiment(title="Words", data={"words": data}, analyses=[{"kind": "recall", "depths": [1]}])
-    return Bench(
-        **{
-            "spec": spec,
-            "data": data,
-            "name_of_data": "words",
-            "index": index,
-            "read_stage": lambda _, text: pipeline(text, index("standard")),
-            "docs": index("standard").docs,
-            "queries": measuring.queries,
-            "qrels": measuring.qrels,
-            "dev": choosing,
-            "systems": {},
-            **settings,
-        }
-    )
+    spec = DataSpec(about="random words", analyzer="standard")
+    words = Collection("words", "none", lambda: iter(DOCS))
+    data = ExperimentData("words", spec, "words", words, folder, measuring, choosing)
+    return Bench(data, {}, lambda _, text: pipeline(text, data.usual_index), depth=depth)
 
 
 def write_systems(
@@ -75,7 +54,7 @@ def write_systems(
         pipelines = [bench.read_stage(name, part) for part in ([text] if isinstance(text, str) else text)]
         for seed, stage in enumerate(pipelines):
             runs.append(folder / f"{len(systems)}-{seed}.run")
-            write_run(runs[-1], stage.run(bench.queries))
+            write_run(runs[-1], stage.run(bench.judged.queries))
         stage: Stage | None = pipelines[0] if stages else None
         systems[name] = SystemRuns(name, "words", tuple(runs), stage)
     return systems

@@ -53,8 +53,8 @@ def test_quality_has_the_means_of_each_run(bench):
     (table,) = analyse(bench, quality(title="Words")).tables
     assert (table.caption, table.columns) == ("Words", ("system", "R@1", "AP@5"))
     for name, text in SYSTEMS.items():
-        run = bench.read_stage(name, text).run(bench.queries)
-        mean = measure(run, bench.qrels, "R@1 AP@5").mean
+        run = bench.read_stage(name, text).run(bench.judged.queries)
+        mean = measure(run, bench.judged.qrels, "R@1 AP@5").mean
         assert cells(table)[name] == [f"{mean['R@1']:.3f}", f"{mean['AP@5']:.3f}"]
 
 
@@ -75,7 +75,8 @@ def test_seeds_give_mean_and_deviation(bench, tmp_path):
     trained = replace(bench, systems=write_systems(bench, tmp_path, texts, stages=False))
     result = analyse(trained, quality(baseline="BM25"))
     values = [
-        measure(read_run(run), bench.qrels, "AP@5").mean["AP@5"] for run in trained.systems["trained"].runs
+        measure(read_run(run), bench.judged.qrels, "AP@5").mean["AP@5"]
+        for run in trained.systems["trained"].runs
     ]
     mean, spread = statistics.fmean(values), statistics.stdev(values)
     assert cells(result.tables[0])["trained"][1] == f"{mean:.3f} ± {spread:.3f}"
@@ -96,20 +97,21 @@ def test_differences_from_the_baseline_are_marked_and_said(bench, tmp_path):
 
 
 def test_quality_can_be_of_the_queries_that_a_system_answers(bench, tmp_path):
-    systems = write_systems(replace(bench, queries=bench.queries[:7]), tmp_path, {"few": "dfr"})
+    few = replace(bench.judged, queries=bench.judged.queries[:7])
+    systems = write_systems(replace(bench, data=replace(bench.data, judged=few)), tmp_path, {"few": "dfr"})
     some = replace(bench, systems={**bench.systems, **systems})
     result = analyse(some, quality(systems=["BM25"], queries_of="few"))
     assert result.record["queries"] == 7
     assert list(result.record["means"]) == ["BM25", "few"]
     assert "Measured on the 7 queries that few answers." in result.notes
-    qrels = {query.qid: bench.qrels[query.qid] for query in bench.queries[:7]}
+    qrels = {query.qid: bench.judged.qrels[query.qid] for query in bench.judged.queries[:7]}
     expected = measure(bench.rankings("BM25"), qrels, "R@1 AP@5").mean
     assert result.record["means"]["BM25"] == expected
 
 
 def test_queries_of_a_system_that_is_missing_are_not_said_to_be_measured(bench):
     result = analyse(bench, quality(queries_of="few", baseline="BM25"))
-    assert result.record["queries"] == len(bench.qrels)
+    assert result.record["queries"] == len(bench.judged.qrels)
     assert not any("few" in note for note in result.notes)
 
 
@@ -135,12 +137,12 @@ def test_reranking_takes_the_first_reranker_that_is_available(bench):
     result = analyse(replace(bench, read_stage=read_stage), spec)
     assert result.record["reranker"] == "DFR"
     assert result.notes[0] == "Re-ranked by DFR; the paper's values are of BERT."
-    dfr = bench.index("standard").retriever("dfr")
+    dfr = bench.data.index("standard").retriever("dfr")
     reranked = []
     for ranking in bench.rankings("BM25"):
         scores, docnos = dict(dfr.search(ranking.query)), ranking.docnos[:5]
         reranked.append(Ranking.ranked(ranking.query, docnos, [scores[docno] for docno in docnos]))
-    expected = measure(reranked, bench.qrels, "RR@10").mean["RR@10"]
+    expected = measure(reranked, bench.judged.qrels, "RR@10").mean["RR@10"]
     assert result.record["RR@10"]["BM25"][2] == pytest.approx(expected)
     with pytest.raises(Unavailable, match="no re-ranker is available: BERT: not given: a run"):
         analyse(replace(bench, read_stage=read_stage), RerankingSpec(**settings, rerankers={"BERT": "given"}))

@@ -11,8 +11,7 @@ import pytest
 from small_bench import make_bench, write_systems
 
 from telerank.experiments.analyses.analyse import analyse_all
-from telerank.experiments.outcome import ExperimentOutcome
-from telerank.experiments.report import render_report, write_report
+from telerank.experiments.report import ExperimentOutcome, render_report, write_report
 from telerank.experiments.schema import Experiment, read_experiment
 
 ANALYSES = [
@@ -34,16 +33,14 @@ def make_outcome(bench, folder) -> ExperimentOutcome:
         {
             "title": "Words <of> & signs",
             "source": "Nobody, 2020",
-            "data": {"words": bench.data},
+            "data": {"words": bench.data.spec},
             "systems": {"BM25": "bm25", "DFR": "dfr", "BERT": "given('a run')"},
             "analyses": ANALYSES,
         }
     )
-    counts, lacking = {"documents": 40, "judged queries": 30}, {"BERT": "not given: a run"}
+    lacking = {"BERT": "not given: a run"}
     results = analyse_all(bench, spec.analyses)
-    return ExperimentOutcome(
-        spec, bench.data, "words", "full size", counts, bench.systems, lacking, results, folder
-    )
+    return ExperimentOutcome(spec, bench.data, "full size", bench.systems, lacking, results, folder)
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,7 @@ def test_the_small_copy_is_the_body_under_the_overlay(data, tmp_path):
     assert spec.queries == 10
     assert list(spec.systems) == ["BM25", "LM", "doc2query", "in turns", "tuned"]
     (outcome,) = run_experiment(path, small=True, data=[str(data)], output=tmp_path / "out")
-    assert outcome.counts["judged queries"] == 10
+    assert outcome.data.counts["judged queries"] == 10
     assert outcome.size == "small copy"
     assert "small copy" in (outcome.folder / "tables.md").read_text(encoding="utf-8")
     assert sum(1 for _ in read_run(outcome.systems["BM25"].runs[0])) == 10

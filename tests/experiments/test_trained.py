@@ -149,6 +149,13 @@ def test_a_bi_encoder_is_trained_when_a_system_needs_its_vectors(folder, tmp_pat
     assert not (tmp_path / "given/small/trained").exists()
 
 
+def test_documents_that_the_encoder_cuts_are_in_the_notes(folder, tmp_path):
+    outcome = run(folder, tmp_path, merge(BI_ENCODER, {"models": {"two": {"model": {"document_length": 4}}}}))
+    (note,) = (note for note in outcome.notes if "longer than 4 tokens: cut there" in note)
+    assert note.startswith("two: dense(two) % 9: bi-encoder from tiny")
+    assert "40 documents longer" in note
+
+
 def test_a_wrong_setting_of_a_bi_encoder_names_the_model(folder, tmp_path):
     changes = merge(BI_ENCODER, {"models": {"two": {"max_length": 3}}})
     with pytest.raises(CollectionError, match="the training of two: max_length: Extra inputs"):
@@ -197,7 +204,7 @@ def test_another_start_or_other_data_is_another_training(folder, tmp_path):
 
 def test_only_some_queries_measure_if_the_file_says_so(folder, tmp_path):
     few = run(folder, tmp_path, {**WHOLE, "queries": 5})
-    assert few.counts["judged queries"] == 5
+    assert few.data.counts["judged queries"] == 5
     assert sum(1 for _ in read_run(few.systems["BM25"].runs[0])) == 5
     (test,) = tmp_path.glob("small/trained/*/test.json")
     tested = json.loads(test.read_text())

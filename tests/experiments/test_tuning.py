@@ -35,13 +35,13 @@ def folded(tmp_path_factory):
 
 
 def mean_of(bench, setting, queries, qrels, analyzer="standard"):
-    return measure(bench.index(analyzer).retriever(setting).run(queries), qrels, "R@1 AP@5").mean
+    return measure(bench.data.index(analyzer).retriever(setting).run(queries), qrels, "R@1 AP@5").mean
 
 
 def test_every_system_is_measured_on_the_queries_that_measure(dealt):
     bench, study = dealt
     assert len(study.evaluations) == 2 * 2 * len(SMALL_GRIDS)
-    measuring = frozenset(query.qid for query in bench.queries)
+    measuring = frozenset(query.qid for query in bench.judged.queries)
     assert {frozenset(one.qids) for one in study.evaluations.values()} == {measuring}
     assert (study.dev, study.queries) == (20, 40)
 
@@ -51,7 +51,9 @@ def test_defaults_have_the_values_of_their_index(dealt, analyzer):
     bench, study = dealt
     for family in SMALL_GRIDS:
         mean = study.evaluations[SparseSystem(family, DEFAULT, analyzer)].mean
-        expected = mean_of(bench, parse_similarity(family), bench.queries, bench.qrels, analyzer)
+        expected = mean_of(
+            bench, parse_similarity(family), bench.judged.queries, bench.judged.qrels, analyzer
+        )
         assert {name: mean[name] for name in expected} == expected
 
 
@@ -59,12 +61,14 @@ def test_the_dev_queries_choose_and_the_others_measure(dealt):
     bench, study = dealt
     system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
     settings = make_grid(parse_similarity(system.model))
-    dev = [mean_of(bench, setting, bench.dev.queries, bench.dev.qrels)["AP@5"] for setting in settings]
+    dev = [
+        mean_of(bench, setting, bench.data.dev.queries, bench.data.dev.qrels)["AP@5"] for setting in settings
+    ]
     best = settings[int(np.argmax(dev))]
     assert study.tunings[system].best == best
     assert study.values(system) == {
         "dev": pytest.approx(max(dev)),
-        "held out": mean_of(bench, best, bench.queries, bench.qrels)["AP@5"],
+        "held out": mean_of(bench, best, bench.judged.queries, bench.judged.qrels)["AP@5"],
         "default": study.evaluations[SparseSystem(system.model, DEFAULT, "standard")].mean["AP@5"],
     }
 
@@ -73,11 +77,15 @@ def test_with_folds_each_query_is_measured_under_what_the_others_chose(folded):
     bench, study = folded
     system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
     values = [
-        measure(bench.index("standard").retriever(setting).run(bench.queries), bench.qrels, "AP@5").of("AP@5")
+        measure(
+            bench.data.index("standard").retriever(setting).run(bench.judged.queries),
+            bench.judged.qrels,
+            "AP@5",
+        ).of("AP@5")
         for setting in make_grid(parse_similarity(system.model))
     ]
     tuned = study.evaluations[system].of("AP@5")
-    for fold in Folds(3).deal(bench.qrels):
+    for fold in Folds(3).deal(bench.judged.qrels):
         means = [np.mean([of[qid] for qid in of if qid not in fold]) for of in values]
         chosen = values[int(np.argmax(np.array(means) >= max(means) - 1e-12))]
         assert {qid: tuned[qid] for qid in fold} == {qid: chosen[qid] for qid in fold}

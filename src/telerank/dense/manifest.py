@@ -56,6 +56,14 @@ class VectorManifest(Manifest):
         parts = (*(shard.files for shard in self.shards), self.docnos)
         return {name: file for files in parts for name, file in files.items()}
 
+    @property
+    def cut_note(self) -> str:
+        """How many documents were cut, and where; empty if none was."""
+        if not self.cut:
+            return ""
+        documents = "1 document" if self.cut == 1 else f"{self.cut:,} documents"
+        return f"{documents} longer than {self.settings['model']['document']['max_length']} tokens: cut there"
+
     @classmethod
     def read(cls, folder: Path) -> Self:
         if not is_vectors(folder):

@@ -104,6 +104,13 @@ class ExperimentData:
         )
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of things by name: documents, queries."""
+        documents = self.collection.size or len(self.usual_index)
+        choosing = {} if self.dev is None else {"queries that choose": len(self.dev.queries)}
+        return {"documents": documents, "judged queries": len(self.judged.queries), **choosing}
+
+    @property
     def usual_index(self) -> Index:
         """The index with the analyzer of the data."""
         return self.index(self.spec.analyzer)

@@ -48,7 +48,7 @@ S = TypeVar("S")
 class ExperimentFunctions:
     """The functions of pipelines over the data of an experiment, for the queries of a split.
 
-    ``notes`` collects in words what :meth:`best` and :meth:`tuned` have chosen.
+    ``notes`` collects in words what :meth:`best` and :meth:`tuned` have chosen, and :meth:`dense` has cut.
     """
 
     data: ExperimentData
@@ -92,6 +92,8 @@ class ExperimentFunctions:
         stale = is_vectors(folder) and Vectors(folder).manifest.source != names.index.sparse.state
         progress = self.data.progress
         vectors = names.index.encode(encoder, name=name, overwrite=stale, progress=progress)
+        if note := vectors.manifest.cut_note:
+            self.notes.append(note)
         if kind := options.get("approximate"):
             from telerank.dense.approximate import build_approximate
 

@@ -3,25 +3,71 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.experiments.analyses.bench import AnalysisResult
 from telerank.experiments.analyses.specs import AnalysisSpec
-from telerank.experiments.outcome import ExperimentOutcome
+from telerank.experiments.data import ExperimentData
 from telerank.experiments.provenance import machine
+from telerank.experiments.schema import Experiment
+from telerank.experiments.systems import SystemRuns
 from telerank.show.report import to_json
 from telerank.show.tables import render_html, render_markdown
 from telerank.versions import versions
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 REPORT, TABLES, RESULTS, EXPERIMENT = "report.html", "tables.md", "results.json", "experiment.yaml"
 _FORMS = ("svg", "png")
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentOutcome:
+    """What came of an experiment on one collection; ``lacking`` says why systems are missing.
+
+    ``size`` is ``full size`` or ``small copy`` of a file that has both. The files are in ``folder``.
+    """
+
+    spec: Experiment
+    data: ExperimentData
+    size: str
+    systems: Mapping[str, SystemRuns]
+    lacking: Mapping[str, str]
+    results: tuple[AnalysisResult, ...]
+    folder: Path
+
+    @property
+    def title(self) -> str:
+        """The title of the experiment, and the size that was run."""
+        return f"{self.spec.title} ({self.size})" if self.size else self.spec.title
+
+    @property
+    def protocol(self) -> tuple[str, ...]:
+        """What was measured on which data, and what is missing."""
+        data = self.data.spec
+        counts = ", ".join(f"{count:,} {what}" for what, count in self.data.counts.items())
+        about = f": {data.about}" if data.about else ""
+        split = f", split {data.split}" if data.split else ""
+        size = f"; {self.size}" if self.size else ""
+        notes = [f"Measured on {self.data.name}{about} ({counts}{split}{size})."]
+        if self.spec.published and not data.paper:
+            notes.append(f"The paper's values ({self.spec.source}) are of other data: a rough guide.")
+        notes += [f"{name}: {system.about}." for name, system in self.systems.items() if system.about != name]
+        for reason in dict.fromkeys(self.lacking.values()):
+            names = [name for name, why in self.lacking.items() if why == reason]
+            notes.append(f"Not measured: {', '.join(names)} ({reason}).")
+        return tuple(notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the tables must know."""
+        results = [note for result in self.results for note in result.notes]
+        return (*self.protocol, *results, f"Machine: {machine()}.")
 
 
 def write_report(outcome: ExperimentOutcome) -> None:
@@ -56,7 +102,7 @@ def render_report(outcome: ExperimentOutcome) -> str:
     pairs = zip(outcome.spec.analyses, outcome.results, strict=True)
     return environment.get_template("report.html").render(
         spec=outcome.spec,
-        analyses=[_AnalysisSection(spec, result) for spec, result in pairs],
+        analyses=[_render_analysis(spec, result) for spec, result in pairs],
         notes=outcome.protocol,
         facts={
             **({"Size": outcome.size} if outcome.size else {}),
@@ -80,8 +126,8 @@ def record_outcome(outcome: ExperimentOutcome) -> dict[str, Any]:
     return {
         "experiment": outcome.spec.model_dump(mode="json"),
         "size": outcome.size,
-        "data": {"name": outcome.name_of_data, **outcome.data.model_dump(mode="json")},
-        "counts": outcome.counts,
+        "data": {"name": outcome.data.name, **outcome.data.spec.model_dump(mode="json")},
+        "counts": outcome.data.counts,
         "systems": {name: system.about for name, system in outcome.systems.items()},
         "lacking": outcome.lacking,
         "results": [{"kind": spec.kind, "title": spec.title, **result.record} for spec, result in pairs],
@@ -93,38 +139,21 @@ def record_outcome(outcome: ExperimentOutcome) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _AnalysisSection:
-    """An analysis as the template shows it."""
+def _render_analysis(spec: AnalysisSpec, result: AnalysisResult) -> dict[str, Any]:
+    """An analysis as the template shows it; a caption that repeats the heading is left out."""
+    from markupsafe import Markup
 
-    spec: AnalysisSpec
-    result: AnalysisResult
+    from telerank.show.plots import render_plot
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.result.notes
-
-    @property
-    def tables(self) -> list[Markup]:
-        """HTML; a caption that repeats the heading is left out."""
-        from markupsafe import Markup
-
-        tables = [
-            replace(table, caption="") if table.caption == self.spec.title else table
-            for table in self.result.tables
-        ]
-        return [Markup(render_html(table)) for table in tables]  # noqa: S704 — render_html escapes
-
-    @property
-    def plots(self) -> dict[str, str]:
-        """The address of each image, which holds the image itself; names inside it cannot clash."""
-        from telerank.show.plots import render_plot
-
-        images = {name: render_plot(figure, "svg") for name, figure in self.result.plots.items()}
-        return {
-            name: f"data:image/svg+xml;base64,{base64.b64encode(image).decode()}"
-            for name, image in images.items()
-        }
+    tables = [replace(table, caption="") if table.caption == spec.title else table for table in result.tables]
+    images = {name: base64.b64encode(render_plot(figure, "svg")) for name, figure in result.plots.items()}
+    return {
+        "spec": spec,
+        "notes": result.notes,
+        "tables": [Markup(render_html(table)) for table in tables],  # noqa: S704 — render_html escapes
+        # the address holds the image itself, so that names inside it cannot clash
+        "plots": {name: f"data:image/svg+xml;base64,{image.decode()}" for name, image in images.items()},
+    }
 
 
 def _name_plots(outcome: ExperimentOutcome) -> Iterator[tuple[str, Figure]]:

@@ -11,11 +11,10 @@ from telerank.experiments.analyses.analyse import analyse_all
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import RerankingSpec, select_published
 from telerank.experiments.comparison.compare_systems import plain_name
-from telerank.experiments.data import ExperimentData, Sources, choose_data, open_data
-from telerank.experiments.outcome import ExperimentOutcome
-from telerank.experiments.report import write_report
+from telerank.experiments.data import Sources, choose_data, open_data
+from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import Experiment
-from telerank.experiments.systems import SystemRunner, SystemRuns
+from telerank.experiments.systems import SystemRunner
 from telerank.types import Progress, silent
 
 FULL_SIZE, SMALL_COPY = "full size", "small copy"
@@ -81,36 +80,10 @@ def _run_on(
     size = "-small" if options.size == SMALL_COPY else ""
     folder = options.folder / f"{plain_name(name.replace('/', '-'))}{size}-{plain_name(data_name)}"
     runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
-    systems, lacking = runner.run()
-    bench = _bench(spec, data, runner, systems)
+    lacking = runner.run()
+    published = select_published(spec.published, data.name)
+    bench = Bench(data, runner.systems, runner.read_stage, published, spec.depth, spec.seed)
     results = analyse_all(bench, spec.analyses)
-    documents = data.collection.size or len(data.usual_index)
-    counts = {"documents": documents, "judged queries": len(data.judged.queries)}
-    if data.dev is not None:
-        counts["queries that choose"] = len(data.dev.queries)
-    outcome = ExperimentOutcome(
-        spec, data.spec, data_name, options.size, counts, systems, lacking, results, folder
-    )
+    outcome = ExperimentOutcome(spec, data, options.size, runner.systems, lacking, results, folder)
     write_report(outcome)
     return outcome
-
-
-def _bench(
-    spec: Experiment, data: ExperimentData, runner: SystemRunner, systems: Mapping[str, SystemRuns]
-) -> Bench:
-    return Bench(
-        spec,
-        data.spec,
-        data.name,
-        data.index,
-        lambda name, text: runner.read_stage(name, text, systems),
-        data.usual_index.docs,
-        data.judged.queries,
-        data.judged.qrels,
-        data.dev,
-        systems,
-        select_published(spec.published, data.name),
-        spec.depth,
-        spec.seed,
-        data.progress,
-    )

@@ -66,10 +66,12 @@ class SystemRunner:
     folder: Path
     given: Mapping[str, str] = field(default_factory=dict)
     skip: tuple[str, ...] = ()
+    systems: dict[str, SystemRuns] = field(default_factory=dict, init=False)
+    """Those that are available, once they have run."""
     _folders: dict[str, tuple[Path, ...]] = field(default_factory=dict)
 
-    def run(self) -> tuple[dict[str, SystemRuns], dict[str, str]]:
-        """The systems that are available, and why the others are not.
+    def run(self) -> dict[str, str]:
+        """Run the systems that are available; why the others are not, by name.
 
         Raises
         ------
@@ -79,18 +81,17 @@ class SystemRunner:
             If a pipeline cannot be read.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        systems: dict[str, SystemRuns] = {}
         lacking: dict[str, str] = {}
         for name in self.spec.systems:
             self.data.progress(f"system {name}", 0, 1)
             try:
-                systems[name] = self._run_system(name, systems)
+                self.systems[name] = self._run_system(name)
             except (Unavailable, MissingExtra) as reason:
                 lacking[name] = str(reason)
             self.data.progress(f"system {name}", 1, 1)
-        return systems, lacking
+        return lacking
 
-    def read_stage(self, name: str, text: str, systems: Mapping[str, SystemRuns]) -> Stage:
+    def read_stage(self, name: str, text: str) -> Stage:
         """The stage of a pipeline over the systems and models of the experiment.
 
         What the user gives for a system of this ``name`` stands in its place.
@@ -107,7 +108,7 @@ class SystemRunner:
             if Path(self.given[name]).is_file():
                 return RunFile(self.given[name])
             text, models = self._given_folder(name, text)
-        return read_pipeline(text, self._names(self._stages(text, systems), 0, [], models))
+        return read_pipeline(text, self._names(self._stages(text), models))
 
     @cached_property
     def _models(self) -> Mapping[str, str]:
@@ -117,7 +118,7 @@ class SystemRunner:
     def trainer(self) -> ModelTrainer:
         return ModelTrainer(self.spec, self.data, self.sources, self._write_split_run)
 
-    def _run_system(self, name: str, systems: Mapping[str, SystemRuns]) -> SystemRuns:
+    def _run_system(self, name: str) -> SystemRuns:
         if name in self.skip:
             raise Unavailable("left out")
         text, about = self.spec.systems[name], self.spec.systems[name]
@@ -129,11 +130,11 @@ class SystemRunner:
             text, models = self._given_folder(name, text)
             about = f"{source.name}, given"
         tree = parse_expression(text)
-        self._check_available(tree, systems)
+        self._check_available(tree)
         about += self._train_bi_encoders(_model_words(tree) - models.keys())
         use = _reranker_use(tree)
         if use is not None and use.model in self.spec.trained and use.model not in {**models, **self._models}:
-            return self._run_trained(name, use, systems)
+            return self._run_trained(name, use)
         untrained = (_model_words(tree) & self.spec.trained.keys()) - self._folders.keys() - models.keys()
         if untrained - self._models.keys():
             model = min(untrained)
@@ -142,14 +143,14 @@ class SystemRunner:
             )
         notes: list[str] = []
         paths = []
-        count = self._count(tree, systems)
+        count = self._count(tree)
         for position in range(count):
-            stages = _run_files(systems, position)
-            stage = read_pipeline(text, self._names(stages, position, notes, models)) % self.spec.depth
+            names = self._names(self._run_files(position), models, position, [] if position else notes)
+            stage = read_pipeline(text, names) % self.spec.depth
             paths.append(self._write(name, position, count, stage.run(self.data.queries.queries)))
-        first = f" (the first of {count} seeds)" if count > 1 and notes else ""
-        chosen = f": {notes[0]}{first}" if notes else ""
-        return SystemRuns(name, f"{about}{chosen}", tuple(paths), self._stage(text, systems, models))
+        if notes:
+            about += f": {'; '.join(notes)}" + (f" (the first of {count} seeds)" if count > 1 else "")
+        return SystemRuns(name, about, tuple(paths), self._stage(text, models))
 
     def _train_bi_encoders(self, models: set[str]) -> str:
         """Train those of the models that are bi-encoders and not trained yet; what they are, in words."""
@@ -161,18 +162,18 @@ class SystemRunner:
                 about += f": {self.trainer.describe(model)}"
         return about
 
-    def _run_trained(self, name: str, use: RerankerUse, systems: Mapping[str, SystemRuns]) -> SystemRuns:
+    def _run_trained(self, name: str, use: RerankerUse) -> SystemRuns:
         """The runs of the trainings' own tests, which re-rank the candidates."""
         from telerank.training.reranker.outcome import RUN
 
-        reader = Reader(self.spec.systems[name], self._names(_run_files(systems, 0), 0, []))
+        reader = Reader(self.spec.systems[name], self._names(self._run_files(0)))
         candidates = reader.stage(use.candidates) % self.spec.depth
         lists = self.folder / f"{plain_name(name)}.candidates.run.gz"
         write_run(lists, (ranking for ranking in candidates.run(self.data.queries.queries) if len(ranking)))
         seeds = self.trainer.seeds(use.model)
         folders = [self.trainer.train(use.model, seed, lists) for seed in seeds]
         self._folders[use.model] = tuple(folder / MODEL for folder in folders)
-        stage = self._stage(self.spec.systems[name], systems, {})
+        stage = self._stage(self.spec.systems[name])
         about = self.trainer.describe(use.model)
         return SystemRuns(name, about, tuple(folder / RUN for folder in folders), stage)
 
@@ -201,12 +202,12 @@ class SystemRunner:
     def _names(
         self,
         stages: Mapping[str, Stage],
-        position: int,
-        notes: list[str],
         models: Mapping[str, str] | None = None,
+        position: int = 0,
+        notes: list[str] | None = None,
     ) -> Names:
         data = self.data
-        functions = ExperimentFunctions(data, data.queries, data.split, notes)
+        functions = ExperimentFunctions(data, data.queries, data.split, [] if notes is None else notes)
         trained = {
             name: str(folders[position] if position < len(folders) else folders[0])
             for name, folders in self._folders.items()
@@ -214,20 +215,20 @@ class SystemRunner:
         models_by_name = {**self._models, **trained, **(models or {})}
         return Names(data.usual_index, systems=stages, models=models_by_name, functions=functions.all())
 
-    def _stage(self, text: str, systems: Mapping[str, SystemRuns], models: Mapping[str, str]) -> Stage | None:
+    def _stage(self, text: str, models: Mapping[str, str] | None = None) -> Stage | None:
         """The stage of a system, without runs in it; None if one of its systems is a run alone."""
         try:
-            stages = self._stages(text, systems)
+            stages = self._stages(text)
         except Unavailable:
             return None
-        return read_pipeline(text, self._names(stages, 0, [], models)) % self.spec.depth
+        return read_pipeline(text, self._names(stages, models)) % self.spec.depth
 
-    def _stages(self, text: str, systems: Mapping[str, SystemRuns]) -> dict[str, Stage]:
+    def _stages(self, text: str) -> dict[str, Stage]:
         tree = parse_expression(text)
-        self._check_available(tree, systems)
+        self._check_available(tree)
         stages = {}
-        for name in _system_words(tree) & systems.keys():
-            stage = systems[name].stage
+        for name in _system_words(tree) & self.systems.keys():
+            stage = self.systems[name].stage
             if stage is None:
                 raise Unavailable(f"{name} is a run alone")
             stages[name] = stage
@@ -235,14 +236,16 @@ class SystemRunner:
             raise Unavailable("it is made for these queries alone")
         return stages
 
-    def _check_available(self, tree: Expression, systems: Mapping[str, SystemRuns]) -> None:
-        for name in _system_words(tree) & self.spec.systems.keys():
-            if name not in systems:
-                raise Unavailable(f"it needs {name}")
+    def _check_available(self, tree: Expression) -> None:
+        for name in _system_words(tree) & self.spec.systems.keys() - self.systems.keys():
+            raise Unavailable(f"it needs {name}")
 
-    def _count(self, tree: Expression, systems: Mapping[str, SystemRuns]) -> int:
+    def _run_files(self, position: int) -> dict[str, Stage]:
+        return {name: RunFile(str(runs.run(position))) for name, runs in self.systems.items()}
+
+    def _count(self, tree: Expression) -> int:
         """The number of seeds: the least of those of the systems and models that it is made of."""
-        counts = [len(systems[name].runs) for name in _system_words(tree) & systems.keys()]
+        counts = [len(self.systems[name].runs) for name in _system_words(tree) & self.systems.keys()]
         counts += [len(self._folders[name]) for name in _model_words(tree) & self._folders.keys()]
         return min((count for count in counts if count > 1), default=1)
 
@@ -256,18 +259,17 @@ class SystemRunner:
         """The run of a pipeline over another split; one that is there is used."""
         collection, index = self.data.collection, self.data.usual_index
         judged = JudgedQueries(tuple(collection.split_queries(split)), collection.judged(split))
-        functions = ExperimentFunctions(self.data, judged, split).all()
         texts = {name: self.spec.systems[name] for name in self._needed(text)}
-        stages: dict[str, Stage] = {}
-        for name, other in texts.items():
-            names = Names(index, systems=stages, models=self._models, functions=functions)
-            stages[name] = read_pipeline(other, names)
         key = repr([text, split, texts, dict(self._models), index.sparse.state])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         path = self.data.folder / "runs" / f"{plain_name(split)}-{digest}.run.gz"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
+            stages: dict[str, Stage] = {}
+            functions = ExperimentFunctions(self.data, judged, split).all()
             names = Names(index, systems=stages, models=self._models, functions=functions)
+            for name, other in texts.items():
+                stages[name] = read_pipeline(other, names)
             rankings = read_pipeline(text, names).run(judged.queries)
             write_run(path, self._report(f"split {split}", rankings, len(judged.queries)))
         return path
@@ -286,10 +288,6 @@ class SystemRunner:
         for done, ranking in enumerate(rankings, 1):
             self.data.progress(f"searching with {name}", done, total)
             yield ranking
-
-
-def _run_files(systems: Mapping[str, SystemRuns], position: int) -> dict[str, Stage]:
-    return {name: RunFile(str(runs.run(position))) for name, runs in systems.items()}
 
 
 def _recognise_folder(folder: Path) -> str:

@@ -62,8 +62,7 @@ class EncodedDocuments:
             rate = f"{self.seconds:.1f} s, {rows / self.seconds:,.0f} a second"
             lines = [f"encoded {label} into {self.folder}: {size} by {manifest.model} ({rate})"]
         if manifest.cut:
-            longest = manifest.settings["model"]["document"]["max_length"]
-            lines.append(f"{count_noun(manifest.cut, 'document')} longer than {longest} tokens: cut there")
+            lines.append(manifest.cut_note)
         if (report := self.approximate) is not None:
             recall = ", ".join(f"R@{k} {share:.4f}" for k, share in report.recall.items())
             sampled = f"{report.queries} {report.sampled}"

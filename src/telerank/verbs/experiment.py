@@ -13,8 +13,8 @@ from telerank.experiments.comparison.compare_systems import System, compare_syst
 from telerank.experiments.comparison.result import ExperimentResult
 from telerank.experiments.data import MODELS, Sources
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.outcome import ExperimentOutcome
 from telerank.experiments.packaged import find_experiment, list_experiments
+from telerank.experiments.report import ExperimentOutcome
 from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
 from telerank.experiments.schema import has_small, read_experiment

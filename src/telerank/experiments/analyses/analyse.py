@@ -27,7 +27,7 @@ _ANALYSES: Mapping[str, Callable[[Bench, Any], AnalysisResult]] = {
 def analyse(bench: Bench, spec: AnalysisSpec) -> AnalysisResult:
     """Make an analysis of the systems that it names; raises Unavailable if one that it needs is missing."""
     if spec.published:
-        bench = replace(bench, published=select_published(spec.published, bench.name_of_data))
+        bench = replace(bench, published=select_published(spec.published, bench.data.name))
     if spec.systems is not None:
         names = [name for name in dict.fromkeys(spec.system_names) if name in bench.systems]
         bench = replace(bench, systems={name: bench.systems[name] for name in names})

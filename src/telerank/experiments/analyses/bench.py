@@ -10,16 +10,14 @@ from telerank.errors import TelerankError
 from telerank.experiments.analyses.specs import Published
 from telerank.experiments.comparison.compare_systems import read_rankings
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.retrieval.index import Index
 from telerank.show.tables import Table
-from telerank.sparse.index import IndexDocs
 from telerank.stage import Stage
-from telerank.types import Progress, Qrels, Query, Ranking, silent
+from telerank.types import Ranking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from telerank.experiments.schema import DataSpec, Experiment
+    from telerank.experiments.data import ExperimentData
     from telerank.experiments.systems import SystemRuns
 
 
@@ -31,36 +29,29 @@ class Unavailable(TelerankError):  # noqa: N818
 class Bench:
     """What an analysis reads.
 
-    ``index(analyzer)`` is the index of the data with an analyzer, built if it is not there;
-    ``index(data.analyzer)`` is the usual one. ``read_stage(name, text)`` is the stage of a pipeline text over
-    the systems and models of the experiment; it raises :class:`Unavailable` or
-    :class:`~telerank.errors.MissingExtra`. ``queries`` and ``qrels`` are those that measure; ``dev`` are
-    those that choose, if the experiment has ``dev`` queries. Rankings are cut to ``depth``.
+    ``read_stage(name, text)`` is the stage of a pipeline text over the systems and models of the experiment;
+    it raises :class:`Unavailable` or :class:`~telerank.errors.MissingExtra`. Rankings are cut to ``depth``.
     """
 
-    spec: Experiment
-    data: DataSpec
-    name_of_data: str
-    index: Callable[[str], Index]
-    read_stage: Callable[[str, str], Stage]
-    docs: IndexDocs
-    queries: tuple[Query, ...]
-    qrels: Qrels
-    dev: JudgedQueries | None
+    data: ExperimentData
     systems: Mapping[str, SystemRuns]
+    read_stage: Callable[[str, str], Stage]
     published: Published = field(default_factory=dict)
     depth: int = 1000
     seed: int = 0
-    progress: Progress = silent
+
+    @property
+    def judged(self) -> JudgedQueries:
+        """The queries that measure."""
+        return self.data.judged
 
     def rankings(self, name: str, seed: int = 0) -> Iterator[Ranking]:
         """The rankings of a system for the measuring queries, with their texts, cut to ``depth``.
 
         ``seed`` is the number of the training, for a system that has several runs.
         """
-        runs = self.systems[name].runs
-        for ranking in read_rankings(runs[seed if len(runs) > 1 else 0], self.queries):
-            yield ranking.cut(self.depth)
+        rankings = read_rankings(self.systems[name].run(seed), self.judged.queries)
+        return (ranking.cut(self.depth) for ranking in rankings)
 
 
 @dataclass(frozen=True)

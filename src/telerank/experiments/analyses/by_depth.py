@@ -34,7 +34,7 @@ def analyse_recall(bench: Bench, spec: RecallSpec) -> AnalysisResult:
     names = [f"R@{depth}" for depth in spec.depths]
     curves = {}
     for system in bench.systems:
-        mean = measure(bench.rankings(system), bench.qrels, names, progress=bench.progress).mean
+        mean = measure(bench.rankings(system), bench.judged.qrels, names, progress=bench.data.progress).mean
         curves[system] = tuple(mean[name] for name in names)
     tables = depth_tables(curves, spec.depths, bench.published, caption=spec.title or "Recall by depth")
     return _make_result(bench, spec, tables, {"R": curves}, recall=curves)
@@ -129,10 +129,10 @@ def _measure_first(bench: Bench, spec: RerankingSpec) -> tuple[str, dict[str, Re
                 system: measure_reranking(
                     bench.rankings(system),
                     reranker,
-                    bench.qrels,
+                    bench.judged.qrels,
                     spec.measure,
                     spec.depths,
-                    progress=bench.progress,
+                    progress=bench.data.progress,
                 )
                 for system in bench.systems
             }

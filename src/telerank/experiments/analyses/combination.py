@@ -17,7 +17,7 @@ def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:
         raise Unavailable(f"a combination needs two systems; available: {', '.join(bench.systems) or 'none'}")
     runs = {name: bench.rankings(name) for name in bench.systems}
     fusion = Fusion(spec.method, keep=bench.depth)
-    matrix = combine_runs(runs, bench.qrels, spec.measure, fusion=fusion, progress=bench.progress)
+    matrix = combine_runs(runs, bench.judged.qrels, spec.measure, fusion=fusion, progress=bench.data.progress)
     tables = matrix.tables()
     if bench.published:
         tables.append(published_matrix(bench.published, spec.measure))

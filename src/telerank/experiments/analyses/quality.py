@@ -50,14 +50,14 @@ def analyse_quality(bench: Bench, spec: QualitySpec) -> AnalysisResult:
 
 def _select_qrels(bench: Bench, spec: QualitySpec) -> Qrels:
     if spec.queries_of is None or spec.queries_of not in bench.systems:
-        return bench.qrels
+        return bench.judged.qrels
     answered = {ranking.query.qid for ranking in bench.rankings(spec.queries_of)}
-    return {qid: grades for qid, grades in bench.qrels.items() if qid in answered}
+    return {qid: grades for qid, grades in bench.judged.qrels.items() if qid in answered}
 
 
 def _measure_runs(bench: Bench, name: str, qrels: Qrels, measures: Sequence[str]) -> list[Evaluation]:
     runs = range(len(bench.systems[name].runs))
-    return [measure(bench.rankings(name, run), qrels, measures, progress=bench.progress) for run in runs]
+    return [measure(bench.rankings(name, run), qrels, measures, progress=bench.data.progress) for run in runs]
 
 
 def _average(runs: Sequence[Evaluation]) -> Evaluation:
@@ -67,9 +67,9 @@ def _average(runs: Sequence[Evaluation]) -> Evaluation:
 
 
 def _time_systems(bench: Bench, spec: QualitySpec) -> dict[str, Latency]:
-    sample, seed = spec.latency_queries, bench.seed
+    queries, sample, progress = bench.judged.queries, spec.latency_queries, bench.data.progress
     return {
-        name: time_stage(system.stage, bench.queries, sample=sample, seed=seed, progress=bench.progress)
+        name: time_stage(system.stage, queries, sample=sample, seed=bench.seed, progress=progress)
         for name, system in bench.systems.items()
         if sample and system.stage is not None
     }

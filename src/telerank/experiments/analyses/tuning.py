@@ -105,25 +105,25 @@ def analyse_tuning(bench: Bench, spec: TuningSpec) -> AnalysisResult:
 
 def run_study(bench: Bench, spec: TuningSpec) -> SparseStudy:
     """Tune each family under each analyzer, and measure each system once."""
-    analyzers = spec.analyzers or tuple(dict.fromkeys((bench.data.analyzer, "none")))
+    analyzers = spec.analyzers or tuple(dict.fromkeys((bench.data.spec.analyzer, "none")))
     depth = _retrieval_depth(spec.all_measures, bench.depth)
     evaluations: dict[SparseSystem, Evaluation] = {}
     tunings = {}
 
     def evaluate(rankings: Iterable[Ranking]) -> Evaluation:
-        return measure(rankings, bench.qrels, spec.all_measures)
+        return measure(rankings, bench.judged.qrels, spec.all_measures)
 
     for analyzer in analyzers:
-        index = bench.index(analyzer)
+        index = bench.data.index(analyzer)
         for family in spec.families:
             default, tuned = (SparseSystem(family, how, analyzer) for how in (DEFAULT, TUNED))
-            evaluations[default] = evaluate(_retrieve(index, family, bench.queries, depth))
+            evaluations[default] = evaluate(_retrieve(index, family, bench.judged.queries, depth))
             tunings[tuned] = _tune(bench, spec, index, family)
             evaluations[tuned] = evaluate(_retrieve_tuned(bench, index, tunings[tuned], depth))
         for setting in spec.given:
             system = SparseSystem(setting, GIVEN, analyzer)
-            evaluations[system] = evaluate(_retrieve(index, setting, bench.queries, depth))
-    dev = None if bench.dev is None else len(bench.dev.queries)
+            evaluations[system] = evaluate(_retrieve(index, setting, bench.judged.queries, depth))
+    dev = None if bench.data.dev is None else len(bench.data.dev.queries)
     return SparseStudy(spec, analyzers, evaluations, tunings, dev)
 
 
@@ -135,10 +135,10 @@ def _tune(bench: Bench, spec: TuningSpec, index: Index, family: str) -> TuneResu
         return _retrieve(index, setting, queries, depth)
 
     def report(_: str, done: int, total: int | None) -> None:
-        bench.progress(f"tuning {family}", done, total)
+        bench.data.progress(f"tuning {family}", done, total)
 
-    choosing = bench.dev or bench
-    folds = Folds(2) if bench.dev else Folds(spec.folds, bench.seed)  # of dev: they choose nothing
+    choosing = bench.data.dev or bench.judged
+    folds = Folds(2) if bench.data.dev else Folds(spec.folds, bench.seed)  # of dev: they choose nothing
     objective = Objective(choosing.queries, choosing.qrels, spec.objective)
     return tune(make_grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
 
@@ -147,10 +147,10 @@ def _retrieve_tuned(
     bench: Bench, index: Index, result: TuneResult[Similarity], depth: int
 ) -> Iterator[Ranking]:
     """Retrieve each query under the setting that was chosen without it."""
-    if bench.dev:
-        yield from _retrieve(index, result.best, bench.queries, depth)
+    if bench.data.dev:
+        yield from _retrieve(index, result.best, bench.judged.queries, depth)
         return
-    queries = {query.qid: query for query in bench.queries}
+    queries = {query.qid: query for query in bench.judged.queries}
     for fold, choice in zip(result.folds, result.choices, strict=True):
         yield from _retrieve(index, choice, [queries[qid] for qid in fold], depth)
 
