@@ -313,6 +313,14 @@ def test_the_command_lists_shows_and_runs(data, tmp_path, monkeypatch):
     assert "repbert/table1" in listing.stdout.replace("\n", "")
     shown = CliRunner().invoke(app, ["experiment", str(file), "--small", "--show"], catch_exceptions=False)
     assert yaml.safe_load(shown.stdout)["queries"] == 10
+    both = CliRunner().invoke(
+        app,
+        ["experiment", "bert-dmn/table2", "--show", "--on", "antique", "--on", "msmarco"],
+        catch_exceptions=False,
+    )
+    on_antique, on_marco = yaml.safe_load_all(both.stdout)
+    assert (list(on_antique["data"]), list(on_marco["data"])) == (["antique"], ["msmarco"])
+    assert on_antique["systems"]["candidates"] == "judged" != on_marco["systems"]["candidates"]
     ran = CliRunner().invoke(
         app, ["experiment", str(file), "--small", "--data", str(data)], catch_exceptions=False
     )

@@ -102,7 +102,7 @@ def run(
 
     chosen_seeds = parse_numbers("--seeds", seeds, least=0)
     if show:
-        print("\n".join(show_experiment(file, small=small) for file in files), end="")
+        print("---\n".join(show_experiment(file, small=small, on=on or []) for file in files), end="")
         return
     for file in files:
         for outcome in run_experiment(

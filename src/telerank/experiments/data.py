@@ -150,9 +150,7 @@ def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder:
     CollectionError
         If a name is none of the experiment's, or no data is here.
     """
-    for name in (*only, *sources.named):
-        if name not in spec.data:
-            raise CollectionError(f"the experiment has no data {name!r}; it has: {', '.join(spec.data)}")
+    spec.require_data(*only, *sources.named)
     here = {name: data for name, data in spec.data.items() if is_here(name, data, sources, folder)}
     if only:
         chosen = {name: spec.data[name] for name in only}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from telerank.errors import ExpressionError, FormatError
+from telerank.errors import CollectionError, ExpressionError, FormatError
 from telerank.experiments.analyses.specs import AnalysisSpec, Published, select_published
 from telerank.expressions import parse_expression
 from telerank.yaml_files import read_yaml
@@ -110,8 +110,21 @@ class Experiment(_Strict):
         trained = {name: model.model_copy(update={"seeds": None}) for name, model in self.trained.items()}
         return self.model_copy(update={"models": {**self.models, **trained}, "seeds": seeds})
 
+    def require_data(self, *names: str) -> None:
+        """Raise CollectionError if a name is none of the data's."""
+        for name in names:
+            if name not in self.data:
+                raise CollectionError(f"the experiment has no data {name!r}; it has: {', '.join(self.data)}")
+
     def on(self, name: str) -> Self:
-        """The experiment on one of its data alone, under what the data says that differs."""
+        """The experiment on one of its data alone, under what the data says that differs.
+
+        Raises
+        ------
+        CollectionError
+            If it has no such data.
+        """
+        self.require_data(name)
         data = self.data[name]
         record = {**self.record(), "data": {name: data.model_dump(mode="json", exclude={"differs"})}}
         if self.published:

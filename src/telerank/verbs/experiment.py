@@ -113,9 +113,13 @@ def run_experiment(
         return run_file(spec.with_seeds(tuple(seeds)) if seeds else spec, name, options, progress=shown)
 
 
-def show_experiment(file: str | Path, *, small: bool = False) -> str:
-    """The resolved YAML of an experiment: with ``small``, the body under the overlay."""
-    return read_experiment(find_experiment(file)[1], small=small).yaml()
+def show_experiment(file: str | Path, *, small: bool = False, on: Sequence[str] = ()) -> str:
+    """The resolved YAML of an experiment: with ``small``, the body under the overlay.
+
+    With ``on`` a document for each of these data, with what differs on it.
+    """
+    spec = read_experiment(find_experiment(file)[1], small=small)
+    return "---\n".join(spec.on(name).yaml() for name in on) if on else spec.yaml()
 
 
 def _open(name: str, system: System | str | Path, index: Index | None) -> System:
