@@ -64,6 +64,30 @@ StoredFiles = Mapping[str, StoredFile]
 """Files of a folder by name."""
 
 
+class FolderReader:
+    """What was read from a folder: it pickles as the folder, which is opened again.
+
+    Two are equal if their folders are, and ``_contents``, which a class sets if its folder may change.
+    """
+
+    folder: Path
+    _contents: object = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FolderReader) or type(other) is not type(self):
+            return NotImplemented
+        return self.folder.resolve() == other.folder.resolve() and self._contents == other._contents
+
+    def __hash__(self) -> int:
+        return hash(self.folder.resolve())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.folder)!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Path]]:
+        return type(self), (self.folder,)
+
+
 def record_files(folder: Path) -> dict[str, StoredFile]:
     """Flush all files of a finished folder to the disk and record them."""
     files = {path.name: StoredFile.record(path) for path in sorted(folder.iterdir())}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from telerank.sparse.surfaces import find_surfaces
+from telerank.sparse.runs import find_surfaces
 from telerank.text import PRESETS, Analyzer
 
 ANALYZERS = {name: Analyzer.parse(name) for name in (*PRESETS, "french|asciifold")}

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from telerank.compiled import cold_start, compiled
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.npy import load_npy
+from telerank.stored import FolderReader
 
 BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.npy", "docnos.rank.npy"
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -126,7 +127,7 @@ def check_text(text: str, whose: str) -> None:
         ) from error
 
 
-class Docnos:
+class Docnos(FolderReader):
     """The docnos of a folder; threads may share it, and it is pickled as its path.
 
     IndexDamaged if a file is missing, or the files do not match.
@@ -184,9 +185,6 @@ class Docnos:
 
     def __len__(self) -> int:
         return len(self.order)
-
-    def __reduce__(self) -> tuple[type[Docnos], tuple[Path]]:
-        return type(self), (self.folder,)
 
     @cached_property
     def _fences(self) -> list[bytes]:

@@ -19,6 +19,7 @@ from pyarrow import ipc
 from telerank.corpus.docnos import FILES as DOCNO_FILES
 from telerank.corpus.docnos import Docnos, DocnosWriter, FolderWriter, check_text
 from telerank.errors import DocumentError, IndexDamaged
+from telerank.stored import FolderReader
 from telerank.types import Doc
 
 TEXTS = "docs.arrow"
@@ -98,7 +99,7 @@ class DocstoreWriter(FolderWriter):
                 check_text(value, f"document {docno!r}: its {name}")
 
 
-class Docstore:
+class Docstore(FolderReader):
     """The documents of a folder; threads may share it, and it is pickled as its path.
 
     IndexDamaged if a file is missing or damaged.
@@ -135,20 +136,6 @@ class Docstore:
 
     def __len__(self) -> int:
         return len(self.docnos)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Docstore):
-            return NotImplemented
-        return self.folder.resolve() == other.folder.resolve()
-
-    def __hash__(self) -> int:
-        return hash(self.folder.resolve())
-
-    def __repr__(self) -> str:
-        return f"Docstore({str(self.folder)!r})"
-
-    def __reduce__(self) -> tuple[type[Docstore], tuple[Path]]:
-        return type(self), (self.folder,)
 
 
 _Column = tuple[memoryview, memoryview]  # offsets of the texts (int32), their bytes

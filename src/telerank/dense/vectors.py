@@ -28,7 +28,7 @@ from telerank.dense.manifest import VectorManifest
 from telerank.dense.rotate import pad_width
 from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.npy import map_npy
-from telerank.stored import check_files, verify_files
+from telerank.stored import FolderReader, check_files, verify_files
 from telerank.types import Progress, silent
 
 _WIDENED = 4096  # rows converted to float32 at a time
@@ -53,16 +53,15 @@ class Encoded(NamedTuple):
     fingerprint: str
 
 
-class Vectors:
-    """The vectors of a folder as they were when it was opened; equal if folders and manifests are.
+class Vectors(FolderReader):
+    """The vectors of a folder as they were when it was opened.
 
-    It pickles as its folder, which is opened again. Raises IndexFault if there are none or they are not
-    finished, IndexDamaged naming a missing or damaged file.
+    Raises IndexFault if there are none or they are not finished, IndexDamaged naming a damaged file.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest = VectorManifest.read(self.folder)
+        self._contents = self.manifest = VectorManifest.read(self.folder)
         if not self.manifest.finished:
             raise IndexFault(f"{self.folder}: is not finished: encode again to resume")
         check_files(self.folder, self.manifest.files)
@@ -136,20 +135,6 @@ class Vectors:
 
     def __len__(self) -> int:
         return self.manifest.rows
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Vectors):
-            return NotImplemented
-        return self.folder == other.folder and self.manifest == other.manifest
-
-    def __hash__(self) -> int:
-        return hash((self.folder, self.manifest.fingerprint, len(self)))
-
-    def __repr__(self) -> str:
-        return f"Vectors({str(self.folder)!r})"
-
-    def __reduce__(self) -> tuple[type[Vectors], tuple[Path]]:
-        return Vectors, (self.folder,)
 
     @cached_property
     def _firsts(self) -> npt.NDArray[np.int64]:

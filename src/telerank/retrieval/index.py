@@ -17,7 +17,7 @@ from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.families import parse_similarity
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
-from telerank.stored import replace_file
+from telerank.stored import FolderReader, replace_file
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from telerank.dense.vectors import Vectors
 
 
-class Index:
+class Index(FolderReader):
     """The index in a folder, or a folder of vectors, which then has :meth:`dense` alone.
 
     Two are equal if their folders and contents are; it pickles as its folder.
@@ -46,6 +46,7 @@ class Index:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
         self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
+        self._contents = self._sparse
 
     @property
     def sparse(self) -> SparseIndex:
@@ -216,20 +217,6 @@ class Index:
 
     def __len__(self) -> int:
         return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Index):
-            return NotImplemented
-        return (self.folder, self._sparse) == (other.folder, other._sparse)
-
-    def __hash__(self) -> int:
-        return hash(self.folder)
-
-    def __repr__(self) -> str:
-        return f"Index({str(self.folder)!r})"
-
-    def __reduce__(self) -> tuple[type[Index], tuple[Path]]:
-        return Index, (self.folder,)
 
     def _named_vectors(self, model: str | None) -> tuple[str, Path]:
         known = self.vectors

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.segment import Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
-from telerank.stored import check_files, verify_files
+from telerank.stored import FolderReader, check_files, verify_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -29,12 +29,11 @@ class Term(NamedTuple):
     cf: int
 
 
-class SparseIndex:
+class SparseIndex(FolderReader):
     """The segments of an index as they were when it was opened.
 
-    Two are equal if their folders and manifests are. It pickles as its folder, which is opened again. Raises
-    IndexFault if there is no index, IndexDamaged naming a missing or damaged file, AnalyzerError if the
-    analyzer makes other terms here than where the index was built.
+    Raises IndexFault if there is no index, IndexDamaged naming a missing or damaged file, AnalyzerError if
+    the analyzer makes other terms here than where the index was built.
 
     ``term`` finds a :class:`Term`, ``impacts`` the contributions under a similarity, per segment; those of
     the last few similarities are kept.
@@ -43,14 +42,19 @@ class SparseIndex:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
         self.manifest, self.segments = _open(self.folder)
+        self._contents = self.manifest
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
         if self.manifest.fingerprint != self.analyzer.fingerprint():
             versions = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
             built = f"was built where {self.analyzer} made other terms ({versions})"
             raise AnalyzerError(f"{self.folder}: {built}; build it again")
-        self.docs = IndexDocs(self.folder, self.state, self.segments)
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
+
+    @property
+    def docs(self) -> IndexDocs:
+        """The documents by docno."""
+        return IndexDocs(self)
 
     @property
     def statistics(self) -> Statistics:
@@ -86,20 +90,6 @@ class SparseIndex:
     def __len__(self) -> int:
         return len(self.docs)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SparseIndex):
-            return NotImplemented
-        return self.folder == other.folder and self.manifest == other.manifest
-
-    def __hash__(self) -> int:
-        return hash((self.folder, self.manifest.generation))
-
-    def __repr__(self) -> str:
-        return f"SparseIndex({str(self.folder)!r})"
-
-    def __reduce__(self) -> tuple[type[SparseIndex], tuple[Path]]:
-        return SparseIndex, (self.folder,)
-
 
 def _find_term(segments: tuple[Segment, ...], term: str) -> Term:
     """The numbers and frequencies of a term, which no document needs to hold."""
@@ -116,15 +106,13 @@ def _open_impacts(
 
 @dataclass(frozen=True, repr=False)
 class IndexDocs:
-    """The documents of an index by docno, without deleted ones; pickled as the index is."""
+    """The documents of an index by docno, without deleted ones."""
 
-    folder: Path
-    state: str
-    segments: tuple[Segment, ...] = field(compare=False)
+    index: SparseIndex
 
     def locate(self, docno: str) -> tuple[int, int]:
         """The number of a document's segment, and its row there; raises KeyError if there is no document."""
-        for number, segment in enumerate(self.segments):
+        for number, segment in enumerate(self.index.segments):
             try:
                 row = segment.docnos.row(docno)
             except KeyError:
@@ -135,7 +123,7 @@ class IndexDocs:
 
     def __getitem__(self, docno: str) -> Doc:
         number, row = self.locate(docno)
-        return self.segments[number].docs.get_row(row)
+        return self.index.segments[number].docs.get_row(row)
 
     def __contains__(self, docno: str) -> bool:
         try:
@@ -145,23 +133,16 @@ class IndexDocs:
         return True
 
     def __iter__(self) -> Iterator[Doc]:
-        for segment in self.segments:
+        for segment in self.index.segments:
             for row, doc in enumerate(segment.docs):
                 if not segment.is_deleted(row):
                     yield doc
 
     def __len__(self) -> int:
-        return sum(len(segment) - int(segment.deleted.sum()) for segment in self.segments)
+        return sum(len(segment) - int(segment.deleted.sum()) for segment in self.index.segments)
 
     def __repr__(self) -> str:
-        return f"SparseIndex({str(self.folder)!r}).docs"
-
-    def __reduce__(self) -> tuple[Callable[[Path], IndexDocs], tuple[Path]]:
-        return _docs_of, (self.folder,)
-
-
-def _docs_of(folder: Path) -> IndexDocs:
-    return SparseIndex(folder).docs
+        return f"{self.index!r}.docs"
 
 
 def _open(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
