@@ -82,8 +82,9 @@ def test_a_docno_twice_is_refused_and_the_vectors_stay_unfinished(tmp_path):
 
 def test_vectors_that_are_there_are_replaced_only_when_asked(tmp_path):
     encoded(tmp_path / "v")
+    assert encoded(tmp_path / "v") == Vectors(tmp_path / "v")
     with pytest.raises(IndexFault, match="holds vectors already: overwrite them"):
-        encoded(tmp_path / "v")
+        VectorWriter(tmp_path / "v", Vectors(tmp_path / "v").manifest)
     again = encode_documents(docs(TEXTS[:3]), tmp_path / "v", Letters(), overwrite=True)
     assert len(again) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v"]

@@ -15,7 +15,7 @@ PANELS = {
 
 
 def test_each_panel_has_its_lines_and_labels():
-    figure = line_plot(PANELS, DEPTHS, title="PIAF")
+    figure = line_plot(PANELS, DEPTHS)
     recall, precision = figure.axes
     assert (recall.get_ylabel(), recall.get_xlabel(), precision.get_ylabel()) == ("R", "depth", "AP")
     assert [line.get_ydata().tolist() for line in recall.lines] == list(PANELS["R"].values())

@@ -50,13 +50,16 @@ def encode_documents(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Vectors:
-    """Encode title and text of documents into a folder.
+    """Encode title and text of documents into a folder, unless their vectors are there already.
 
     A run that was killed is resumed with the same settings after its last whole shard; the files are the
-    same, byte for byte, as those of an uninterrupted run on the same machine. Raises as
-    :class:`~telerank.dense.writer.VectorWriter`; DocumentError if there is no document.
+    same, byte for byte, as those of an uninterrupted run on the same machine. Raises IndexFault
+    if other vectors are there, and as :class:`~telerank.dense.writer.VectorWriter`; DocumentError if there is
+    no document.
     """
     how = encoding or Encoding()
+    if not overwrite and is_vectors(Path(folder)):
+        return _check_vectors(Vectors(folder), docs, encoder, how)
     settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}
     manifest = VectorManifest(
         encoder.dimension, how.dtype, encoder.name, encoder.fingerprint, settings, how.collection, how.source
@@ -79,32 +82,15 @@ def encode_documents(
     return Vectors(folder)
 
 
-def encode_once(
-    docs: Iterable[Doc],
-    folder: str | Path,
-    encoder: Encoder,
-    *,
-    encoding: Encoding | None = None,
-    overwrite: bool = False,
-    progress: Progress = silent,
-) -> Vectors:
-    """Encode documents into a folder, unless their vectors, by this encoder and of this type, are there.
-
-    Raises IndexFault if other vectors are there, and as :func:`encode_documents`.
-    """
-    settings = encoding or Encoding()
-    if overwrite or not is_vectors(Path(folder)):
-        return encode_documents(
-            docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=progress
-        )
-    vectors = Vectors(folder)
-    manifest = vectors.manifest
-    if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, settings.dtype):
+def _check_vectors(vectors: Vectors, docs: Iterable[Doc], encoder: Encoder, encoding: Encoding) -> Vectors:
+    """The vectors, if the encoder would make the same ones."""
+    folder, manifest = vectors.folder, vectors.manifest
+    if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
         made_by = f"{manifest.dtype} by {manifest.model}"
         raise IndexFault(f"{folder}: holds other vectors already ({made_by}): overwrite them (--overwrite)")
-    if manifest.source != settings.source or not (settings.source or _are_of(vectors, docs)):
+    if manifest.source != encoding.source or not (encoding.source or _are_of(vectors, docs)):
         changed = (
-            "index has changed since: encode it" if settings.source else "documents are others: encode them"
+            "index has changed since: encode it" if encoding.source else "documents are others: encode them"
         )
         raise IndexFault(f"{folder}: the {changed} again (--overwrite)")
     return vectors

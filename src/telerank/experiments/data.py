@@ -48,10 +48,7 @@ class Sources:
     def of(cls, options: Sequence[str], kind: tuple[str, str] = DATA) -> Sources:
         """What an option says (``NAME=PATH``, or a folder), and what the environment says.
 
-        Raises
-        ------
-        CollectionError
-            If a folder does not exist.
+        Raises CollectionError if a folder does not exist.
         """
         (option, variable), named, folders = kind, {}, []
         for text in options:
@@ -145,10 +142,7 @@ class ExperimentData:
 def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder: Path) -> dict[str, DataSpec]:
     """The data to run on: those named in ``only``; or those of the paper that are here, or the first that is.
 
-    Raises
-    ------
-    CollectionError
-        If a name is none of the experiment's, or no data is here.
+    Raises CollectionError if a name is none of the experiment's, or no data is here.
     """
     spec.require_data(*only, *sources.named)
     here = {name: data for name, data in spec.data.items() if is_here(name, data, sources, folder)}
@@ -169,10 +163,7 @@ def open_data(
 ) -> ExperimentData:
     """Open a collection and draw its queries; a ranking set is made if it is not there.
 
-    Raises
-    ------
-    CollectionError
-        If it cannot be opened, has no judged query in the split, or too few for ``dev`` and ``queries``.
+    Raises CollectionError if it cannot be opened, or has too few judged queries in the split.
     """
     data = spec.data[name]
     source = sources.find(name) or ""

@@ -14,12 +14,15 @@ The queries that choose are those of ``dev``, if the experiment has them; otherw
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
+from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
@@ -130,7 +133,7 @@ class ExperimentFunctions:
         """The best of the family's grid: on ``dev``, or for each query of a fold on the other folds."""
         if names.index is None:
             raise Unavailable("best needs an index")
-        index, depth = names.index.sparse, _cutoff(by)
+        index, depth = names.index.sparse, find_cutoff(by)
         settings = [SparseRetriever(index, setting, batch=_BATCH) for setting in make_grid(family)]
 
         def run(stage: SparseRetriever, queries: Iterable[Query]) -> Iterator[Ranking]:
@@ -218,10 +221,7 @@ class ByQuery(Stage):
 
 def sum_stages(stages: Iterable[Stage], weights: Iterable[float]) -> Stage:
     """``w * a + v * b + …``."""
-    first, *rest = (weight * stage for stage, weight in zip(stages, weights, strict=True))
-    for stage in rest:
-        first = first + stage
-    return first
+    return reduce(operator.add, (weight * stage for stage, weight in zip(stages, weights, strict=True)))
 
 
 def _similarity(reader: Reader, tree: Expression) -> Similarity:
@@ -230,9 +230,3 @@ def _similarity(reader: Reader, tree: Expression) -> Similarity:
 
 def _join(weights: Iterable[float]) -> str:
     return "/".join(map(number_text, weights))
-
-
-def _cutoff(measure: str) -> int | None:
-    """The documents that a measure looks at; None: all."""
-    _, at, number = measure.rpartition("@")
-    return int(number) if at and number.isdecimal() else None

@@ -159,7 +159,7 @@ class Experiment(_Strict):
             try:
                 _ = self.on(name) if spec.differs else None
             except ValidationError as error:
-                raise ValueError(f"data {name!r}: differs: {_first_problem(error)}") from error
+                raise ValueError(f"data {name!r}: differs: {first_problem(error)}") from error
         return self
 
 
@@ -179,7 +179,7 @@ def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
     try:
         return Experiment.model_validate(record)
     except ValidationError as error:
-        raise FormatError(path, None, f"an experiment: {_first_problem(error)}") from error
+        raise FormatError(path, None, f"an experiment: {first_problem(error)}") from error
 
 
 def has_small(path: str | Path) -> bool:
@@ -202,9 +202,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError, whole: str = "the file") -> str:
+    """The first wrong key, or ``whole``, and what is wrong with it."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"]) or "the file"
+    key = ".".join(str(part) for part in first["loc"]) or whole
     return f"{key}: {first['msg'].removeprefix('Value error, ')}"
 
 

@@ -73,12 +73,7 @@ class SystemRunner:
     def run(self) -> dict[str, str]:
         """Run the systems that are available; why the others are not, by name.
 
-        Raises
-        ------
-        CollectionError
-            If something that the user gives is not there, or of the wrong kind.
-        ExpressionError
-            If a pipeline cannot be read.
+        Raises CollectionError if something that the user gives is not there, or of the wrong kind.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         lacking: dict[str, str] = {}
@@ -94,12 +89,8 @@ class SystemRunner:
     def read_stage(self, name: str, text: str) -> Stage:
         """The stage of a pipeline over the systems and models of the experiment.
 
-        What the user gives for a system of this ``name`` stands in its place.
-
-        Raises
-        ------
-        Unavailable
-            If it is left out, or needs a system that is not available.
+        What the user gives for a system of this ``name`` stands in its place. Raises Unavailable if it is
+        left out, or needs a system that is not available.
         """
         if name in self.skip:
             raise Unavailable("left out")
@@ -232,7 +223,8 @@ class SystemRunner:
             if stage is None:
                 raise Unavailable(f"{name} is a run alone")
             stages[name] = stage
-        if (_calls(tree) | _system_words(tree)) & {"pool", "judged", "relevant", "tuned"}:
+        calls = {node.name for node in walk(tree) if isinstance(node, Call)}
+        if (calls | _system_words(tree)) & {"pool", "judged", "relevant", "tuned"}:
             raise Unavailable("it is made for these queries alone")
         return stages
 
@@ -276,13 +268,11 @@ class SystemRunner:
 
     def _needed(self, text: str) -> list[str]:
         """The systems that a pipeline is made of, in the order of the file."""
-        needed: set[str] = set()
-        texts = [text]
-        while texts:
-            new = (_system_words(parse_expression(texts.pop())) & self.spec.systems.keys()) - needed
-            needed |= new
-            texts += [self.spec.systems[name] for name in new]
-        return [name for name in self.spec.systems if name in needed]
+        words = _system_words(parse_expression(text))
+        for name, other in reversed(self.spec.systems.items()):
+            if name in words:
+                words |= _system_words(parse_expression(other))
+        return [name for name in self.spec.systems if name in words]
 
     def _report(self, name: str, rankings: Iterable[Ranking], total: int) -> Iterator[Ranking]:
         for done, ranking in enumerate(rankings, 1):
@@ -329,10 +319,6 @@ def _model_words(tree: Expression, *functions: str) -> set[str]:
     calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in names)
     values = (value for call in calls for key, value in call.arguments if key in ("", "model"))
     return {value.text for value in values if isinstance(value, Word)}
-
-
-def _calls(tree: Expression) -> set[str]:
-    return {node.name for node in walk(tree) if isinstance(node, Call)}
 
 
 def _reranker_use(tree: Expression) -> RerankerUse | None:

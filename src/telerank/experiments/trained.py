@@ -21,7 +21,7 @@ from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.specs import QualitySpec
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import MODELS, ExperimentData, Sources
-from telerank.experiments.schema import Experiment, TrainedModel, merge
+from telerank.experiments.schema import Experiment, TrainedModel, first_problem, merge
 from telerank.stored import file_checksum, folder_checksum
 
 if TYPE_CHECKING:
@@ -59,12 +59,7 @@ class ModelTrainer:
     def train(self, name: str, seed: int, candidates: Path | None = None) -> Path:
         """The folder of a training; a re-ranker's test has re-ranked ``candidates``.
 
-        Raises
-        ------
-        Unavailable
-            If nothing to start from is here.
-        CollectionError
-            If the settings are wrong.
+        Raises Unavailable if nothing to start from is here, CollectionError if the settings are wrong.
         """
         from telerank.training.bi_encoder.config import BiEncoderTraining
 
@@ -87,13 +82,7 @@ class ModelTrainer:
     def configure(
         self, name: str, seed: int, candidates: Path | None = None
     ) -> RerankerTraining | BiEncoderTraining:
-        """The settings of a training; the runs that they name are written.
-
-        Raises
-        ------
-        Unavailable, CollectionError
-            As :meth:`train`.
-        """
+        """The settings of a training; the runs that they name are written. Raises as :meth:`train`."""
         from telerank.training.bi_encoder.config import BiEncoderTraining
         from telerank.training.reranker.config import RerankerTraining
 
@@ -120,19 +109,10 @@ class ModelTrainer:
                 return BiEncoderTraining.model_validate(record)
             return RerankerTraining.model_validate(record)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"]) or "settings"
-            problem = first["msg"].removeprefix("Value error, ")
-            raise CollectionError(f"the training of {name}: {key}: {problem}") from error
+            raise CollectionError(f"the training of {name}: {first_problem(error, 'settings')}") from error
 
     def find_start(self, name: str) -> str:
-        """The first of the encoders or word vectors to start from that is available.
-
-        Raises
-        ------
-        Unavailable
-            If none is.
-        """
+        """The first of the encoders or word vectors to start from that is available; or else Unavailable."""
         from telerank.models.loading import locate
 
         starts = self._starts(name)

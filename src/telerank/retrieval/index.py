@@ -179,7 +179,7 @@ class Index(FolderReader):
         MissingExtra
             If torch or the model's package is not installed.
         """
-        from telerank.dense.encode import Encoding, encode_once
+        from telerank.dense.encode import Encoding, encode_documents
         from telerank.dense.encoder import TorchEncoder
 
         encoder = TorchEncoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
@@ -187,7 +187,7 @@ class Index(FolderReader):
         settings = Encoding(
             batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
         )
-        return encode_once(
+        return encode_documents(
             self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=progress
         )
 

@@ -39,31 +39,28 @@ STYLE: dict[str, Any] = {
 }
 
 
-def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth", title: str = "") -> Figure:
+def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth") -> Figure:
     """Draw panels in rows of three, with a shared legend; each line has a value for each ``x``."""
 
     def draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
         _draw_lines(panel, lines, names, x)
         panel.set_xlabel(x_label)
 
-    return _draw_panels(panels, draw, title, columns=min(3, len(panels)))
+    return _draw_panels(panels, draw, columns=min(3, len(panels)))
 
 
-def bar_plot(
-    panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = COLOURS, title: str = ""
-) -> Figure:
+def bar_plot(panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = COLOURS) -> Figure:
     """Draw panels below each other: a group of bars for each of ``groups``, a bar for each name."""
 
     def draw(panel: Any, bars: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
         _draw_bars(panel, {name: bars.get(name, ()) for name in names}, groups, colours)
 
-    return _draw_panels(panels, draw, title, panel_size=(2 * _PANEL[0], 0.75 * _PANEL[1]), legend_columns=4)
+    return _draw_panels(panels, draw, panel_size=(2 * _PANEL[0], 0.75 * _PANEL[1]), legend_columns=4)
 
 
 def _draw_panels(
     panels: Panels,
     draw: Callable[[Any, Mapping[str, Sequence[float]], Sequence[str]], None],
-    title: str,
     *,
     columns: int = 1,
     panel_size: tuple[float, float] = _PANEL,
@@ -78,7 +75,7 @@ def _draw_panels(
     names = list(dict.fromkeys(name for values in panels.values() for name in values))
     rows, entries = -(-len(panels) // columns), legend_columns or 2 * columns
     legend_rows = -(-len(names) // entries) if len(names) > 1 else 0
-    height = panel_size[1] * rows + 0.3 * bool(title) + 0.25 * legend_rows
+    height = panel_size[1] * rows + 0.25 * legend_rows
     with rc_context(STYLE):
         figure = NewFigure(figsize=(panel_size[0] * columns, height), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -89,8 +86,6 @@ def _draw_panels(
             handles |= {text: handle for handle, text in zip(*panel.get_legend_handles_labels(), strict=True)}
         for empty in axes[len(panels) :]:
             empty.remove()
-        if title:
-            figure.suptitle(title)
         if legend_rows:
             order = [handles[name] for name in names]
             figure.legend(order, names, loc="outside lower center", ncols=entries)

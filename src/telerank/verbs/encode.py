@@ -102,7 +102,7 @@ def encode(
     MissingExtra
         If torch, the model's package or FAISS is not installed.
     """
-    from telerank.dense.encode import Encoding, encode_once
+    from telerank.dense.encode import Encoding, encode_documents
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.manifest import is_vectors
 
@@ -116,12 +116,12 @@ def encode(
     target = _default_folder(source, model) if folder is None else Path(folder)
     encoder = TorchEncoder(locate_model(model, index=index), device, precision)
     tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
-    settings = Encoding(dtype, shard, tokens, **recorded)
+    how = Encoding(dtype, shard, tokens, **recorded)
     size, stream = stream_documents(source)
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
     with show_progress(progress, size) as shown:
-        vectors = encode_once(stream, target, encoder, encoding=settings, overwrite=overwrite, progress=shown)
+        vectors = encode_documents(stream, target, encoder, encoding=how, overwrite=overwrite, progress=shown)
     seconds = time.perf_counter() - began if is_new else None
     report = None if approximate is None else _approximate(vectors, approximate, source, encoder, progress)
     return EncodedDocuments(target, vectors, seconds, report)

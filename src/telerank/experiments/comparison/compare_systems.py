@@ -56,20 +56,20 @@ def compare_systems(
 def _run(
     systems: Mapping[str, System], queries: Sequence[Query], kept: _KeptRuns | None, progress: Progress
 ) -> tuple[dict[str, list[Ranking]], SystemTimes]:
-    stages = {name: system for name, system in systems.items() if isinstance(system, Stage)}
-    in_memory = ((name, system) for name, system in systems.items() if not isinstance(system, Stage))
-    runs = {name: _align(run, queries) for name, run in in_memory}
-    seconds = dict.fromkeys(systems, 0.0)
-    for name, stage in list(stages.items()) if kept else ():
-        if kept and (run := kept.read(name, stage)) is not None:
+    runs, seconds = {}, {}
+    stages: dict[str, Stage] = {}
+    for name, system in systems.items():
+        if not isinstance(system, Stage):
+            runs[name], seconds[name] = _align(system, queries), 0.0
+        elif kept and (run := kept.read(name, system)) is not None:
             runs[name], seconds[name] = run
-            del stages[name]
+        else:
+            stages[name] = system
     rankings, times = run_systems(stages, queries, progress=progress)
-    seconds |= times.seconds
-    for name, stage in stages.items() if kept else ():
-        if kept:
-            kept.write(name, stage, rankings[name], seconds[name])
-    return runs | rankings, SystemTimes(seconds, len(queries))
+    if kept:
+        for name, stage in stages.items():
+            kept.write(name, stage, rankings[name], times.seconds[name])
+    return runs | rankings, SystemTimes({**seconds, **times.seconds}, len(queries))
 
 
 def _align(run: Iterable[Ranking], queries: Sequence[Query]) -> list[Ranking]:
