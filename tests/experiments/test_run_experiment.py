@@ -15,7 +15,7 @@ from papers import small_msmarco
 from telerank.cli.main import app
 from telerank.errors import CollectionError, ExpressionError, FormatError, ModelError, TelerankError
 from telerank.evaluation.measures import measure
-from telerank.experiments.provenance import machine
+from telerank.experiments.report import machine
 from telerank.experiments.schema import read_experiment
 from telerank.fusion import interleave_rankings
 from telerank.sparse.retriever import SparseRetriever

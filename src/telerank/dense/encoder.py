@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -104,8 +104,6 @@ class TorchEncoder:
         return Encoded(self._vectors(model.encode_queries, side, side.ids(list(texts))), self.fingerprint)
 
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        from dataclasses import replace
-
         side = self._loaded[1].documents
         tokens = side.ids(list(texts))
         most = side.side.max_length

@@ -124,11 +124,12 @@ class VectorWriter:
 
     def _resume(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
         """The manifest of the unfinished folder, or one without shards."""
+        manifest = replace(manifest, shards=(), docnos={}, cut=0, finished=False)
         if overwrite or not (self._part / MANIFEST).is_file():
-            return replace(manifest, shards=(), docnos={}, cut=0, finished=False)
+            return manifest
         unfinished = VectorManifest.read(self._part)
         empty = replace(unfinished, shards=(), docnos={}, cut=0, finished=False)
-        if empty != replace(manifest, shards=(), docnos={}, cut=0, finished=False):
+        if empty != manifest:
             difference = _describe_difference(empty, manifest)
             raise IndexFault(f"{self._part}: was begun {difference}; begin anew (--overwrite)")
         for entry in unfinished.shards:

@@ -84,36 +84,36 @@ def depth_tables(
     Published values of systems that were not measured are a table of their own. With ``changes`` cells show
     the change from the first system, as in table 2 of RepBERT.
     """
-    measured = {name: dict(zip(map(str, depths), values, strict=True)) for name, values in curves.items()}
     rows = [str(depth) for depth in depths]
-    columns = []
-    for name in measured:
-        columns.append((name, _texts_by_depth(measured, name, rows, changes=changes)))
-        if name in published:
-            columns.append((PAPER, _texts_by_depth(published, name, rows, changes=changes)))
+    measured = {name: dict(zip(rows, values, strict=True)) for name, values in curves.items()}
+    ours, theirs = (_format_curves(lines, rows, changes=changes) for lines in (measured, published))
+    columns = [("depth", rows)]
+    for name, texts in ours.items():
+        columns += [(name, texts), *([(PAPER, theirs[name])] if name in theirs else [])]
     notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
-    tables = [_depth_table(columns, rows, caption, notes)]
-    if any(name not in measured for name in published):
+    tables = [_join_columns(columns, caption, notes)]
+    if published.keys() - measured.keys():
         rows = [depth for depth in rows if any(depth in row for row in published.values())]
-        columns = [(name, _texts_by_depth(published, name, rows, changes=changes)) for name in published]
-        tables.append(_depth_table(columns, rows, "All that the paper prints"))
+        columns = [("depth", rows), *_format_curves(published, rows, changes=changes).items()]
+        tables.append(_join_columns(columns, "All that the paper prints"))
     return tuple(tables)
 
 
-def _texts_by_depth(
-    lines: Mapping[str, Mapping[str, float | None]], name: str, depths: Sequence[str], *, changes: bool
-) -> list[str]:
-    """The values of a system, with ``changes`` from the first system, unless it is the first."""
-    first = next(iter(lines))
-    base = lines[first] if changes and name != first else {}
-    return [_format_with_change(lines[name].get(depth), base.get(depth)) for depth in depths]
+def _format_curves(
+    lines: Mapping[str, Mapping[str, float | None]], depths: Sequence[str], *, changes: bool
+) -> dict[str, list[str]]:
+    """The values of each system, with ``changes`` from the first system for the others."""
+    first = next(iter(lines), "")
+    bases = {name: lines[first] if changes and name != first else {} for name in lines}
+    return {
+        name: [_format_with_change(line.get(depth), bases[name].get(depth)) for depth in depths]
+        for name, line in lines.items()
+    }
 
 
-def _depth_table(
-    columns: Sequence[tuple[str, list[str]]], depths: list[str], caption: str, notes: Sequence[str] = ()
-) -> Table:
-    rows = [list(row) for row in zip(depths, *(texts for _, texts in columns), strict=True)]
-    return Table.of(("depth", *(head for head, _ in columns)), rows, caption=caption, notes=notes)
+def _join_columns(columns: Sequence[tuple[str, list[str]]], caption: str, notes: Sequence[str] = ()) -> Table:
+    heads, texts = zip(*columns, strict=True)
+    return Table.of(heads, list(zip(*texts, strict=True)), caption=caption, notes=notes)
 
 
 def published_matrix(published: Published, measure: str) -> Table:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from telerank.experiments.analyses.bench import AnalysisResult
 from telerank.experiments.analyses.specs import AnalysisSpec
 from telerank.experiments.data import ExperimentData
-from telerank.experiments.provenance import machine
 from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRuns
 from telerank.show.report import to_json
 from telerank.show.tables import render_html, render_markdown
+from telerank.sparse.build import count_cores
 from telerank.versions import versions
 
 if TYPE_CHECKING:
@@ -164,3 +166,25 @@ def _name_plots(outcome: ExperimentOutcome) -> Iterator[tuple[str, Figure]]:
             names.append(name)
             count = names.count(name)
             yield (name if count == 1 else f"{name}-{count}"), figure
+
+
+def machine() -> str:
+    """The machine in a line: processor, cores that this process may use, memory, system."""
+    cores = count_cores()
+    parts = [_processor(), f"{cores} cores" if cores > 1 else "1 core"]
+    if memory := _memory():
+        parts.append(f"{memory / 2**30:.0f} GiB")
+    return ", ".join((*parts, platform.system()))
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(named), "") or platform.processor() or platform.machine()
+
+
+def _memory() -> int:
+    if hasattr(os, "sysconf") and {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from telerank.errors import CollectionError
@@ -53,23 +54,13 @@ def run_experiment(
     TelerankError
         As indexing, encoding, training and reading do.
     """
-    known = system_names(spec)
+    rerankers = (analysis.rerankers for analysis in spec.analyses if isinstance(analysis, RerankingSpec))
+    known = (*spec.systems, *chain.from_iterable(rerankers))
     for system in (*options.given, *options.skip):
         if system not in known:
             raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")
     chosen = choose_data(spec, options.data, options.only, options.folder)
     return [_run_on(data, spec, name, options, progress) for data in chosen]
-
-
-def system_names(spec: Experiment) -> tuple[str, ...]:
-    """The names of all systems and of the re-rankers of analyses: what can be given and skipped."""
-    rerankers = (
-        name
-        for analysis in spec.analyses
-        if isinstance(analysis, RerankingSpec)
-        for name in analysis.rerankers
-    )
-    return (*spec.systems, *rerankers)
 
 
 def _run_on(

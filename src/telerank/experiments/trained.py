@@ -105,7 +105,7 @@ class ModelTrainer:
                 "store": bool(record["model"].get("frozen")),
             } | record.get("test", {})
         try:
-            if self._model(name).train == "bi-encoder":
+            if self.spec.trained[name].train == "bi-encoder":
                 return BiEncoderTraining.model_validate(record)
             return RerankerTraining.model_validate(record)
         except ValidationError as error:
@@ -137,14 +137,13 @@ class ModelTrainer:
         frozen = ", frozen" if model.get("frozen") else ""
         count = len(self.seeds(name))
         seeds = "one seed" if count == 1 else f"{count} seeds"
-        kind = "bi-encoder" if self._model(name).train == "bi-encoder" else model.get("kind", "monobert")
+        kind = (
+            "bi-encoder" if self.spec.trained[name].train == "bi-encoder" else model.get("kind", "monobert")
+        )
         return f"{kind} from {Path(start).name}{other}{frozen}, trained with {seeds}"
 
-    def _model(self, name: str) -> TrainedModel:
-        return self.spec.trained[name]
-
     def _settings(self, name: str) -> dict[str, Any]:
-        model = self._model(name)
+        model = self.spec.trained[name]
         return merge(self.spec.training if model.train == "reranker" else {}, model.settings)
 
     def _starts(self, name: str) -> list[str]:
@@ -152,7 +151,7 @@ class ModelTrainer:
 
         model = self._settings(name).get("model", {})
         usual = {"start": "bert-base-uncased"}
-        if self._model(name).train == "reranker":
+        if self.spec.trained[name].train == "reranker":
             usual = find_kind(model.get("kind", "monobert")).training.get("model", {})
         start = model.get("start", usual.get("start", "minilm"))
         return [start] if isinstance(start, str) else list(start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -14,7 +15,6 @@ from telerank.evaluation.measures import Evaluation, measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
 from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
 from telerank.experiments.analyses.specs import QualitySpec
-from telerank.experiments.provenance import load
 from telerank.experiments.published import SystemQuality, quality_table
 from telerank.types import Qrels
 
@@ -100,8 +100,8 @@ def _notes(
     if comparison is not None:
         yield _describe_best(comparison)
     for latency in list(latencies.values())[:1]:
-        processes = load()
-        busy = "" if processes is None else f"; {processes:.1f} processes wanted a core"
+        # above the number of cores, times are too long
+        busy = f"; {os.getloadavg()[0]:.1f} processes wanted a core" if hasattr(os, "getloadavg") else ""
         yield f"ms/query: wall time, one query at a time, mean of {latency.queries} queries{busy}."
 
 
