@@ -19,11 +19,10 @@ LARGEST_NORM = 1e18  # the inner product of two such vectors is still a finite f
 Floats = npt.NDArray[np.float32]
 
 
-def check_kind(kind: str) -> str:
-    """Return ``kind`` if it is one of :data:`KINDS`, or raise ModelError."""
+def check_kind(kind: str) -> None:
+    """Raise ModelError if ``kind`` is none of :data:`KINDS`."""
     if kind not in KINDS:
         raise ModelError(f"no type of vectors is called {kind!r}; there are: {', '.join(KINDS)}")
-    return kind
 
 
 def check_vectors(vectors: Floats, what: str) -> None:

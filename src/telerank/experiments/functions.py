@@ -110,18 +110,14 @@ class ExperimentFunctions:
             has = ", ".join(pools) or "none"
             where = self.data.collection.name
             raise Unavailable(f"{where} has no candidate lists {self.split}/{name}; it has: {has}")
-        return ListedRankings(f"{self.split}/{name}", {ranking.query.qid: ranking for ranking in pool()})
+        return ListedRankings.of(f"{self.split}/{name}", pool())
 
     def judged_documents(self) -> Stage:
         """The documents that are judged for each query, docnos descending."""
-        rankings = {
-            query.qid: Ranking.ranked(
-                query, docnos := tuple(self.judged.qrels[query.qid]), [0.0] * len(docnos)
-            )
-            for query in self.judged.queries
-            if query.qid in self.judged.qrels
-        }
-        return ListedRankings("the judged documents", rankings)
+        qrels = self.judged.qrels
+        judged = ((query, tuple(qrels[query.qid])) for query in self.judged.queries if query.qid in qrels)
+        rankings = (Ranking.ranked(query, docnos, [0.0] * len(docnos)) for query, docnos in judged)
+        return ListedRankings.of("the judged documents", rankings)
 
     def relevant(self, _: Names, stage: Stage) -> Stage:
         return WithRelevant(stage, self.judged, self.data.collection.relevant_from)

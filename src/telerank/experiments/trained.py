@@ -137,9 +137,8 @@ class ModelTrainer:
         frozen = ", frozen" if model.get("frozen") else ""
         count = len(self.seeds(name))
         seeds = "one seed" if count == 1 else f"{count} seeds"
-        kind = (
-            "bi-encoder" if self.spec.trained[name].train == "bi-encoder" else model.get("kind", "monobert")
-        )
+        trained = self.spec.trained[name].train
+        kind = model.get("kind", "monobert") if trained == "reranker" else trained
         return f"{kind} from {Path(start).name}{other}{frozen}, trained with {seeds}"
 
     def _settings(self, name: str) -> dict[str, Any]:

@@ -120,7 +120,8 @@ class Reader:
             return names.systems[name]
         if name in names.saved:
             return self._saved(name, names.saved[name])
-        if not word.quoted and word.number is None and self._is_function(name):
+        is_function = name in names.functions or is_similarity(name)
+        if is_function and not word.quoted and word.number is None:
             return self._call(Call(name, (), word.at))
         if word.number is not None:
             raise wrong(self.text, word.at, f"expected a stage, got the number {name}")
@@ -158,9 +159,6 @@ class Reader:
         if self.names.index is None:
             raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
         return SparseRetriever(self.names.index.sparse, build_similarity(call, self.text))
-
-    def _is_function(self, name: str) -> bool:
-        return name in self.names.functions or is_similarity(name)
 
     def _functions(self) -> list[str]:
         return [*MODELS, *self.names.functions]

@@ -21,6 +21,11 @@ class ListedRankings(Stage):
     name: str
     rankings: Mapping[str, Ranking]
 
+    @classmethod
+    def of(cls, name: str, rankings: Iterable[Ranking]) -> ListedRankings:
+        """Keep the rankings in memory."""
+        return cls(name, {ranking.query.qid: ranking for ranking in rankings})
+
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return (self._find(bare.query) for bare in stream)
 
@@ -65,4 +70,4 @@ class RunFile(Stage):
 @lru_cache(maxsize=8)
 def _read_run(path: Path, _: int) -> ListedRankings:
     """The file is read again if it has changed."""
-    return ListedRankings(path.name, {ranking.query.qid: ranking for ranking in read_run(path)})
+    return ListedRankings.of(path.name, read_run(path))

@@ -74,8 +74,7 @@ def _run(
 
 def _align(run: Iterable[Ranking], queries: Sequence[Query]) -> list[Ranking]:
     """The rankings of a run with the texts of their queries, in the order of the queries."""
-    listed = ListedRankings("a run", {ranking.query.qid: ranking for ranking in run})
-    return list(listed.run(queries))
+    return list(ListedRankings.of("a run", run).run(queries))
 
 
 @dataclass(frozen=True)

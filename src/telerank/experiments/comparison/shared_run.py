@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
@@ -89,13 +89,9 @@ class _Batch:
         if type(stage).after is Stage.after or not dataclasses.is_dataclass(stage):
             return stage
         answers = {
-            name: _list_rankings(self.run(inner, before, nodes))
+            name: ListedRankings.of("a stage", self.run(inner, before, nodes))
             if isinstance(inner, Stage)
-            else tuple(_list_rankings(self.run(part, before, nodes)) for part in inner)
+            else tuple(ListedRankings.of("a stage", self.run(part, before, nodes)) for part in inner)
             for name, inner in inner_stages(stage).items()
         }
         return dataclasses.replace(stage, **answers)
-
-
-def _list_rankings(rankings: Iterable[Ranking]) -> ListedRankings:
-    return ListedRankings("a stage", {ranking.query.qid: ranking for ranking in rankings})
