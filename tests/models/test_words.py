@@ -13,12 +13,12 @@ pytest.importorskip("transformers")
 from small_models import save_vectors  # noqa: E402
 from telerank.errors import FormatError, ModelError  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
-from telerank.models.pairs.word_vectors import load_vectors  # noqa: E402
 from telerank.models.pairs.words import (  # noqa: E402
     PADDING,
     SPECIAL,
     UNKNOWN,
     Words,
+    load_vectors,
     load_vocabulary,
     save_vocabulary,
     words_in,

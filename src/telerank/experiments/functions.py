@@ -35,7 +35,7 @@ from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.pipelines.run_files import ListedRankings
-from telerank.retrieval.locate import locate_model
+from telerank.retrieval.index import locate_model
 from telerank.sparse.manifest import VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity

@@ -11,8 +11,7 @@ from telerank.expressions import Expression, parse_expression
 from telerank.fusion import interleave, minmax, prob, rrf
 from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.pipelines.run_files import RunFile
-from telerank.retrieval.index import Index
-from telerank.retrieval.locate import locate_model
+from telerank.retrieval.index import Index, locate_model
 from telerank.stage import Stage
 
 

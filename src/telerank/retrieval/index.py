@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
-from telerank.retrieval.locate import locate_model
 from telerank.sparse.index import IndexDocs, SparseIndex
-from telerank.sparse.manifest import PIPELINES, VECTORS
+from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.dfr import DFR
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
+
+_FOLDERS = "TELERANK_MODELS"
+"""The environment variable with folders of models and word vectors, separated as in PATH."""
 
 
 class Index(FolderReader):
@@ -247,3 +250,18 @@ def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:
     """Replace the pipelines that are saved with the index."""
     text = json.dumps(dict(pipelines), ensure_ascii=False, indent=1) + "\n"
     replace_file(index.folder / PIPELINES, text.encode())
+
+
+def locate_model(
+    name: str, *, models: Mapping[str, str | Path] | None = None, index: Path | None = None
+) -> str:
+    """The place of a model: a path, or the name itself, which is then a path or a name on the hub.
+
+    The first of these that is there: a model of the experiment (``models``), a model kept with the ``index``,
+    a folder of ``TELERANK_MODELS``.
+    """
+    if models is not None and name in models:
+        return str(models[name])
+    folders = [] if index is None else [index / MODELS]
+    folders += [Path(folder) for folder in os.environ.get(_FOLDERS, "").split(os.pathsep) if folder]
+    return next((str(folder / name) for folder in folders if (folder / name).exists()), name)

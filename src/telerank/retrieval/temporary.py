@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +47,13 @@ class TemporaryIndex:
 
 def store_temporarily(docs: Iterable[Doc]) -> Docstore:
     """A docstore of documents in a temporary folder, which is removed with it."""
-    folder = tempfile.mkdtemp(prefix="telerank-")
-    try:
+    with ExitStack() as stack:
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="telerank-", ignore_cleanup_errors=True)
+        )
         with DocstoreWriter(folder) as writer:
             for doc in docs:
                 writer.add(doc)
         store = Docstore(folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(store, stack.pop_all().close)
     return store

@@ -13,20 +13,20 @@ from telerank.compiled import compiled
 from telerank.npy import load_npy
 from telerank.sparse.runs import Run
 from telerank.sparse.segment import ESCAPE, write_terms
-from telerank.types import Progress, silent
+from telerank.types import Progress
 
 Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]
 """Runs in the order of their rows, each with the number of its vocabulary; called twice."""
 
 
-def fold(
-    folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progress: Progress = silent
-) -> None:
+def fold(folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progress: Progress) -> None:
     """Write the inverted file (see :mod:`telerank.sparse.segment`).
 
     Memory: the vocabularies, 30 bytes for each term, and one run at a time.
     """
-    ordered, numbers = _unite(vocabularies)
+    ordered = sorted(set().union(*vocabularies))
+    number = {term: i for i, term in enumerate(ordered)}
+    numbers = [np.array([number[term] for term in terms], np.int64) for terms in vocabularies]
     df, occurrences = np.zeros(len(ordered), np.int64), np.zeros(len(ordered), np.int64)
     for vocabulary, run in runs():
         _count(numbers[vocabulary][run.ids], run.counts, run.tfs, df, occurrences)
@@ -38,13 +38,6 @@ def fold(
     np.save(folder / "offsets.npy", offsets)
     np.save(folder / "occurrences.npy", occurrences[held])
     _write_postings(folder, offsets, ((new[numbers[v][run.ids]], run) for v, run in runs()), progress)
-
-
-def _unite(vocabularies: Sequence[Sequence[str]]) -> tuple[list[str], list[npt.NDArray[np.int64]]]:
-    """All terms in order, and for each vocabulary the positions of its terms among them."""
-    ordered = sorted(set().union(*vocabularies))
-    number = {term: i for i, term in enumerate(ordered)}
-    return ordered, [np.array([number[term] for term in terms], np.int64) for terms in vocabularies]
 
 
 def _write_postings(

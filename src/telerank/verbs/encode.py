@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.retrieval.index import Index
-from telerank.retrieval.locate import locate_model
+from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
 from telerank.types import Progress

@@ -12,8 +12,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError, ModelError
 from telerank.pipelines.lazy_run import LazyRun
-from telerank.retrieval.index import Index
-from telerank.retrieval.locate import locate_model
+from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
 from telerank.types import Progress, Ranking

@@ -1,11 +1,4 @@
-"""A text to a vector: one encoder for queries and documents, or one for each.
-
-======  =====================================================
-``B``   texts of a batch
-``L``   tokens of the longest of them
-``H``   width of a vector
-======  =====================================================
-"""
+"""A text to a vector: one encoder for queries and documents, or one for each."""
 
 from __future__ import annotations
 

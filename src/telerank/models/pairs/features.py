@@ -1,12 +1,9 @@
 """The outputs of a pair that a head reads: the first token's, the query's, the means of the sentences'.
 
-======  ==============================================================================================
-``B``   pairs of a batch
-``L``   tokens of the longest of them
-``N``   tokens of the longest query
-``S``   sentences of the passage that has most
-``H``   width of the encoder's outputs
-======  ==============================================================================================
+Recurrent layers read rows of uneven lengths without padding, packed as torch packs them: sorted by length,
+the longest first; all first items, then all second items. So each step is a matrix product over the rows of
+at least that length. A row without items is read as a single item of zeros, so that a text without words
+has a state, too.
 """
 
 from __future__ import annotations
@@ -14,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
 
@@ -71,3 +69,30 @@ def sentence_means(tokens: Tensor, batch: PairBatch) -> tuple[Tensor, Tensor]:
     members = (numbers.unsqueeze(1) == columns.view(1, -1, 1)).to(tokens.dtype)  # (B, S, L)
     counts = members.sum(2, keepdim=True)  # (B, S, 1)
     return members @ tokens / counts.clamp(min=1), counts.squeeze(2) > 0
+
+
+def pack(items: Tensor, mask: Tensor) -> PackedSequence:
+    """Pack items, (B, L, H), by their mask, (B, L), which is true from the left without gaps."""
+    lengths = mask.sum(1).clamp(min=1).cpu()  # torch requires the processor
+    return pack_padded_sequence(items, lengths, batch_first=True, enforce_sorted=False)
+
+
+def drop_items(packed: PackedSequence, dropout: nn.Dropout) -> PackedSequence:
+    """Apply dropout to the items, without drawing random numbers for padding."""
+    return PackedSequence(dropout(packed.data), *packed[1:])
+
+
+def item_positions(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+    """The row of each item, in sorted order, and its position in the row: both (R,)."""
+    sizes = packed.batch_sizes
+    numbers = torch.repeat_interleave(torch.arange(len(sizes)), sizes)  # (R,)
+    rows = torch.arange(len(numbers)) - (sizes.cumsum(0) - sizes)[numbers]
+    device = packed.data.device
+    return rows.to(device, non_blocking=True), numbers.to(device, non_blocking=True)
+
+
+def with_first_item(mask: Tensor) -> Tensor:
+    """The mask, (B, L), of the items that :func:`pack` reads: the first item of rows without items, too."""
+    first = torch.zeros_like(mask)
+    first[:, 0] = ~mask.any(1)
+    return mask | first

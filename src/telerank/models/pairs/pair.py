@@ -1,11 +1,5 @@
 """The tokens of a query and a passage, as one input.
 
-======  ==============================================================================================
-``B``   pairs of a batch
-``L``   tokens of the longest of them
-``S``   sentences of a passage
-======  ==============================================================================================
-
 Two texts are joined by the tokenizer's own template for pairs (``[CLS] q [SEP] d [SEP]`` for BERT,
 ``<s> q </s></s> d </s>`` for CamemBERT), which is read off the tokenizer. A query is cut at its own length,
 then the passage at that of the pair (monoBERT, section 2); :attr:`Pair.cut` counts the lost tokens.

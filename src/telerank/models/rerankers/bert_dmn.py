@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.ragged import drop_items, pack
+from telerank.models.pairs.features import PairFeatures, drop_items, pack
 from telerank.models.rerankers.encoder_ranker import EncoderKind
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
-from telerank.models.pairs.features import gather_tokens
+from telerank.models.pairs.features import drop_items, gather_tokens, pack, with_first_item
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.pairs.ragged import drop_items, pack, with_first_item
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER

@@ -1,12 +1,4 @@
-"""The episodic memory of Dynamic Memory Networks (Kumar et al. 2016; Xiong et al. 2016; BERT-DMN, 3.1).
-
-======  ==============================================================================================
-``B``   pairs of a batch
-``S``   facts (sentences, mostly) of the pair that has most
-``R``   facts of all pairs
-``E``   episodes
-======  ==============================================================================================
-"""
+"""The episodic memory of Dynamic Memory Networks (Kumar et al. 2016; Xiong et al. 2016; BERT-DMN, 3.1)."""
 
 from __future__ import annotations
 
@@ -20,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from telerank.errors import ModelError
-from telerank.models.pairs.ragged import item_positions
+from telerank.models.pairs.features import item_positions
 
 GATES: Mapping[str, Callable[[Tensor], Tensor]] = {
     "softmax": partial(torch.softmax, dim=-1),  # a loaded re-ranker pickles: no lambda

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_packed_sequence
 
+from telerank.models.pairs.features import pack, with_first_item
 from telerank.models.pairs.pair import PASSAGE, PairBatch
-from telerank.models.pairs.ragged import pack, with_first_item
 from telerank.models.pairs.words import Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER, ModelExplanation

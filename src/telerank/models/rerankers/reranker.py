@@ -138,7 +138,7 @@ def fresh_reranker(
     """The encoder of that name (``minilm``, a folder, a name on the hub) with a head drawn by ``seed``.
 
     ``dropout`` overrides every probability of dropout in the encoder. For the kinds over word vectors
-    ``start`` is their folder or file (:func:`telerank.models.pairs.word_vectors.load_vectors`), and ``keep``
+    ``start`` is their folder or file (:func:`telerank.models.pairs.words.load_vectors`), and ``keep``
     the words that are kept of them.
 
     Raises

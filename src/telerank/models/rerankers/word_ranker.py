@@ -1,13 +1,4 @@
-"""What all re-rankers over word vectors share: the words of queries and passages, and a table of vectors.
-
-======  ==============================================================================================
-``B``   pairs of a batch
-``N``   words of the longest query
-``T``   words of the longest passage
-``V``   rows of the word vectors, the two special ones among them
-``E``   width of a word vector
-======  ==============================================================================================
-"""
+"""What all re-rankers over word vectors share: the words of queries and passages, and a table of vectors."""
 
 from __future__ import annotations
 
@@ -24,8 +15,7 @@ from torch import Tensor, nn
 from telerank.errors import ModelError
 from telerank.models.pairs.features import gather_tokens
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
-from telerank.models.pairs.word_vectors import load_vectors
-from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vocabulary
+from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vectors, load_vocabulary
 from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The back ends that compute a batch, by name.
+"""The back ends that compute a batch, by name, and the one in torch.
 
 ============  ============================================  ===========================================
 ``torch``     ``float32``, ``float32-fast``, ``bfloat16``    the model itself, on a GPU if there is one
@@ -12,16 +12,19 @@ word vectors have no transformer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
+from telerank.models.precision import device_of, precision
 from telerank.models.rerankers.reranker import Reranker
 
 Compute: TypeAlias = Callable[[PairBatch], Tensor]
@@ -53,17 +56,16 @@ class BackEndSettings:
 
 @dataclass(frozen=True)
 class BackEnd:
-    """``module`` has ``compute(reranker, setting, samples) -> Compute``; ``packages`` must be installed."""
+    """``packages`` must be installed; with them a module has ``compute(reranker, setting, samples)``."""
 
-    module: str
     precisions: tuple[str, ...]
     packages: tuple[str, ...] = ()
 
 
 BACKENDS: Mapping[str, BackEnd] = {
-    "torch": BackEnd("in_torch", ("float32", "float32-fast", "bfloat16")),
-    "openvino": BackEnd("in_openvino", ("float32", "bfloat16", "int8"), ("openvino",)),
-    "onnx": BackEnd("in_onnx", ("float32",), ("onnx", "onnxruntime")),
+    "torch": BackEnd(("float32", "float32-fast", "bfloat16")),
+    "openvino": BackEnd(("float32", "bfloat16", "int8"), ("openvino",)),
+    "onnx": BackEnd(("float32",), ("onnx", "onnxruntime")),
 }
 
 
@@ -77,8 +79,38 @@ def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> C
     for package in backend.packages:
         if find_spec(package) is None:
             raise MissingExtra(package, "fast")
-    if backend.packages and reranker.kind.over_words:
+    if setting.backend == "torch":
+        return _compute_in_torch(reranker, setting)
+    if reranker.kind.over_words:
         raise ModelError(f"a {reranker.shape.kind} has no transformer: its back end is torch")
-    module = import_module(f"{__name__}.{backend.module}")
-    function: Compute = module.compute(reranker, setting, samples)
+    function: Compute = import_module(f"{__name__}.in_{setting.backend}").compute(reranker, setting, samples)
     return function
+
+
+def _compute_in_torch(reranker: Reranker, setting: BackEndSettings) -> Compute:
+    """Compute on the GPU if there is one; the model is moved there."""
+    device = device_of(setting.device or "auto")
+    with threads(setting.threads):
+        context = precision(setting.precision, device)
+    model = reranker.model.to(device).eval()
+
+    def compute_batch(batch: PairBatch) -> Tensor:
+        with threads(setting.threads), torch.inference_mode(), context():
+            logits: Tensor = model(batch.to(device))
+        return logits.float().cpu()
+
+    return compute_batch
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Let torch use ``count`` threads, which is a setting of the whole process."""
+    before = torch.get_num_threads()
+    if count is None or count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

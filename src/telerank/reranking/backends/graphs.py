@@ -27,8 +27,7 @@ from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.loading import quiet
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import Compute
-from telerank.reranking.backends.in_torch import threads
+from telerank.reranking.backends import Compute, threads
 
 RunGraph: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """The outputs of a graph, from its inputs by name; both are arrays of numpy."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 from telerank.expressions import (
@@ -47,27 +47,19 @@ _NORMALIZATIONS: tuple[Normalization, ...] = (
     *(H1(), H2(0.5), H2(1), H2(2), H2(5)),
     *(H3(), Z(), NoNormalization()),
 )
+_K1, _B = (0.3, 0.6, 0.9, 1.2, 1.5, 2, 3, 4), (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1)
+_MU = (10, 25, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 2500, 3000, 4000, 5000)
+_LAMBDA = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
-    BM25: tuple(
-        BM25(k1, b)
-        for k1, b in product(
-            (0.3, 0.6, 0.9, 1.2, 1.5, 2, 3, 4), (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1)
-        )
-    ),
-    LMDirichlet: tuple(
-        LMDirichlet(mu)
-        for mu in (10, 25, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 2500, 3000, 4000, 5000)
-    ),
-    LMJelinekMercer: tuple(
-        LMJelinekMercer(share)
-        for share in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-    ),
+    BM25: tuple(starmap(BM25, product(_K1, _B))),
+    LMDirichlet: tuple(map(LMDirichlet, _MU)),
+    LMJelinekMercer: tuple(map(LMJelinekMercer, _LAMBDA)),
     # without an after-effect only with H2: Lucene 8 has dropped it
     DFR: (
         *(DFR(*parts) for parts in product(BASIC_MODELS, ("l", "b"), _NORMALIZATIONS)),
         *(DFR(basic, "none", H2(1)) for basic in BASIC_MODELS),
     ),
-    DFI: tuple(DFI(measure) for measure in INDEPENDENCE),
+    DFI: tuple(map(DFI, INDEPENDENCE)),
 }
 
 
