@@ -16,7 +16,7 @@ from documents import in_process
 from small_rerankers import small_reranker
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.pipelines import lazy_run
-from telerank.reranking import run_candidates, scorer
+from telerank.reranking import scorer
 from telerank.reranking.scorer import Scorer
 from telerank.trec import read_run
 
@@ -147,7 +147,7 @@ def test_with_an_index_no_more_of_a_run_is_held_than_is_scored_at_once(here, mon
     def writing(_, found):
         before.extend(len(read) for _ in found)
 
-    monkeypatch.setattr(run_candidates, "read_run", reading)
+    monkeypatch.setattr("telerank.verbs.rerank.read_run", reading)
     monkeypatch.setattr(lazy_run, "write_run", writing)
     rerank("-q", "many.tsv", "-i", "idx", "-o", "out.run", run=run)
     counted_first = 60 if run == "many.run" else 0

@@ -1,15 +1,13 @@
-"""Indexes and docstores that are needed for a while only."""
+"""Indexes that are needed for a while only."""
 
 from __future__ import annotations
 
 import tempfile
-import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.families import parse_similarity
 from telerank.sparse.writer import build_index
@@ -43,17 +41,3 @@ class TemporaryIndex:
         with tempfile.TemporaryDirectory(prefix="telerank-") as folder:
             index = build_index(docs, Path(folder) / "index", analyzer=self.analyzer, progress=self.progress)
             yield SparseRetriever(index, parse_similarity(self.model))
-
-
-def store_temporarily(docs: Iterable[Doc]) -> Docstore:
-    """A docstore of documents in a temporary folder, which is removed with it."""
-    with ExitStack() as stack:
-        folder = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="telerank-", ignore_cleanup_errors=True)
-        )
-        with DocstoreWriter(folder) as writer:
-            for doc in docs:
-                writer.add(doc)
-        store = Docstore(folder)
-        weakref.finalize(store, stack.pop_all().close)
-    return store

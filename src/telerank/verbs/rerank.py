@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError, ModelError
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
-from telerank.types import Progress, Ranking
+from telerank.trec import read_run
+from telerank.types import Progress, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Reranker
     from telerank.reranking.calibration import Calibration
-    from telerank.reranking.run_candidates import RunCandidates
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import CrossReranker, Docs
 
@@ -103,8 +107,9 @@ def rerank_run(
     source = queries or (texts if isinstance(texts, Collection) else None)
     if source is None or texts is None:
         raise CollectionError("give the documents, and the collection that has the queries")
-    calibrating = [] if dev is None else list(_candidates(dev.run, dev.data, dev.split, depth))
-    candidates = _candidates(run, source, split, depth, frozenset(part.query.qid for part in calibrating))
+    calibrating = [] if dev is None else list(_Candidates(str(dev.run), dev.data, dev.split, depth))
+    excluded = frozenset(part.query.qid for part in calibrating)
+    candidates = _Candidates(str(run), source, split, depth, excluded)
     docnos = None if isinstance(texts, Index) else {docno for part in calibrating for docno in part.docnos}
     rankings, total = candidates.check(docnos)
     runs = str(run) if dev is None else f"{run} or {dev.run}"
@@ -115,6 +120,53 @@ def rerank_run(
     options = {"run": str(run), "depth": depth, "k": k, "texts": name, "queries": source.name}
     scoring = _Scoring(scorer, docs, rankings, k, total, options, calibration, progress)
     return LazyRun(scoring.compute, scoring.record, scoring.describe)
+
+
+@dataclass
+class _Candidates:
+    """The first ``depth`` documents of each query of a run file, which is read again by each iteration.
+
+    The texts of the queries are those of a collection's ``split``. Queries of ``excluded`` are refused: those
+    that calibrate int8. Raises CollectionError if a query has no text, or is excluded.
+    """
+
+    run: str
+    queries: Collection
+    split: str | None
+    depth: int | None
+    excluded: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.texts = {query.qid: query.text for query in self.queries.split_queries(self.split)}
+
+    def __iter__(self) -> Iterator[Ranking]:
+        for ranking in read_run(self.run):
+            qid = ranking.query.qid
+            if qid not in self.texts:
+                known = f"{len(self.texts):,} queries of {self.queries.name}"
+                raise CollectionError(f"{self.run}: query {qid} is none of the {known}")
+            if qid in self.excluded:
+                message = f"query {qid} is in --dev, too: int8 needs other queries there"
+                raise CollectionError(f"{self.run}: {message}")
+            candidates = replace(ranking, query=Query(qid, self.texts[qid]))
+            yield candidates if self.depth is None else candidates.cut(self.depth)
+
+    def check(self, docnos: set[str] | None) -> tuple[Iterable[Ranking], int | None]:
+        """The candidates, read once to find errors before anything is scored, and their number.
+
+        Their docnos are added to ``docnos``; if that is None, a piped run is not read ahead or counted.
+        """
+        candidates: Iterable[Ranking] = self
+        if self.run == "-" or (Path(self.run).exists() and not Path(self.run).is_file()):  # piped: read once
+            if docnos is None:
+                return self, None
+            candidates = list(self)
+        total = 0
+        for ranking in candidates:
+            total += len(ranking)
+            if docnos is not None:
+                docnos.update(ranking.docnos)
+        return candidates, total
 
 
 @dataclass
@@ -179,19 +231,6 @@ def _open_scorer(
     return model if isinstance(model, Scorer) else Scorer(model, **settings)
 
 
-def _candidates(
-    run: str | Path,
-    queries: Collection,
-    split: str | None,
-    depth: int | None,
-    excluded: frozenset[str] = frozenset(),
-) -> RunCandidates:
-    from telerank.reranking.run_candidates import RunCandidates
-
-    texts = {query.qid: query.text for query in queries.split_queries(split)}
-    return RunCandidates(str(run), texts, queries.name, depth, excluded)
-
-
 def _calibrate(scorer: Scorer, docs: Docs, rankings: list[Ranking], dev: DevRun) -> Calibration:
     from telerank.reranking.calibration import calibrate
 
@@ -199,19 +238,19 @@ def _calibrate(scorer: Scorer, docs: Docs, rankings: list[Ranking], dev: DevRun)
 
 
 def _store_docs(collection: Collection, docnos: set[str], runs: str) -> Docs:
-    """The documents of a collection that are named, in a temporary docstore."""
-    from telerank.retrieval.temporary import store_temporarily
-
+    """The documents of a collection that are named, in a docstore in a folder that is removed with it."""
     missing = set(docnos)
-
-    def named() -> Iterator[Any]:
-        for doc in collection.docs():
-            if doc.docno in missing:
-                missing.remove(doc.docno)
-                yield doc
-
-    store = store_temporarily(named())
-    if missing:
-        more = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
-        raise CollectionError(f"{runs}: {min(missing)!r}{more} is none of the documents of {collection.name}")
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="telerank-", ignore_cleanup_errors=True))
+        with DocstoreWriter(folder) as writer:
+            for doc in collection.docs():
+                if doc.docno in missing:
+                    missing.remove(doc.docno)
+                    writer.add(doc)
+        if missing:
+            more = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
+            message = f"{min(missing)!r}{more} is none of the documents of {collection.name}"
+            raise CollectionError(f"{runs}: {message}")
+        store = Docstore(folder)
+        weakref.finalize(store, stack.pop_all().close)
     return store

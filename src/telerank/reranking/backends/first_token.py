@@ -72,14 +72,10 @@ def _cut_output(node: Any, targets: list[tuple[Any, int | None]]) -> None:
 
 def _inputs_to_cut(node: Any, axis: int) -> _Axes | None:
     """The inputs of which the first element is enough for that of the output; None if that is unknown."""
-    name, rank = node.get_type_name(), _rank(node.output(0))
-    if rank < 0 or any(_rank(value) < 0 for value in node.input_values()):
+    rule, rank = _RULES.get(node.get_type_name()), _rank(node.output(0))
+    if rule is None or rank < 0 or any(_rank(value) < 0 for value in node.input_values()):
         return None
-    if name in _UNARY:
-        return {0: axis}
-    if name in _ELEMENTWISE:
-        return _unbroadcast_inputs(node, axis, range(2))
-    return _RULES[name](node, axis, rank) if name in _RULES else None
+    return rule(node, axis, rank)
 
 
 def _product(node: Any, axis: int, rank: int) -> _Axes | None:
@@ -119,6 +115,8 @@ def _reshape(node: Any, axis: int, _rank: int) -> _Axes | None:
 
 
 _RULES: Mapping[str, Callable[[Any, int, int], _Axes | None]] = {
+    **dict.fromkeys(_UNARY, lambda _node, axis, _rank: {0: axis}),
+    **dict.fromkeys(_ELEMENTWISE, lambda node, axis, _rank: _unbroadcast_inputs(node, axis, range(2))),
     "MatMul": _product,
     "MVN": _normalisation,
     "Transpose": _transpose,
