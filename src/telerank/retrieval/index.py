@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
@@ -17,6 +20,7 @@ from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.families import parse_similarity
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
+from telerank.stage import Stage
 from telerank.stored import FolderReader, replace_file
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
@@ -244,6 +248,35 @@ class Index(FolderReader):
             return source
         made_by = VectorManifest.read(folder).model
         return made_by if folder_name(made_by) == name else source
+
+
+@dataclass(frozen=True)
+class TemporaryIndex:
+    """Opens a sparse model over documents, as a context manager, on an index in a temporary folder.
+
+    Raises
+    ------
+    AnalyzerError
+        If the analyzer cannot be read.
+    ExpressionError
+        If the model cannot be read.
+    """
+
+    analyzer: str = "standard"
+    model: str = "bm25"
+    progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        Analyzer.parse(self.analyzer)
+        parse_similarity(self.model)
+
+    @contextmanager
+    def __call__(self, docs: Iterable[Doc]) -> Iterator[Stage]:
+        from telerank.sparse.writer import build_index
+
+        with TemporaryDirectory(prefix="telerank-") as folder:
+            index = build_index(docs, Path(folder) / "index", analyzer=self.analyzer, progress=self.progress)
+            yield SparseRetriever(index, parse_similarity(self.model))
 
 
 def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:

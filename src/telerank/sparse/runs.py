@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class Run:
     def save(self, path: Path, lengths: npt.NDArray[np.int32]) -> None:
         """Write the run, and the lengths of its documents."""
         with path.open("wb") as file:
-            for values in (*astuple(self), lengths):
+            for values in (*vars(self).values(), lengths):
                 np.save(file, values)
 
     @classmethod

@@ -14,16 +14,16 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
 
 from telerank.errors import IndexFault
 from telerank.sparse.runs import RunMaker
 from telerank.text import Analyzer
 
 
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """``count`` processes; an idle one takes the next stretch of documents."""
 
     def __init__(self, analyzer: Analyzer, count: int) -> None:
@@ -53,9 +53,6 @@ class Workers:
         while self._running:
             self._owners.append(self._running.popleft().result())
         return [self._ask(number, None) for number in range(len(self._processes))], self._owners
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
-from typing import Self
 
 import filelock
 import numpy as np
@@ -66,7 +65,7 @@ def build_index(
     return SparseIndex(folder)
 
 
-class IndexWriter:
+class IndexWriter(AbstractContextManager["IndexWriter"]):
     """The only writer of an index; every method commits its change before it returns.
 
     Without an ``analyzer`` the index must exist, and its own is used. With ``overwrite`` the first
@@ -145,9 +144,6 @@ class IndexWriter:
 
     def close(self) -> None:
         self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

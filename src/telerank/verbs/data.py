@@ -7,7 +7,7 @@ from telerank.corpus.convert import convert
 from telerank.corpus.formats import list_collections, list_formats
 from telerank.corpus.ranking_sets import ranking_set
 from telerank.corpus.statistics import describe, token_counter
-from telerank.retrieval.temporary import TemporaryIndex
+from telerank.retrieval.index import TemporaryIndex
 
 __all__ = [
     "TemporaryIndex",

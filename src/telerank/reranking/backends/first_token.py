@@ -20,13 +20,12 @@ from openvino import opset13 as ops
 _ELEMENTWISE = {"Add", "Multiply", "Subtract", "Divide", "SquaredDifference", "Power"}
 _UNARY = {"Gelu", "Tanh", "Relu", "Erf", "Sqrt", "Sigmoid", "Swish", "Convert"}
 
-_Input: TypeAlias = tuple[str, int]  # a node's name, the number of its input
 _Axes: TypeAlias = dict[int, int]  # which inputs of a node may be cut, each along which axis
 
 
 def narrow_to_first_token(model: Model) -> int:
     """Change the graph; return how many of its nodes now compute for one token."""
-    cut: dict[_Input, int] = {}  # inputs of which the first element along an axis is enough
+    cut: dict[tuple[str, int], int] = {}  # (node, input) -> the axis whose first element is enough
     narrowed = 0
     for node in reversed(model.get_ordered_ops()):  # the users of an output come before its node
         if _takes_first(node):

@@ -80,6 +80,8 @@ def _graph(reranker: Reranker) -> Any:
 
 
 def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Samples) -> Path:
+    if find_spec("nncf") is None:
+        raise MissingExtra("nncf", "fast")
     batches = samples()
     if not batches:
         raise ModelError(
@@ -95,8 +97,6 @@ def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Sample
 
 
 def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path) -> None:
-    if find_spec("nncf") is None:
-        raise MissingExtra("nncf", "fast")
     graph = core.read_model(exact / _FILE)
     names = [node.any_name for node in graph.inputs]
     with _silence():
