@@ -28,7 +28,7 @@ from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.expressions import Expression, number_text
+from telerank.expressions import number_text
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import WeightGrid, choose_weights
@@ -70,7 +70,11 @@ class ExperimentFunctions:
             "given": StageFunction(self.given, {"about": Reader.name}, ("about",)),
             "best": StageFunction(
                 self.best,
-                {"family": _similarity, "by": Reader.name, "folds": Reader.whole},
+                {
+                    "family": lambda reader, tree: build_similarity(tree, reader.text),
+                    "by": Reader.name,
+                    "folds": Reader.whole,
+                },
                 ("family", "by"),
             ),
             "tuned": StageFunction(
@@ -218,10 +222,6 @@ class ByQuery(Stage):
 def sum_stages(stages: Iterable[Stage], weights: Iterable[float]) -> Stage:
     """``w * a + v * b + …``."""
     return reduce(operator.add, (weight * stage for stage, weight in zip(stages, weights, strict=True)))
-
-
-def _similarity(reader: Reader, tree: Expression) -> Similarity:
-    return build_similarity(tree, reader.text)
 
 
 def _join(weights: Iterable[float]) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
@@ -51,7 +52,7 @@ class CandidateLists:
 
 
 def open_candidates(
-    collection: Collection, candidates: str | None = None, split: str | None = None
+    data: Collection | str | Path, candidates: str | None = None, split: str | None = None
 ) -> CandidateLists:
     """The candidates in a run file or in a pool of the collection (``test/100``); by default its only pool.
 
@@ -60,6 +61,7 @@ def open_candidates(
     CollectionError
         If ``candidates`` is neither a pool nor a file; if it is None and there is not exactly one pool.
     """
+    collection = data if isinstance(data, Collection) else open_collection(data)
     pools = collection.pools
     if not candidates and len(pools) != 1:
         known = f"its pools: {', '.join(pools)}" if pools else "it has no pools: a run file"

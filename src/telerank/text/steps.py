@@ -74,16 +74,9 @@ def _nfkc(text: str) -> str:
     return unicodedata.normalize("NFKC", text.replace("™", " ").replace("℠", " "))
 
 
-def _elision(_: str) -> Function:
-    def elide(token: str) -> str:
-        head, apostrophe, rest = token.partition("'")
-        return rest.lstrip("'") if apostrophe and head.casefold() in _ELIDED else token
-
-    return elide
-
-
-def _possessive(token: str) -> str:
-    return token[:-2] if token[-2:] in ("'s", "'S") else token
+def _elide(token: str) -> str:
+    head, apostrophe, rest = token.partition("'")
+    return rest.lstrip("'") if apostrophe and head.casefold() in _ELIDED else token
 
 
 def _stop(name: str) -> Function:
@@ -100,10 +93,6 @@ def _snowball(algorithm: str) -> Function:
         return str(local.stem(token))
 
     return stem
-
-
-def _ligatures(token: str) -> str:
-    return token.translate(_LIGATURES)
 
 
 def _asciifold(token: str) -> str:
@@ -133,9 +122,9 @@ TEXT_STEPS: Mapping[str, Function] = {
 """
 
 TOKEN_STEPS: Mapping[str, TokenStep] = {
-    "elision": TokenStep(_elision, lambda: ("french",)),
-    "possessive": TokenStep(lambda _: _possessive),
-    "ligatures": TokenStep(lambda _: _ligatures),
+    "elision": TokenStep(lambda _: _elide, lambda: ("french",)),
+    "possessive": TokenStep(lambda _: lambda token: token[:-2] if token[-2:] in ("'s", "'S") else token),
+    "ligatures": TokenStep(lambda _: lambda token: token.translate(_LIGATURES)),
     "stop": TokenStep(_stop, lambda: ("english", "french")),
     "snowball": TokenStep(_snowball, lambda: tuple(Stemmer.algorithms())),
     "asciifold": TokenStep(lambda _: _asciifold),

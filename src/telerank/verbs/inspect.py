@@ -7,7 +7,6 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.contents import find_docs
-from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.inspect.diffusion import DiffusionReport, compare_diffusion
 from telerank.inspect.drawn_pairs import draw_by_class, draw_pairs, open_candidates, tokenize_drawn
@@ -46,7 +45,7 @@ def diffusion(
     ModelError
         If a model does not exist or has no outputs of a transformer, or there is no such device.
     """
-    source = open_candidates(_open(data), candidates, split)
+    source = open_candidates(data, candidates, split)
     with show_progress(progress) as shown:
         drawn = draw_pairs(source, pairs, seed=seed, progress=shown)
         checkpoints = compare_diffusion(
@@ -78,7 +77,7 @@ def tsne(
     MissingExtra
         If scikit-learn is not installed.
     """
-    source = open_candidates(_open(data), candidates, split)
+    source = open_candidates(data, candidates, split)
     settings = MapSettings(perplexity, neighbours, seed)
     with show_progress(progress) as shown:
         drawn = draw_by_class(source, relevant=each, others=each, seed=seed, progress=shown)
@@ -110,7 +109,7 @@ def faithfulness(
     CollectionError, ModelError
         As :func:`diffusion`; if the re-ranker has no gates, or no passage has two sentences.
     """
-    source = open_candidates(_open(data), candidates, split)
+    source = open_candidates(data, candidates, split)
     reranker = move(load_reranker(model), device)
     find_gates(reranker)  # an error before the work, not after it
     with show_progress(progress) as shown:
@@ -143,10 +142,6 @@ def gates(
     if docno is not None and docs is not None:
         text = _find_text(docno, docs)
     return read_gates(load_reranker(model), query, text or "")
-
-
-def _open(data: Collection | str | Path) -> Collection:
-    return data if isinstance(data, Collection) else open_collection(data)
 
 
 def _find_text(docno: str, docs: str) -> str:
