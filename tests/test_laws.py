@@ -172,10 +172,6 @@ def _upside_down(self: Broken, stream: Iterable[Ranking]) -> Iterator[Ranking]:
     return (Ranking.presorted(r.query, r.docnos[::-1], r.scores[::-1]) for r in letters(stream))
 
 
-def _doubles(self: Broken, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-    return (Ranking.presorted(r.query, r.docnos, r.scores.astype(np.float64)) for r in letters(stream))
-
-
 def _answers_none(self: Broken, stream: Iterable[Ranking]) -> Iterator[Ranking]:
     rankings = list(letters(stream))
     return iter(rankings or [Ranking(Query("nobody", "asked"))])
@@ -200,7 +196,6 @@ FAULTS = {
     "reads twice": _reads_twice,
     "empties its input": _empties,
     "upside down": _upside_down,
-    "float64": _doubles,
     "answers nobody": _answers_none,
     "no answer to an empty query": _fails_on_empty,
     "sees the neighbours": _sees_the_neighbours,
@@ -220,7 +215,6 @@ BREACHES = {
     "reads twice": "reads_its_input_once",
     "empties its input": "leaves_its_input_alone",
     "upside down": "answers_in_order",
-    "float64": "answers_in_order",
     "answers nobody": "answers_nothing_with_nothing",
     "no answer to an empty query": "answers_an_empty_query",
     "sees the neighbours": "ignores_the_neighbours",

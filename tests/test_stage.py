@@ -140,8 +140,8 @@ def test_numpys_numbers_are_cuts_and_weights():
     assert letters * np.float64(0.5) == 0.5 * letters
 
 
-@pytest.mark.parametrize("weight", [float("nan"), float("inf"), 1e39])
-def test_a_weight_that_is_no_float32_is_refused(weight):
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_a_weight_that_is_not_finite_is_refused(weight):
     with pytest.raises(ValueError, match="weight must be a finite number"):
         weight * letters
 
@@ -155,8 +155,8 @@ def test_only_stages_are_joined(other):
 
 
 def test_a_score_too_large_for_a_weight_is_refused():
-    with pytest.raises(ValueError, match="not a finite float32"):
-        (1e38 * Fixed((("a", 100.0),))).search(QUERY)
+    with pytest.raises(ValueError, match="not a finite number"):
+        (1e307 * Fixed((("a", 100.0),))).search(QUERY)
 
 
 def test_a_negative_weight_turns_the_list_over():

@@ -14,6 +14,7 @@ a pipeline over an index is a text that :func:`telerank.pipelines.functions.pipe
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -227,7 +228,7 @@ class Weighted(Stage):
     binding = PRODUCT
 
     def __post_init__(self) -> None:
-        if not abs(self.weight) <= float(np.finfo(np.float32).max):
+        if not math.isfinite(self.weight):
             raise ValueError(f"a weight must be a finite number, got {self.weight!r}")
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
@@ -238,8 +239,7 @@ class Weighted(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explanation(query, docno)
-        value = np.float32(self.weight) * np.float32(part.value)
-        return Explanation(float(value), f"{self.weight} times", (part,))
+        return Explanation(self.weight * part.value, f"{self.weight} times", (part,))
 
     @property
     def text(self) -> str:
@@ -266,7 +266,7 @@ class Sum(Stage):
         if not any(parts):
             raise KeyError(docno)
         known = tuple(part or Explanation(0.0, "an unknown document there") for part in parts)
-        return Explanation(float(np.float32(sum(part.value for part in known))), "sum of", known)
+        return Explanation(sum(part.value for part in known), "sum of", known)
 
     @property
     def text(self) -> str:
@@ -330,7 +330,7 @@ def _flatten(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:
 
 def _scale(ranking: Ranking, weight: float) -> Ranking:
     with np.errstate(over="ignore"):  # a score that is too large becomes infinite, which Ranking refuses
-        return Ranking.ranked(ranking.query, ranking.docnos, ranking.scores * np.float32(weight))
+        return Ranking.ranked(ranking.query, ranking.docnos, ranking.scores * weight)
 
 
 def _explain_part(stage: Stage, query: Query, docno: str) -> Explanation | None:
@@ -340,7 +340,7 @@ def _explain_part(stage: Stage, query: Query, docno: str) -> Explanation | None:
     except KeyError:
         return None
     # a retriever ignores the document that it is given here, a re-ranker scores it
-    docnos = next(stage([Ranking(query, (docno,), np.zeros(1, np.float32))])).docnos
+    docnos = next(stage([Ranking(query, (docno,), np.zeros(1))])).docnos
     return (
         part if docno in docnos else Explanation(0.0, f"not among the {len(docnos)} retrieved there", (part,))
     )
@@ -354,4 +354,4 @@ def _add(rankings: tuple[Ranking, ...]) -> Ranking:
             raise ValueError(f"stages of a sum disagree: query {ranking.query.qid!r} beside {query.qid!r}")
         for docno, score in ranking:
             totals[docno] = totals.get(docno, 0.0) + score
-    return Ranking.ranked(query, tuple(totals), np.array(list(totals.values()), dtype=np.float32))
+    return Ranking.ranked(query, tuple(totals), list(totals.values()))

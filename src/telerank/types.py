@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Scores: TypeAlias = npt.NDArray[np.float32]
+Scores: TypeAlias = npt.NDArray[np.float64]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """``qrels[qid][docno] -> grade``."""
 Progress: TypeAlias = Callable[[str, int, int | None], None]
@@ -63,10 +63,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """The ranked documents of one query, sorted by float32 score, then docno, both descending.
+    """The ranked documents of one query, sorted by float64 score, then docno, both descending.
 
-    This is trec_eval's order, so ties are measured alike everywhere. A query without documents is an empty
-    ranking.
+    This is the order of trec_eval since 10.0, so ties are measured alike everywhere. A query without
+    documents is an empty ranking.
 
     Raises
     ------
@@ -76,17 +76,17 @@ class Ranking:
 
     query: Query
     docnos: tuple[str, ...] = ()
-    scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
+    scores: Scores = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
-        scores = _float32(self.scores).copy()  # the caller may change its array
+        scores = np.array(self.scores, np.float64)  # the caller may change its array
         object.__setattr__(self, "docnos", tuple(self.docnos))
         _freeze(self, scores)
         qid, docnos = self.query.qid, self.docnos
         if scores.ndim != 1 or len(docnos) != len(scores):
             raise ValueError(f"query {qid}: {len(docnos)} docnos but scores of shape {scores.shape}")
         if not np.isfinite(scores).all():
-            raise ValueError(f"query {qid}: a score is not a finite float32")
+            raise ValueError(f"query {qid}: a score is not a finite number")
         if len(set(docnos)) != len(docnos):
             raise ValueError(f"query {qid}: a docno comes twice")
         rises = np.flatnonzero(scores[:-1] <= scores[1:])
@@ -98,15 +98,15 @@ class Ranking:
     @classmethod
     def ranked(cls, query: Query, docnos: Sequence[str], scores: npt.ArrayLike) -> Ranking:
         """Sort documents by score, then docno, both descending; nothing else defines this order."""
-        return cls(query, *_ordered(docnos, _float32(scores)))
+        return cls(query, *_ordered(docnos, np.asarray(scores, np.float64)))
 
     @classmethod
-    def presorted(cls, query: Query, docnos: tuple[str, ...], scores: Scores) -> Ranking:
-        """Make a ranking without checks, for documents known to be in order; keeps ``scores`` itself."""
+    def presorted(cls, query: Query, docnos: tuple[str, ...], scores: npt.ArrayLike) -> Ranking:
+        """Make a ranking without checks, for documents known to be in order; keeps a float64 array itself."""
         ranking = object.__new__(cls)
         object.__setattr__(ranking, "query", query)
         object.__setattr__(ranking, "docnos", docnos)
-        _freeze(ranking, scores)
+        _freeze(ranking, np.asarray(scores, np.float64))
         return ranking
 
     def cut(self, k: int) -> Ranking:
@@ -157,11 +157,6 @@ class Explanation:
         return "\n".join(self.lines())
 
 
-def _float32(scores: npt.ArrayLike) -> Scores:
-    with np.errstate(over="ignore"):  # too large a score becomes infinite, which the ranking refuses
-        return np.asarray(scores, dtype=np.float32)
-
-
 def _freeze(ranking: Ranking, scores: Scores) -> None:
     scores.flags.writeable = False
     object.__setattr__(ranking, "scores", scores)
@@ -173,8 +168,8 @@ def _ordered(docnos: Sequence[str], scores: Scores) -> tuple[tuple[str, ...], Sc
     by_docno = sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True)
     descending = np.asarray(by_docno, dtype=np.int64)
     # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
-    order = descending[np.argsort(-(scores[descending] + np.float32(0.0)), kind="stable")]
-    return tuple(docnos[i] for i in order), scores[order] + np.float32(0.0)
+    order = descending[np.argsort(-(scores[descending] + 0.0), kind="stable")]
+    return tuple(docnos[i] for i in order), scores[order] + 0.0
 
 
 def silent(label: str, done: int, total: int | None) -> None:

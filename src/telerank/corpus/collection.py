@@ -107,4 +107,4 @@ class Format:
 def rank_in_order(query: Query, docnos: Iterable[str]) -> Ranking:
     """Rank documents that are sorted but have no scores: scores decrease by one, down to 1."""
     names = tuple(docnos)
-    return Ranking(query, names, np.arange(len(names), 0, -1, dtype=np.float32))
+    return Ranking(query, names, np.arange(len(names), 0, -1.0))

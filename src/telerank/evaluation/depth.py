@@ -75,7 +75,7 @@ def reorder(ranking: Ranking, scores: Mapping[str, float]) -> Ranking:
     """
     best_first = _select(ranking, scores).docnos
     docnos = (*best_first, *(docno for docno in ranking.docnos if docno not in scores))
-    return Ranking(ranking.query, docnos, (1.0 / np.arange(1, len(docnos) + 1)).astype(np.float32))
+    return Ranking(ranking.query, docnos, 1.0 / np.arange(1, len(docnos) + 1))
 
 
 def rerank_by_scores(score: Callable[[Ranking], Mapping[str, float]]) -> Reranker:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 import numpy as np
-import numpy.typing as npt
 
-from telerank.types import Query, Ranking
+from telerank.types import Query, Ranking, Scores
 
 DEPTH = 1000  # of each list and of the interleaved one (Zhan et al. 2020, RepBERT)
 K = 60.0  # of reciprocal ranks (Cormack et al. 2009)
@@ -25,8 +24,7 @@ def interleave_rankings(rankings: Sequence[Ranking], depth: int | None = DEPTH) 
     turns = zip_longest(*(ranking.docnos[:depth] for ranking in rankings))
     firsts = dict.fromkeys(docno for turn in turns for docno in turn if docno is not None)
     docnos = tuple(islice(firsts, depth))
-    scores = 1.0 / np.arange(1, len(docnos) + 1)  # distinct in float32 up to rank 5 million
-    return Ranking.presorted(check_query(rankings), docnos, scores.astype(np.float32))
+    return Ranking.presorted(check_query(rankings), docnos, 1.0 / np.arange(1, len(docnos) + 1))
 
 
 def scale_scores(ranking: Ranking) -> Ranking:
@@ -38,7 +36,7 @@ def scale_scores(ranking: Ranking) -> Ranking:
     """
     if not len(ranking):
         return ranking
-    scores = ranking.scores.astype(np.float64)  # the difference of two float32 may overflow float32
+    scores = ranking.scores / 2  # exact, and differences do not overflow
     spread = scores[0] - scores[-1]
     between = (scores - scores[-1]) / spread if spread else np.ones_like(scores)
     return Ranking.ranked(ranking.query, ranking.docnos, between)  # rounding may create ties
@@ -48,11 +46,12 @@ def sum_reciprocal_ranks(rankings: Sequence[Ranking], k: float = K) -> Ranking:
     """Sum 1 / (k + rank) over the lists that hold a document (Cormack, Clarke, Büttcher, SIGIR 2009)."""
     check_k(k)
     query = check_query(rankings)
-    totals: dict[str, float] = {}
+    shares: dict[str, list[float]] = {}
     for ranking in rankings:
         for rank, docno in enumerate(ranking.docnos, 1):
-            totals[docno] = totals.get(docno, 0.0) + 1.0 / (k + rank)
-    return Ranking.ranked(query, tuple(totals), list(totals.values()))
+            shares.setdefault(docno, []).append(1.0 / (k + rank))
+    # rounded once: the same ranks in other lists are the same score
+    return Ranking.ranked(query, tuple(shares), [math.fsum(parts) for parts in shares.values()])
 
 
 def sum_rankings(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
@@ -73,7 +72,7 @@ class AlignedLists:
 
     query: Query
     docnos: tuple[str, ...]
-    table: npt.NDArray[np.float32]
+    table: Scores
 
     @classmethod
     def of(cls, rankings: Sequence[Ranking], *, scale: bool = True) -> AlignedLists:
@@ -81,7 +80,7 @@ class AlignedLists:
         query = check_query(rankings)
         docnos = sorted({docno for ranking in rankings for docno in ranking.docnos}, reverse=True)
         column = {docno: i for i, docno in enumerate(docnos)}
-        table = np.zeros((len(rankings), len(docnos)), np.float32)
+        table = np.zeros((len(rankings), len(docnos)))
         for row, ranking in zip(table, map(scale_scores, rankings) if scale else rankings, strict=True):
             row[[column[docno] for docno in ranking.docnos]] = ranking.scores
         return cls(query, tuple(docnos), table)
@@ -89,9 +88,10 @@ class AlignedLists:
     def sum(self, weights: Sequence[float], depth: int | None = None) -> Ranking:
         """The ranking by the weighted sum, cut to ``depth``."""
         check_weights(weights, len(self.table))
+        totals = np.zeros(len(self.docnos))
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked below
-            products = np.array(weights, np.float32)[:, None] * self.table  # float32, like Weighted
-            totals = products.astype(np.float64).sum(axis=0).astype(np.float32) + np.float32(0.0)
+            for weight, row in zip(weights, self.table, strict=True):  # one after another, like Sum
+                totals += weight * row
         if not np.isfinite(totals).all():
             raise ValueError(f"query {self.query.qid}: weights of {tuple(weights)} make scores too large")
         order = np.argsort(-totals, kind="stable")[:depth]

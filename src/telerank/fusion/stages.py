@@ -20,7 +20,7 @@ from telerank.fusion.lists import (
     sum_reciprocal_ranks,
 )
 from telerank.stage import Stage, Sum, Weighted, check_depth
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Query, Ranking, Scores
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,7 +157,7 @@ class Probability(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explanation(query, docno)
-        value = float(_sigmoid(np.array([part.value], np.float32))[0])
+        value = float(_sigmoid(np.array([part.value]))[0])
         return Explanation(value, "sigmoid of", (part,))
 
     @property
@@ -197,8 +197,7 @@ def run_stages(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[t
     return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)
 
 
-def _sigmoid(scores: np.ndarray) -> np.ndarray:
-    """In float64, then float32: (N,) -> (N,)."""
-    exact = scores.astype(np.float64)
+def _sigmoid(scores: Scores) -> Scores:
+    """(N,) -> (N,)."""
     with np.errstate(over="ignore"):  # exp overflows to infinity, and the sigmoid becomes 0
-        return (1.0 / (1.0 + np.exp(-exact))).astype(np.float32)
+        return 1.0 / (1.0 + np.exp(-scores))

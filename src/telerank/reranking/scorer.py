@@ -138,7 +138,7 @@ class Scorer:
                 yield ends, self._score_pairs(pairs.result(), progress)
 
     def _score_pairs(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
-        scores, done = np.empty(len(pairs), np.float32), self.counts.pairs
+        scores, done = np.empty(len(pairs)), self.counts.pairs
         for rows, batch in batch_pairs(pairs, self.reranker.texts.pad_id, self._budget):
             scores[rows] = self._compute(batch).numpy()
             done += len(rows)

@@ -118,6 +118,6 @@ def _merge(query: Query, lists: list[Ranking], depth: int | None) -> Ranking:
     if len(lists) == 1:
         return lists[0]
     docnos = [docno for ranking in lists for docno in ranking.docnos]
-    scores = np.concatenate([ranking.scores for ranking in lists]) if lists else np.empty(0, np.float32)
+    scores = np.concatenate([ranking.scores for ranking in lists]) if lists else np.empty(0)
     ranking = Ranking.ranked(query, docnos, scores)
     return ranking if depth is None else ranking.cut(depth)

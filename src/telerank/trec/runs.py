@@ -15,17 +15,16 @@ from telerank.trec.files import check_id, numbered_bytes, open_to_write
 from telerank.types import Query, Ranking
 
 _COLUMNS = "6 columns: qid Q0 docno rank score tag"
-_TOO_LARGE = 2.0**128 - 2.0**103  # the least number that rounds to an infinite float32
 _Row = tuple[int, bytes, bytes, float]
 
 
 def read_run(path: str | Path) -> Iterator[Ranking]:
     """Read the rankings of a run file, one query at a time, in the file's order of queries.
 
-    Documents are sorted as by trec_eval: by float32 score, then docno, both descending; the rank column is
+    Documents are sorted as by trec_eval: by score, then docno, both descending; the rank column is
     ignored. The text of every query is empty, since a run has none.
 
-    Raises FormatError if a line does not have six columns, a score is not a finite float32, a document comes
+    Raises FormatError if a line does not have six columns, a score is not a finite number, a document comes
     twice for a query, or the lines of a query are not contiguous.
     """
     begun: dict[bytes, int] = {}
@@ -42,8 +41,9 @@ def read_run(path: str | Path) -> Iterator[Ranking]:
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "telerank") -> None:
     """Write a run file that :func:`read_run` reads back as equal rankings, and trec_eval sorts alike.
 
-    Scores have nine digits, which distinguish any two float32. A query without documents has no line. Raises
-    FormatError if a qid, docno or the tag is empty or contains a blank, ValueError if a query comes twice.
+    Scores have as many digits as distinguish them from any other float64. A query without documents has no
+    line. Raises FormatError if a qid, docno or the tag is empty or contains a blank, ValueError if a query
+    comes twice.
     """
     check_id(tag, "tag", path)
     written: set[str] = set()
@@ -54,7 +54,7 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "teleran
                 raise ValueError(f"{path}: query {qid} comes twice")
             written.add(qid)
             file.writelines(
-                f"{qid} Q0 {check_id(docno, 'docno', path)} {rank} {score:.9g} {tag}\n"
+                f"{qid} Q0 {check_id(docno, 'docno', path)} {rank} {score!r} {tag}\n"
                 for rank, (docno, score) in enumerate(ranking, 1)
             )
 
@@ -80,8 +80,8 @@ def _score(path: str | Path, number: int, text: bytes) -> float:
         score = float(text)
     except ValueError:
         score = math.nan
-    if not abs(score) < _TOO_LARGE or b"_" in text:  # Python reads 1_0 as 10; C does not
-        raise FormatError(path, number, "a score that is a finite float32", text.decode(errors="replace"))
+    if not math.isfinite(score) or b"_" in text:  # Python reads 1_0 as 10; C does not
+        raise FormatError(path, number, "a score that is a finite number", text.decode(errors="replace"))
     return score
 
 
@@ -93,7 +93,7 @@ def _ranking(path: str | Path, qid: bytes, rows: list[_Row]) -> Ranking:
         raise FormatError(path, rows[0][0], "ids in UTF-8 in this line and those of its query") from error
     if len(set(docnos)) < len(docnos):
         _raise_repeated(path, query, rows)
-    scores = np.array([row[3] for row in rows], np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
+    scores = np.array([row[3] for row in rows]) + 0.0  # -0.0 becomes 0.0
     ties_descend = all(docnos[i] > docnos[i + 1] for i in np.flatnonzero(scores[:-1] == scores[1:]))
     if ties_descend and (scores[:-1] >= scores[1:]).all():  # nearly every run is sorted
         return Ranking.presorted(query, tuple(docnos), scores)
