@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.errors import FormatError
+from telerank.errors import FormatError, FormatWarning
 from telerank.trec import (
     load_qrels,
     numbered_lines,
@@ -217,8 +217,8 @@ def test_two_grades_of_one_document_are_refused_wherever_they_come_from():
             "query-id\tcorpus-id\tscore\n\ta\t1\n",
             "file:2: expected a qid that is not empty and has no blank, got ''",
         ),
-        ("1 0 a 1.5\n", "file:1: expected a grade that is a whole number, got '1.5'"),
-        ("1 0 a 1_0\n", "file:1: expected a grade that is a whole number, got '1_0'"),
+        ("1 0 a 1.5\n", "file:1: expected a grade that is a whole number from -32,768 to 32,767, got '1.5'"),
+        ("1 0 a 1_0\n", "file:1: expected a grade that is a whole number from -32,768 to 32,767, got '1_0'"),
         ("1 0 a 1\n1 0 a 2\n", "file:2: expected one grade for document a of query 1, 1 as before, got '2'"),
         (b"1 0 \xff 1\n", "file:1: expected ids in UTF-8, got \"b'1 0 \\\\xff 1'\""),
     ],
@@ -528,3 +528,87 @@ def test_every_topic_of_robust04_has_its_three_fields(data):
         assert all(query.text for query in read_topics(path, field))
     first = next(read_topics(path, "desc")).text
     assert first.startswith("Identify organizations that participate in international criminal activity, the")
+
+
+UNTIDY = (
+    "1\tQ0\ta\t1\t2.5\trunA more junk at the end\n"
+    "2\tQ0\tc\t1\t21.4567891230\trunA\n"
+    "1\tQ0\tb\t2\t2.5\trunA\n"
+    "# 2\tQ0\tx\t1\t99\trunA\n"
+    "2\tQ0\te\t2\t21.4567891234\trunA\n"
+)
+
+
+def test_a_run_that_only_trec_eval_reads_is_read_with_warnings(tmp_path):
+    path = written(tmp_path, UNTIDY)
+    with pytest.warns(FormatWarning) as warned:
+        first, second = read_run(path, strict=False)
+    assert list(first) == [("b", 2.5), ("a", 2.5)]
+    assert list(second) == [("e", 21.4567891234), ("c", 21.4567891230)]
+    assert [str(warning.message) for warning in warned] == [
+        f"{path}:3: the lines of a query are not together: the run is sorted, as by trec_eval",
+        f"{path}:1: more than 6 columns: the others are ignored, as by trec_eval",
+        f"{path}:4: a comment (trec_eval 10.0; earlier versions refuse it)",
+    ]
+
+
+def test_a_tidy_run_is_read_alike_without_warnings(tmp_path):
+    path = written(tmp_path, " 1 Q0 a 1 2 t\n1\tQ0 b 2 1 t\n1 Q0 c 3 0 t\n11 Q0 a 1 2 t\n")
+    assert list(read_run(path, strict=False)) == list(read_run(path))
+
+
+def test_many_deviations_are_one_warning(tmp_path):
+    path = written(tmp_path, "".join(f"{i} Q0 a 1 2 t x\n" for i in range(1000)))
+    with pytest.warns(FormatWarning, match=r"file:1: more than 6 columns.* \(and 999 more\)"):
+        assert len(list(read_run(path, strict=False))) == 1000
+
+
+def test_qrels_that_only_trec_eval_reads_are_read_with_warnings(tmp_path):
+    text = "# judged by two people\n1 0 a 1\n1 0 b 0 # unsure\n2 0 c 2.0\n3 0 d -0.5\n"
+    path = written(tmp_path, text)
+    with pytest.warns(FormatWarning) as warned:
+        qrels = load_qrels(read_qrels(path, strict=False))
+    assert qrels == {"1": {"a": 1, "b": 0}, "2": {"c": 2}, "3": {"d": 0}}
+    assert [str(warning.message) for warning in warned] == [
+        f"{path}:1: a comment (trec_eval 10.0; earlier versions refuse it) (and 1 more)",
+        f"{path}:4: a grade with decimals is cut, as trec_eval reads it (and 1 more)",
+    ]
+    with pytest.raises(FormatError, match="file:1: expected 4 columns"):
+        list(read_qrels(path))
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 1 1 a 2\n", "file:1: expected 4 columns: .*; preferences .* are not read"),
+        ("1 map 0.25 0.1\n", "file:1: expected 4 columns: .*; z-scores .* are not read"),
+        (
+            "1 x a 1\n1 y a 0\n",
+            r"file:2: expected one grade .* 1 as before \(judgment groups are not read\), got '0'",
+        ),
+        ("1 0 a 32768\n", "file:1: expected a grade .* from -32,768 to 32,767, got '32768'"),
+        ("1 0 a -32769\n", "file:1: expected a grade .* from -32,768 to 32,767, got '-32769'"),
+        ("1 0 a 4294967297\n", "file:1: expected a grade .* from -32,768 to 32,767, got '4294967297'"),
+        (f"1 0 a {'9' * 5000}\n", "file:1: expected a grade .* from -32,768 to 32,767, got '9999"),
+    ],
+)
+def test_other_formats_of_trec_eval_and_grades_beyond_the_limits_are_refused(tmp_path, text, said, strict):
+    with pytest.raises(FormatError, match=said):
+        list(read_qrels(written(tmp_path, text), strict=strict))
+
+
+def test_grades_at_the_limits_are_read(tmp_path):
+    path = written(tmp_path, "1 0 a -32768\n1 0 b +0032767\n")
+    assert load_qrels(read_qrels(path)) == {"1": {"a": -32768, "b": 32767}}
+    with pytest.raises(
+        FormatError, match="a grade that is a whole number from -32,768 to 32,767 for document c"
+    ):
+        load_qrels([Qrel("1", "c", 2**32 + 1)])
+
+
+def test_numbers_of_5000_digits_in_a_run_are_refused_or_ignored(tmp_path):
+    nines = "9" * 5000
+    with pytest.raises(FormatError, match="file:1: expected a score that is a finite number, got '9999"):
+        list(read_run(written(tmp_path, f"1 Q0 a 1 {nines} t\n")))
+    assert len(next(read_run(written(tmp_path, f"1 Q0 a {nines} 1 t\n")))) == 1

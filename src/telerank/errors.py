@@ -38,6 +38,10 @@ class FormatError(TelerankError):
         return type(self), (self.where, self.line, self.expected, self.got)
 
 
+class FormatWarning(UserWarning):
+    """A file does not follow its format, but is read all the same, as trec_eval reads it."""
+
+
 class CollectionError(TelerankError):
     pass
 

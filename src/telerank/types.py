@@ -12,6 +12,8 @@ import numpy.typing as npt
 Scores: TypeAlias = npt.NDArray[np.float64]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """``qrels[qid][docno] -> grade``."""
+LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
+"""telerank's own limits of grades: measures keep a count for each grade up to the highest."""
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Progress callback: ``(label, done, total or None)``."""
 
@@ -39,7 +41,10 @@ class Doc:
 
 @dataclass(frozen=True, slots=True)
 class Qrel:
-    """One judgment; a document with a grade of 0 or less was judged not relevant."""
+    """One judgment; a document with a grade of 0 or less was judged not relevant.
+
+    Grades are from :data:`LEAST_GRADE` to :data:`HIGHEST_GRADE`; reading and measuring refuse others.
+    """
 
     qid: str
     docno: str

@@ -126,7 +126,8 @@ def test_the_level_decides_what_is_significant(folder):
             ["qrels.txt", *RUNS, "-b", "nope"],
             "the baseline nope is not one of the runs: weak, strong, best",
         ),
-        (["qrels.txt", *RUNS, "-m", "P"], "'P': P needs a cutoff, as in P@10"),
+        (["qrels.txt", *RUNS, "-m", "P()"], "'P()': P needs a cutoff, as in P@10"),
+        (["qrels.txt", *RUNS, "-m", "NumRet"], "NumRet is a sum over the queries: only differences of means"),
         (["qrels.txt", *RUNS, "-o", "none/out.md"], "none/out.md: No such file or directory"),
     ],
 )

@@ -271,3 +271,112 @@ def test_help_has_an_example_and_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "telerank evaluate scifact bm25.run" in " ".join(done.stdout.split())
     assert done.stderr.strip() == "[]"
+
+
+@pytest.fixture
+def untidy(tmp_path, monkeypatch):
+    """A run and qrels that trec_eval reads, though they do not follow their formats."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "qrels").write_text("# judged\n1 0 a 1\n1 0 b 0 # unsure\n2 0 c 2\n3 0 d 1\n")
+    (tmp_path / "run").write_text(
+        "1 Q0 a 1 2.5 t more junk\n2 Q0 c 1 21.4567891234 t\n1 Q0 b 2 2.0 t\n2 Q0 e 2 21.4567891230 t\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("default::telerank.errors.FormatWarning")
+def test_what_trec_eval_reads_is_measured_with_warnings_that_name_the_line(untidy, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["telerank", "evaluate", "qrels", "run", "-m", "recip_rank", "--json"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert not stopped.value.code
+    said = capsys.readouterr()
+    assert json.loads(said.out)["runs"][0]["mean"] == {"recip_rank": pytest.approx(2 / 3)}
+    assert said.err.splitlines() == [
+        "qrels:1: a comment (trec_eval 10.0; earlier versions refuse it) (and 1 more)",
+        "run:3: the lines of a query are not together: the run is sorted, as by trec_eval",
+        "run:1: more than 6 columns: the others are ignored, as by trec_eval",
+        "run: 1 of 3 queries of the qrels have no document: they count 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("qrels", "said"),
+    [
+        ("qrels", "qrels: neither a qrels file nor a collection"),
+        ("tidy", "run:1: expected 6 columns: qid Q0 docno rank score tag, got"),
+    ],
+)
+def test_strict_refuses_it(untidy, monkeypatch, capsys, qrels, said):
+    (untidy / "tidy").write_text("1 0 a 1\n2 0 c 2\n")
+    assert said in refusal(monkeypatch, capsys, qrels, "run", "--strict")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 1 1 a 2\n1 1 1 b 1\n", "preferences (qid group subgroup docno rank) are not read"),
+        (
+            "1 x a 1\n1 y a 0\n",
+            "other:2: expected one grade for document a of query 1, 1 as before (judgment groups",
+        ),
+        ("1 map 0.25 0.1\n", "z-scores (qid measure mean deviation) are not read"),
+        (
+            "1 0 a 4294967297\n",
+            "expected a grade that is a whole number from -32,768 to 32,767, got '4294967297'",
+        ),
+        (
+            f"1 0 a {'9' * 5000}\n",
+            "expected a grade that is a whole number from -32,768 to 32,767, got '9999",
+        ),
+    ],
+)
+def test_trec_evals_other_formats_and_grades_beyond_the_limits_are_refused_by_name(
+    folder, monkeypatch, capsys, text, said
+):
+    (folder / "other").write_text(text)
+    assert said in refusal(monkeypatch, capsys, "other", "bm25.run")
+
+
+def test_official_measures_are_rows_in_trec_evals_order(folder):
+    found = rows(run("qrels.txt", "bm25.run", "dfi.run.gz", "-m", "official").stdout)
+    assert found[1] == ["measure", "bm25", "dfi"]
+    assert found[3:7] == [
+        ["num_q", "3", "3"],
+        ["num_ret", "3", "6"],
+        ["num_rel", "4", "4"],
+        ["num_rel_ret", "2", "3"],
+    ]
+    assert [row[0] for row in found[7:12]] == ["map", "gm_map", "Rprec", "bpref", "recip_rank"]
+    assert len(found) == 3 + 9 + 11 + 9
+    assert len(rows(run("qrels.txt", "bm25.run", "-m", "all_trec").stdout)) == 3 + 99 - 17
+
+
+def test_counts_are_sums_without_decimals(folder):
+    found = rows(run("qrels.txt", "bm25.run", "-m", "NumQ NumRet NumRel NumRet(rel=1)").stdout)
+    assert found[-1] == ["bm25", "3", "3", "4", "2"]
+
+
+def test_the_relevance_level_is_trec_evals(folder):
+    (folder / "graded").write_text("1 0 a 1\n1 0 b 2\n2 0 a 2\n")
+    found = run("graded", "bm25.run", "-l", "2", "-m", "map P_10 RR@10 ndcg", "--json").stdout
+    assert json.loads(found)["runs"][0]["mean"] == {
+        "map(rel=2)": 1.0,
+        "P_10(rel=2)": pytest.approx(0.1),
+        "RR(rel=2)@10": 1.0,
+        "ndcg": pytest.approx(0.9298598),
+    }
+
+
+def test_the_version_of_interpolated_precision_is_named(folder):
+    arguments = ("qrels.txt", "bm25.run", "-m")
+    assert "as trec_eval 9 rounds recall levels" in run(*arguments, "IPrec@0.1").stderr
+    ten = run(*arguments, "IPrec(trec_eval=10)@0.1")
+    assert ten.stderr.count("\n") == 1
+    assert "IPrec(trec_eval=10)@0.1" in ten.stdout
+
+
+@pytest.mark.parametrize("text", ["1,3,…,99999999999", "99999999999", "1,2,…,5000", "1," + "9" * 5000])
+def test_depths_without_bound_are_refused(text):
+    with pytest.raises(MeasureError, match="expected at most 1,000 depths of at most 9 digits, got"):
+        parse_depths(text)

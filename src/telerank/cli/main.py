@@ -6,12 +6,14 @@ import atexit
 import gc
 import signal
 import sys
+import warnings
 from types import FrameType
+from typing import Any
 
 import typer
 
 from telerank.cli.commands import HELP_OPTIONS, Commands
-from telerank.errors import TelerankError
+from telerank.errors import FormatWarning, TelerankError
 
 _OBJECTS = 100_000
 """Objects between two garbage collections, which took a tenth of a short command's time: imports make many
@@ -33,6 +35,7 @@ def main() -> None:
     A request to end (SIGTERM) is answered as Ctrl-C is, what was begun is cleared away, with exit status 143.
     """
     signal.signal(signal.SIGTERM, _end)
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)  # skips the last collection, which takes another tenth
     try:
@@ -52,6 +55,14 @@ def _report(error: BaseException) -> None:
 
         traceback.print_exc()
     console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *origin: Any) -> None:
+    """A deviation of a file in one line; other warnings as Python shows them."""
+    from telerank.cli import console
+
+    own = issubclass(category, FormatWarning)
+    console.say(str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip())
 
 
 def _end(number: int, _: FrameType | None) -> None:

@@ -10,6 +10,8 @@ from typer import Argument, Option
 
 from telerank.errors import CollectionError, MeasureError, ModelError
 
+_DEPTHS, _DIGITS, _SHOWN = 1_000, 9, 60  # depths, their digits, and characters of a text that is refused
+
 
 class Form(StrEnum):
     """The format of tables."""
@@ -45,7 +47,17 @@ Encoding = Annotated[str, Option("--encoding", help="Encoding of the collection'
 Split = Annotated[str | None, Option("--split", help="Split of the collection; default: the only one.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Measures = Annotated[
-    str, Option("--measures", "-m", help="Measures by the names of ir_measures, separated by spaces.")
+    str,
+    Option(
+        "--measures", "-m", help="Measures by the names of ir_measures or trec_eval, separated by spaces."
+    ),
+]
+RelevanceLevel = Annotated[
+    int,
+    Option("--level-for-rel", "-l", min=1, help="Grades from LEVEL up are relevant, as for `trec_eval -l`."),
+]
+Strict = Annotated[
+    bool, Option("--strict", help="Refuse lines that only trec_eval reads, instead of warning of them.")
 ]
 Keep = Annotated[int | None, Option("--keep", "-k", min=1, help="Documents kept for each query.")]
 Depth = Annotated[int, Option("--depth", min=1, help="Documents taken from each run for each query.")]
@@ -69,7 +81,7 @@ RunOutput = Annotated[
     str, Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
 ]
 MeasureToMaximise = Annotated[
-    str, Option("--measure", "-m", help="Measure to maximise, as ir_measures names it.")
+    str, Option("--measure", "-m", help="Measure to maximise, as ir_measures or trec_eval name it.")
 ]
 FoldCount = Annotated[int, Option("--folds", min=2, help="Folds of the cross-validation.")]
 FoldSeed = Annotated[int, Option("--seed", help="Seed of the folds.")]
@@ -119,7 +131,9 @@ def parse_numbers(option: str, text: str | None, *, least: int) -> tuple[int, ..
 
 def parse_depths(text: str) -> list[int]:
     """Parse rising whole numbers separated by commas; ``1,3,…,15`` continues in the same steps."""
-    wrong = MeasureError(f"expected rising depths such as 1,5,10 or 1,3,…,15, got {text!r}")
+    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    wrong = MeasureError(f"expected rising depths such as 1,5,10 or 1,3,…,15, got {shown}")
+    many = MeasureError(f"expected at most {_DEPTHS:,} depths of at most {_DIGITS} digits, got {shown}")
     depths: list[int] = []
     going = False
     for piece in text.replace("...", "…").split(","):
@@ -128,8 +142,12 @@ def parse_depths(text: str) -> list[int]:
             continue
         if not piece.strip().isdecimal():
             raise wrong
+        if len(piece.strip()) > _DIGITS:
+            raise many
         last = int(piece)
         step = depths[-1] - depths[-2] if going else 0
+        if going and (last - depths[-1]) // max(step, 1) + len(depths) > _DEPTHS:
+            raise many
         depths += range(depths[-1] + step, last, step) if going else ()
         if going and last != depths[-1] + step:
             raise wrong

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from telerank.evaluation.measures import Evaluation, parse_measures
+from telerank.evaluation.measures import Evaluation, parse_measures, require_means
 from telerank.evaluation.report import changes_table, comparison_table, describe_gaps, difference_table
 from telerank.evaluation.statistics import (
     Differences,
@@ -127,12 +127,13 @@ def compare_evaluations(
 
     Holm's correction is over every other system by every measure, separately for each baseline. A
     baseline is itself compared with the other baselines. Raises ValueError if there is no system, a
-    baseline or measure was not evaluated, or the queries differ.
+    baseline or measure was not evaluated, or the queries differ; MeasureError if a measure is not averaged.
     """
     if not evaluations:
         raise ValueError("there is no system to compare")
     names = parse_measures(measures) if measures else _shared_measures(evaluations)
     _check(evaluations, baselines, names)
+    require_means(names)
     pairs = [
         (system, baseline, name)
         for baseline in baselines

@@ -1,7 +1,7 @@
-"""Measures by the names of ir_measures, with the values of trec_eval.
+"""Measures by the names of ir_measures or of trec_eval, with the values of trec_eval.
 
-ir_measures is given numbers that fall with the rank instead of scores, so that ties are broken as in
-:class:`~telerank.types.Ranking`: the programs under ir_measures break them in different ways.
+The programs that compute them are given numbers that fall with the rank instead of scores, so that ties are
+broken as in :class:`~telerank.types.Ranking`: the programs under ir_measures break them in different ways.
 """
 
 from __future__ import annotations
@@ -11,16 +11,26 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import MeasureError
-from telerank.types import Progress, Qrels, Ranking, silent
+from telerank.evaluation.trec_eval import (
+    HIGHEST_CUTOFF,
+    SYNONYMS,
+    TrecMeasure,
+    parse_trec_name,
+    trec_values,
+)
+from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Progress, Qrels, Ranking, silent
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
+_CUTOFF = re.compile(r"(?:\d*\.)?\d+(?=[\s,(]|$)")
+_SHOWN = 60  # characters of a wrong name
 _BATCH = 512  # queries per call of ir_measures: the run need not fit in memory
 
 
@@ -29,10 +39,10 @@ class Evaluation:
     """The values of one run for each query.
 
     ``qids`` are all queries of the qrels in their order; ``values[measure]`` has shape (queries,).
-    ``missing`` are the queries without a document in the run: their value is 0. ``unanswerable`` are
-    the queries without a relevant document in the qrels: their value is 0, and they count in the
-    mean, as in ``trec_eval -c``. ``unjudged`` are queries of the run that are not in the qrels: they
-    do not count.
+    ``missing`` are the queries without a document in the run: their value is that of ``trec_eval -c``, 0 but
+    for their ``NumRel``. ``unanswerable`` are the queries without a relevant document in the qrels: their
+    value is 0, and they count in the mean, as in ``trec_eval -c``. ``unjudged`` are queries of the run that
+    are not in the qrels: they do not count.
     """
 
     qids: tuple[str, ...]
@@ -47,8 +57,8 @@ class Evaluation:
 
     @property
     def mean(self) -> dict[str, float]:
-        """The mean over all queries of the qrels, by measure."""
-        return {name: float(values.mean()) for name, values in self.values.items()}
+        """The aggregate over all queries of the qrels, by measure: see :func:`aggregate`."""
+        return {name: float(aggregate(name, values)) for name, values in self.values.items()}
 
     def of(self, measure: str) -> dict[str, float]:
         """The values of one measure by qid."""
@@ -73,11 +83,11 @@ def measure(
 ) -> Evaluation:
     """Compute each measure for each query of the qrels.
 
-    ``measures`` are names as ir_measures writes them (``nDCG@10``, ``AP(rel=2)``), or a string of
-    several (see :func:`parse_measures`).
+    ``measures`` are names as ir_measures (``nDCG@10``, ``AP(rel=2)``) or trec_eval (``map``) writes them,
+    or a string of several (see :func:`parse_measures`).
 
     Raises MeasureError if a name is not the name of a measure, or the measure has no value on these qrels;
-    ValueError if the qrels are empty, or a query occurs twice in the run.
+    ValueError if the qrels are empty, a grade is beyond the limits, or a query occurs twice in the run.
     """
     if not qrels:
         raise ValueError("the qrels are empty")
@@ -92,7 +102,7 @@ def measure(
         _fill(table, names, column, {qid: qrels[qid] for qid in run}, run)
         progress("measuring", len(answered), len(qrels))
     missing = tuple(qid for qid in qrels if qid not in answered)
-    _fill(table, names, column, {qid: qrels[qid] for qid in missing}, {})
+    _fill_missing(table, names, column, {qid: qrels[qid] for qid in missing})
     table.flags.writeable = False
     return Evaluation(
         tuple(qrels),
@@ -103,19 +113,53 @@ def measure(
     )
 
 
-def parse_measures(text: str | Sequence[str]) -> tuple[str, ...]:
-    """Parse names of measures separated by spaces or commas; return them as ir_measures writes them.
+def parse_measures(text: str | Sequence[str], level: int = 1) -> tuple[str, ...]:
+    """Parse names of measures separated by spaces or commas; return them as their program writes them.
 
     ``MRR@10, AP(rel = 2) RR@10`` is ``("RR@10", "AP(rel=2)")``: a name that occurs twice is returned once.
+    Names of trec_eval stay (``map``), and ``official``, ``set`` and ``all_trec`` are those of their measures.
+    ``IPrec(trec_eval=10)@0.1`` and ``11pt_avg(trec_eval=10)`` round recall levels as trec_eval 10, not 9.
+    Grades from ``level`` up are relevant for measures that take a level and do not name one.
+
     Raises MeasureError if there is no name, one is not the name of a measure, or a cutoff is missing.
     """
     pieces = _split_names(text if isinstance(text, str) else " ".join(text))
     if not pieces:
         raise MeasureError("no measure is given")
-    return tuple(dict.fromkeys(repr(_parse(piece)) for piece in pieces))
+    return tuple(dict.fromkeys(repr(parsed) for piece in pieces for parsed in _parse(piece, level)))
 
 
-def expand_measures(measures: Sequence[str] | str, depths: Sequence[int]) -> dict[str, tuple[str, ...]]:
+def aggregate_name(name: str) -> str:
+    """How the values of a measure become one: ``mean``, ``sum`` or ``geometric mean``."""
+    (parsed,) = _parse(name)
+    if isinstance(parsed, TrecMeasure):
+        return parsed.aggregate
+    from ir_measures.measures.base import SumAgg
+
+    return "sum" if isinstance(parsed.aggregator(), SumAgg) else "mean"
+
+
+def aggregate(name: str, values: Values) -> Values:
+    """The value of a measure over queries, (queries, ...) -> (...), as trec_eval aggregates it.
+
+    Counts are summed, ``gm_map`` and ``gm_bpref`` have a geometric mean, and the others the mean.
+    """
+    form = aggregate_name(name)
+    if form == "sum":
+        return np.asarray(values.sum(axis=0))
+    return np.asarray(values.mean(axis=0) if form == "mean" else np.exp(np.log(values).mean(axis=0)))
+
+
+def require_means(names: Sequence[str]) -> None:
+    """Raise MeasureError if a measure is not averaged over queries, so that differences cannot be tested."""
+    for name in names:
+        if (form := aggregate_name(name)) != "mean":
+            raise MeasureError(f"{name} is a {form} over the queries: only differences of means are compared")
+
+
+def expand_measures(
+    measures: Sequence[str] | str, depths: Sequence[int], level: int = 1
+) -> dict[str, tuple[str, ...]]:
     """Name each measure at each depth: ``expand_measures("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
 
     Raises MeasureError for a name with a cutoff, or of a measure that takes none, ValueError without depths.
@@ -127,7 +171,7 @@ def expand_measures(measures: Sequence[str] | str, depths: Sequence[int]) -> dic
         raise MeasureError(f"measures by depth take no cutoff: expected names such as R or AP, got {text!r}")
     expanded = {}
     for name in _split_names(text):
-        cut = tuple(parse_measures(f"{name}@{depth}")[0] for depth in depths)
+        cut = tuple(parse_measures(f"{name}@{depth}", level)[0] for depth in depths)
         expanded[cut[0].removesuffix(f"@{depths[0]}")] = cut
     if not expanded:
         raise MeasureError("no measure is given")
@@ -135,28 +179,38 @@ def expand_measures(measures: Sequence[str] | str, depths: Sequence[int]) -> dic
 
 
 def find_cutoff(name: str) -> int | None:
-    """The cutoff of a measure by its name (``10`` of ``RR@10``); None if it has none."""
-    cutoff = re.search(r"@(\d+)$", name)
-    return int(cutoff[1]) if cutoff else None
+    """The cutoff of a measure by its name (``10`` of ``RR@10`` and of ``P_10``); None if it has none."""
+    cutoff = re.search(r"@(\d+)$|^(?:P|recall|success|relative_P|(?:map|ndcg)_cut)_(\d+)", name)
+    return int(cutoff[1] or cutoff[2]) if cutoff else None
 
 
 def _split_names(text: str) -> list[str]:
-    """Split ``text`` at spaces and commas outside brackets, without checking the names."""
+    """Split ``text`` at spaces and commas outside brackets, without checking the names.
+
+    A comma before a number does not separate: it goes on with the cutoffs of trec_eval's ``P.5,10``.
+    """
     depth, pieces = 0, [""]
-    for char in text:
+    for i, char in enumerate(text):
         depth += (char in "({[") - (char in ")}]")
-        if depth == 0 and (char.isspace() or char == ","):
+        if depth == 0 and (char.isspace() or (char == "," and not _CUTOFF.match(text, i + 1))):
             pieces.append("")
         else:
             pieces[-1] += char
     return [piece for piece in pieces if piece]
 
 
-def _parse(name: str) -> Any:
-    """The measure of ir_measures with this name; its own parser needs what Python has removed."""
+@lru_cache(maxsize=1024)
+def _parse(name: str, level: int = 1) -> tuple[Any, ...]:
+    """The measures with this name, of trec_eval or of ir_measures."""
+    return tuple(parse_trec_name(name, level)) or (_parse_ir_name(name, level),)
+
+
+def _parse_ir_name(name: str, level: int) -> Any:
+    """The measure with this name of ir_measures, whose own parser needs what Python has removed."""
     import ir_measures
 
-    message = f"{name!r} is not a measure: expected a name such as nDCG@10 or AP(rel=2)"
+    shown = repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…")
+    message = f"{shown} is not a measure: expected a name such as nDCG@10, AP(rel=2) or trec_eval's map"
     try:
         node = ast.parse(name, mode="eval").body
         settings: dict[str, Any] = {}
@@ -166,7 +220,7 @@ def _parse(name: str) -> Any:
         if isinstance(node, ast.Call) and not node.args:
             settings = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
             node = node.func
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise MeasureError(message) from error
     if not isinstance(node, ast.Name):
         raise MeasureError(message)
@@ -178,16 +232,58 @@ def _parse(name: str) -> Any:
     family = known[node.id]
     if cutoff is not None:
         settings[family.AT_PARAM] = cutoff
+    if getattr(family.SUPPORTED_PARAMS.get("rel"), "default", None) == 1:
+        settings.setdefault("rel", level)
+    if family.NAME in SYNONYMS:
+        return _make_trec_measure(name, family, settings)
     return _make_measure(name, family, settings)
+
+
+def _make_trec_measure(name: str, family: Any, settings: dict[str, Any]) -> TrecMeasure:
+    version = settings.pop("trec_eval", 9)
+    if "recall" in settings and isinstance(settings["recall"], int):
+        settings["recall"] = float(settings["recall"])
+    _check_settings(name, family, settings)
+    if not isinstance(version, int):
+        raise MeasureError(f"{name!r}: trec_eval is 9 or 10")
+    rel, judged_only = settings.get("rel", 1), settings.get("judged_only", False)
+    return TrecMeasure(family.NAME, settings.get("recall"), rel, version, judged_only)
 
 
 def _make_measure(name: str, family: Any, settings: dict[str, Any]) -> Any:
     import ir_measures
 
+    _check_settings(name, family, settings)
+    measure = family(**settings)
+    if not ir_measures.DefaultPipeline.supports(measure):
+        raise MeasureError(f"{name!r}: no installed program computes this measure{_programs(family)}")
+    return measure
+
+
+def _programs(family: Any) -> str:
+    """Which packages compute measures of a family, with what they require."""
+    import ir_measures
+
+    programs = []
+    for provider in ir_measures.DefaultPipeline.providers:
+        for supported in provider.SUPPORTED_MEASURES:
+            if supported.NAME == family.NAME and not provider.is_available():
+                required = [
+                    key for key, setting in supported.params.items() if getattr(setting, "required", False)
+                ]
+                needs = f", as {family.NAME} with {' and '.join(required)}" if required else ""
+                programs.append(f"{provider.NAME} does{needs}: {provider.install_instructions()}")
+    return "".join(f"; {program}" for program in programs)
+
+
+_LARGEST = {"cutoff": HIGHEST_CUTOFF, "rel": HIGHEST_GRADE}
+
+
+def _check_settings(name: str, family: Any, settings: dict[str, Any]) -> None:
     allowed = family.SUPPORTED_PARAMS
     for key, value in settings.items():
-        too_small = key in ("cutoff", "rel") and isinstance(value, int) and value < 1
-        if key not in allowed or not allowed[key].validate(value) or too_small:
+        beyond = key in _LARGEST and isinstance(value, int) and not 1 <= value <= _LARGEST[key]
+        if key not in allowed or not allowed[key].validate(value) or beyond:
             raise MeasureError(
                 f"{name!r}: {family.NAME} does not take {key}={value!r}; it takes: {', '.join(allowed)}"
             )
@@ -195,10 +291,6 @@ def _make_measure(name: str, family: Any, settings: dict[str, Any]) -> Any:
     if missing:
         hint = f", as in {family.NAME}@10" if family.AT_PARAM in missing else ""
         raise MeasureError(f"{name!r}: {family.NAME} needs a {' and a '.join(missing)}{hint}")
-    measure = family(**settings)
-    if not ir_measures.DefaultPipeline.supports(measure):
-        raise MeasureError(f"{name!r}: no installed program computes this measure")
-    return measure
 
 
 def _number_by_rank(
@@ -232,11 +324,30 @@ def _fill(
 
     if not qrels:
         return
-    measures = [_parse(name) for name in names]
-    row = {measure: i for i, measure in enumerate(measures)}
-    plain = {qid: dict(grades) for qid, grades in qrels.items()}
+    row = {_parse(name)[0]: i for i, name in enumerate(names)}
+    measures = [measure for measure in row if not isinstance(measure, TrecMeasure)]
+    plain = {qid: _checked_grades(qid, grades) for qid, grades in qrels.items()}
+    for own, qid, value in trec_values((one for one in row if isinstance(one, TrecMeasure)), plain, run):
+        table[row[own], column[qid]] = value
     try:
-        for metric in ir_measures.evaluator(measures, plain).iter_calc(run):
+        for metric in ir_measures.evaluator(measures, plain).iter_calc(run) if measures else ():
             table[row[metric.measure], column[metric.query_id]] = metric.value
     except ArithmeticError as error:  # Accuracy if every document is relevant
         raise MeasureError(f"one of {', '.join(names)} has no value on these qrels ({error})") from error
+
+
+def _fill_missing(
+    table: Values, names: tuple[str, ...], column: Mapping[str, int], qrels: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Write the values that queries without a document have, if they are not 0."""
+    for i, name in enumerate(names):
+        (parsed,) = _parse(name)
+        if isinstance(parsed, TrecMeasure):
+            for qid, grades in qrels.items():
+                table[i, column[qid]] = parsed.value_without_results(grades)
+
+
+def _checked_grades(qid: str, grades: Mapping[str, int]) -> dict[str, int]:
+    if grades and not LEAST_GRADE <= min(grades.values()) <= max(grades.values()) <= HIGHEST_GRADE:
+        raise ValueError(f"query {qid}: a grade is not from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}")
+    return dict(grades)

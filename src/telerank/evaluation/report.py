@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from telerank.evaluation.measures import Evaluation, aggregate_name
 from telerank.show.tables import Cell, Table
 
 if TYPE_CHECKING:
     from telerank.evaluation.compare import Comparison
-    from telerank.evaluation.measures import Evaluation
+
+_BY_RECALL = ("IPrec", "iprec_at_recall", "11pt_avg")
+_COLUMNS = 10  # measures that a table has in columns; more are rows
 
 
 def means_table(
@@ -21,24 +24,36 @@ def means_table(
     caption: str = "",
     notes: Sequence[str] = (),
 ) -> Table:
-    """The means: a row per system, a column per measure (default: all), the best of each column strong."""
+    """The means: a row per system, a column per measure (default: all), the best of each measure strong.
+
+    More than ten measures are rows, and the systems columns.
+    """
     names = measures or next(iter(evaluations.values())).measures
+    overall = {system: evaluation.mean for system, evaluation in evaluations.items()}
     means = {  # as printed, so that means that look equal are equally best
-        system: [round(float(evaluation.values[name].mean()), 4) for name in names]
-        for system, evaluation in evaluations.items()
+        system: [round(values[name], 4) for name in names] for system, values in overall.items()
     }
     best = [max(column) if len(means) > 1 else None for column in zip(*means.values(), strict=True)]
     rows: list[list[str | Cell]] = [
         [
             system,
             *(
-                Cell(f"{mean:.4f}", strong=mean == highest, marks=marks(system, name))
+                Cell(format_value(name, mean), strong=mean == highest, marks=marks(system, name))
                 for name, mean, highest in zip(names, row, best, strict=True)
             ),
         ]
         for system, row in means.items()
     ]
+    if len(names) > _COLUMNS:
+        columns = [[row[i] for row in rows] for i in range(1, len(names) + 1)]
+        rows = [[name, *cells] for name, cells in zip(names, columns, strict=True)]
+        return Table.of(("measure", *overall), rows, caption=caption, notes=notes)
     return Table.of(("system", *names), rows, caption=caption, notes=notes)
+
+
+def format_value(name: str, value: float) -> str:
+    """The value of a measure in a table: four decimals, none for a count."""
+    return f"{value:.0f}" if aggregate_name(name) == "sum" else f"{value:.4f}"
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -136,11 +151,24 @@ def format_change(value: float, base: float) -> str:
 
 
 def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
-    """A row per query and system, a column per measure."""
+    """A row per query and system, a column per measure; more than ten measures are rows."""
     first = next(iter(evaluations.values()))
-    values = {system: {name: one.of(name) for name in one.measures} for system, one in evaluations.items()}
+    values = {
+        system: {
+            name: {qid: format_value(name, value) for qid, value in one.of(name).items()}
+            for name in one.measures
+        }
+        for system, one in evaluations.items()
+    }
+    if len(first.measures) > _COLUMNS:
+        cells = [
+            [qid, name, *(values[system][name][qid] for system in evaluations)]
+            for qid in first.qids
+            for name in first.measures
+        ]
+        return Table.of(("query", "measure", *evaluations), cells, left=2)
     rows = [
-        [qid, system, *(f"{values[system][name][qid]:.4f}" for name in first.measures)]
+        [qid, system, *(values[system][name][qid] for name in first.measures)]
         for qid in first.qids
         for system in evaluations
     ]
@@ -148,9 +176,11 @@ def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
 
 
 def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """A line for each kind of query that counts 0 or does not count, by system."""
+    """A line for each kind of query that counts 0 or does not count, by system; which version is computed."""
     first = next(iter(evaluations.values()))
     queries, lines = len(first.qids), []
+    if any(name.startswith(_BY_RECALL) and "trec_eval=10" not in name for name in first.measures):
+        lines.append("interpolated precision: as trec_eval 9 rounds recall levels; (trec_eval=10) is 10's")
     if count := len(first.unanswerable):
         lines.append(f"{count} of {queries} queries of the qrels have no relevant document: they count 0")
     for system, evaluation in evaluations.items():

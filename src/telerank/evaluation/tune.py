@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from telerank.errors import MeasureError
-from telerank.evaluation.measures import Evaluation, Values, measure, parse_measures
+from telerank.evaluation.measures import Evaluation, Values, aggregate, measure, parse_measures
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import Progress, Qrels, Query, Ranking, silent
@@ -171,13 +171,13 @@ def tune(
             raise ValueError(f"query {shared[0]} is both to tune on and in the test part")
     table = _measure_settings(settings, run, replace(objective, queries=queries), progress)
     choosing = [[qid for qid in dev if qid not in set(fold)] for fold in folds]
-    chosen = tuple(_best(_means(table, qids)) for qids in choosing)
+    (name,) = parse_measures(objective.measure)
+    chosen = tuple(_best(_aggregates(name, table, qids)) for qids in choosing)
     values = {qid: table[qid][i] for fold, i in zip(folds, chosen, strict=True) for qid in fold}
     qids = tuple(qid for qid in table if qid in values)
-    (name,) = parse_measures(objective.measure)
     return TuneResult(
         settings=tuple(settings),
-        dev=tuple(_means(table, dev).tolist()),
+        dev=tuple(_aggregates(name, table, dev).tolist()),
         chosen=chosen,
         folds=folds,
         evaluation=Evaluation(qids, {name: np.array([values[qid] for qid in qids])}),
@@ -217,10 +217,9 @@ def _measure_settings(
     return dict(zip(qrels, np.stack(columns, axis=1), strict=True))
 
 
-def _means(table: Mapping[str, Values], qids: Sequence[str]) -> Values:
-    """The mean of each setting over some of the queries: (settings,)."""
-    means: Values = np.array([table[qid] for qid in qids]).mean(axis=0)
-    return means
+def _aggregates(measure_name: str, table: Mapping[str, Values], qids: Sequence[str]) -> Values:
+    """The mean, or another aggregate, of each setting over some of the queries: (settings,)."""
+    return aggregate(measure_name, np.array([table[qid] for qid in qids]))
 
 
 def _best(means: Sequence[float] | Values) -> int:

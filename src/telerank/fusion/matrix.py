@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from telerank.evaluation.measures import Values, measure, parse_measures
+from telerank.evaluation.measures import Values, measure, parse_measures, require_means
 from telerank.evaluation.report import format_change
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.fusion.lists import DEPTH, Fusion, join_runs
@@ -117,6 +117,7 @@ def combine_runs(
     parallel, and need not fit in memory. Raises ValueError for fewer than two runs or empty qrels.
     """
     names, measured = tuple(runs), parse_measures(measures)
+    require_means(measured)
     if len(names) < 2:
         raise ValueError(f"a combination needs two runs or more, got {len(names)}")
     if not qrels:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from telerank.errors import FormatError
+from telerank.trec.deviations import Deviations
 from telerank.trec.files import check_id, numbered_bytes, open_to_write
 from telerank.types import Query, Ranking
 
@@ -18,24 +19,34 @@ _COLUMNS = "6 columns: qid Q0 docno rank score tag"
 _Row = tuple[int, bytes, bytes, float]
 
 
-def read_run(path: str | Path) -> Iterator[Ranking]:
+def read_run(path: str | Path, *, strict: bool = True) -> Iterator[Ranking]:
     """Read the rankings of a run file, one query at a time, in the file's order of queries.
 
     Documents are sorted as by trec_eval: by score, then docno, both descending; the rank column is
-    ignored. The text of every query is empty, since a run has none.
+    ignored. The text of every query is empty, since a run has none. If not ``strict``, further columns and
+    comments (``#``, as in trec_eval 10.0) are ignored, as by trec_eval, and the lines of a query need not be
+    contiguous in a file (which is then read into memory), with a FormatWarning.
 
     Raises FormatError if a line does not have six columns, a score is not a finite number, a document comes
     twice for a query, or the lines of a query are not contiguous.
     """
+    deviations = Deviations(path, strict)
+    rows = _rows(path, deviations)
+    queries: Iterable[tuple[bytes, Iterable[_Row]]] = groupby(rows, key=lambda row: row[1])
+    if not strict and Path(path).is_file() and (piece := _find_piece(path)):
+        reading = "the lines of a query are not together: the run is sorted, as by trec_eval"
+        deviations.accept(piece, reading, "the lines of each query together")
+        queries = _collect(rows).items()
     begun: dict[bytes, int] = {}
-    for qid, rows in groupby(_rows(path), key=lambda row: row[1]):
-        lines = list(rows)
+    for qid, of_query in queries:
+        lines = list(of_query)
         first = lines[0][0]
         if qid in begun:
             name = qid.decode(errors="replace")
             raise FormatError(path, first, f"the lines of query {name} together, from line {begun[qid]} on")
         begun[qid] = first
         yield _ranking(path, qid, lines)
+    deviations.warn()
 
 
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "telerank") -> None:
@@ -67,11 +78,40 @@ def write_json_lines(path: str | Path, rankings: Iterable[Ranking]) -> None:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _rows(path: str | Path) -> Iterator[_Row]:
+def _find_piece(path: str | Path) -> int | None:
+    """The first line that continues a query after lines of another; None if there is none."""
+    begun: set[bytes] = set()
+    current, start = b"", b"\n"  # the qid of the line before, and how other lines of it start
+    for number, line in numbered_bytes(path):
+        if line.startswith((start, b"#")):
+            continue
+        qid = line.split(None, 1)[0]
+        if qid != current and qid in begun:
+            return number
+        begun.add(qid)
+        current, start = qid, line[: len(qid) + 1]
+    return None
+
+
+def _collect(rows: Iterable[_Row]) -> dict[bytes, list[_Row]]:
+    """The rows of each query, in the order of their first rows."""
+    queries: dict[bytes, list[_Row]] = {}
+    for row in rows:
+        queries.setdefault(row[1], []).append(row)
+    return queries
+
+
+def _rows(path: str | Path, deviations: Deviations) -> Iterator[_Row]:
     for number, line in numbered_bytes(path):
         columns = line.split()
-        if len(columns) != 6 or b"\0" in line:
+        if line.startswith(b"#") and not deviations.strict:
+            deviations.accept(number, "a comment (trec_eval 10.0; earlier versions refuse it)", _COLUMNS)
+            continue
+        if len(columns) < 6 or b"\0" in line:
             raise FormatError(path, number, _COLUMNS, line.decode(errors="replace"))
+        if len(columns) > 6:
+            reading = "more than 6 columns: the others are ignored, as by trec_eval"
+            deviations.accept(number, reading, _COLUMNS, line.decode(errors="replace"))
         yield number, columns[0], columns[2], _score(path, number, columns[4])
 
 

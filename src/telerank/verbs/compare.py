@@ -7,7 +7,7 @@ from pathlib import Path
 
 from telerank.errors import CollectionError
 from telerank.evaluation.compare import Comparison, compare_evaluations
-from telerank.evaluation.measures import parse_measures
+from telerank.evaluation.measures import parse_measures, require_means
 from telerank.types import Progress
 from telerank.verbs.evaluate import MEASURES, measure_runs
 from telerank.verbs.judge import JudgedRuns
@@ -19,20 +19,23 @@ def compare(
     measures: str | Sequence[str] = MEASURES,
     *,
     level: float = 0.05,
+    relevance_level: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare runs with baselines, given by name or file (default: the first run).
 
     A difference is significant if its p, after Holm's correction, is below ``level``.
+    Grades from ``relevance_level`` up are relevant for measures that take a level and do not name one.
 
     Raises
     ------
     CollectionError
         If there are fewer than two runs, a baseline is not one of them, or the qrels judge no query of a run.
     MeasureError
-        If the name of a measure is invalid.
+        If the name of a measure is invalid, or the measure is not a mean over queries.
     """
-    names = parse_measures(measures)
+    names = parse_measures(measures, relevance_level)
+    require_means(names)
     runs.require_two("compare")
     chosen = _find_baselines([str(baseline) for baseline in baselines], runs)
     return compare_evaluations(measure_runs(runs, names, progress=progress), chosen, level=level)

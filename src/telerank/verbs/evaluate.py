@@ -96,12 +96,14 @@ def evaluate(
     measures: str | Sequence[str] | None = None,
     *,
     depths: Sequence[int] = (),
+    relevance_level: int = 1,
     progress: Progress | None = None,
 ) -> RunEvaluations:
     """Measure runs over all queries of the qrels; a query without results counts 0.
 
     With ``depths``, ``measures`` are named without a cutoff and computed at each depth. Default measures:
-    :data:`MEASURES`, with depths :data:`MEASURES_BY_DEPTH`.
+    :data:`MEASURES`, with depths :data:`MEASURES_BY_DEPTH`. Grades from ``relevance_level`` up are relevant
+    for measures that take a level and do not name one (``AP``, but not ``AP(rel=3)`` and ``nDCG``).
 
     Raises
     ------
@@ -111,10 +113,15 @@ def evaluate(
         If the name of a measure is invalid.
     """
     if depths:
-        expanded = expand_measures(MEASURES_BY_DEPTH if measures is None else measures, depths)
+        expanded = expand_measures(
+            MEASURES_BY_DEPTH if measures is None else measures, depths, relevance_level
+        )
         names = [name for cut in expanded.values() for name in cut]
     else:
-        expanded, names = {}, list(parse_measures(MEASURES if measures is None else measures))
+        expanded, names = (
+            {},
+            list(parse_measures(MEASURES if measures is None else measures, relevance_level)),
+        )
     evaluations = measure_runs(runs, names, progress=progress)
     return RunEvaluations(evaluations, runs.source, tuple(depths), expanded)
 

@@ -29,7 +29,8 @@ _LOOKED_AT = 100  # queries of a run that decide which split judges it
 class JudgedRuns:
     """Runs by name, each cut to ``depth`` documents, and the qrels of ``source``.
 
-    ``remarks`` name the chosen split, if none was given, and the grades that count, if not all do.
+    ``remarks`` name the chosen split, if none was given, and the grades that count, if not all do. Run files
+    that deviate from their format are read as by trec_eval, with a FormatWarning, unless ``strict``.
     """
 
     runs: Mapping[str, RunSource]
@@ -37,10 +38,11 @@ class JudgedRuns:
     source: str
     remarks: tuple[str, ...] = ()
     depth: int | None = None
+    strict: bool = False
 
     def read(self, name: str) -> Iterator[Ranking]:
         """The rankings of a run."""
-        for ranking in read_rankings(self.runs[name]):
+        for ranking in read_rankings(self.runs[name], strict=self.strict):
             yield ranking if self.depth is None else ranking.cut(self.depth)
 
     def require_two(self, action: str) -> None:
@@ -59,13 +61,19 @@ class JudgedRuns:
 
 
 def judge(
-    runs: Runs, data: str | Path | Collection | Qrels, *, split: str | None = None, depth: int | None = None
+    runs: Runs,
+    data: str | Path | Collection | Qrels,
+    *,
+    split: str | None = None,
+    depth: int | None = None,
+    strict: bool = False,
 ) -> JudgedRuns:
     """Pair runs with qrels, to evaluate, compare, combine them or tune their fusion.
 
     ``data`` is a qrels file (``-``: standard input), a collection (a folder, a file, an ir_datasets id,
     or opened), or qrels in memory. If a collection has several splits and ``split`` is not given, it is
     the only split that judges the first queries of the run files. Runs are cut to ``depth`` documents.
+    ``strict`` refuses files that only trec_eval reads, see :func:`~telerank.trec.read_run`.
 
     >>> runs = tr.judge(["bm25.run", "lmd.run"], "scifact", split="test")
     >>> print(tr.compare(runs, measures="nDCG@10 AP"))
@@ -82,19 +90,19 @@ def judge(
     remarks: tuple[str, ...] = ()
     if isinstance(data, Mapping):
         qrels, source = data, "the qrels"
-    elif isinstance(data, str | Path) and _is_qrels_file(str(data)):
+    elif isinstance(data, str | Path) and _is_qrels_file(str(data), strict):
         if split is not None:
             raise CollectionError(f"{data} is a qrels file: it has no split {split!r}")
-        qrels, source = load_qrels(read_qrels(data)), str(data)
+        qrels, source = load_qrels(read_qrels(data, strict=strict)), str(data)
     else:
         collection = _open(data) if isinstance(data, str | Path) else data
-        chosen = split or _find_split(collection, by_name)
+        chosen = split or _find_split(collection, by_name, strict)
         source = collection.name if isinstance(data, Collection) else str(data)
         qrels = collection.judged(chosen)
         remarks = _remarks(collection, None if split is not None else chosen)
     if not qrels:
         raise CollectionError(f"{source} holds no qrels")
-    return JudgedRuns(by_name, qrels, source, remarks, depth)
+    return JudgedRuns(by_name, qrels, source, remarks, depth, strict)
 
 
 def name_runs(runs: Runs) -> dict[str, RunSource]:
@@ -108,9 +116,9 @@ def name_runs(runs: Runs) -> dict[str, RunSource]:
     return {name if names.count(name) == 1 else path: path for name, path in zip(names, paths, strict=True)}
 
 
-def read_rankings(run: RunSource) -> Iterable[Ranking]:
+def read_rankings(run: RunSource, *, strict: bool = True) -> Iterable[Ranking]:
     """The rankings of a run file or of a run in memory."""
-    return read_run(run) if isinstance(run, str | Path) else run
+    return read_run(run, strict=strict) if isinstance(run, str | Path) else run
 
 
 def _name(run: str) -> str:
@@ -129,13 +137,13 @@ def _remarks(collection: Collection, split: str | None) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _is_qrels_file(path: str) -> bool:
+def _is_qrels_file(path: str, strict: bool) -> bool:
     if path == "-":
         return True
     if not Path(path).is_file():
         return False
     try:
-        next(read_qrels(path), None)
+        next(read_qrels(path, strict=strict), None)
     except FormatError:
         return False
     return True
@@ -146,15 +154,28 @@ def _open(path: str | Path) -> Collection:
         return open_collection(path)
     except CollectionError as error:
         if Path(path).is_file():
-            raise CollectionError(f"{path}: neither a qrels file nor a collection") from error
+            raise CollectionError(
+                f"{path}: neither a qrels file nor a collection (as qrels: {_refusal(path)})"
+            ) from error
         raise
 
 
-def _find_split(collection: Collection, runs: Mapping[str, RunSource]) -> str | None:
+def _refusal(path: str | Path) -> str:
+    """Why a file is not read as qrels."""
+    try:
+        next(read_qrels(path, strict=False), None)
+    except FormatError as error:
+        return str(error)
+    return "it is empty"
+
+
+def _find_split(collection: Collection, runs: Mapping[str, RunSource], strict: bool) -> str | None:
     """The only split that judges one of the first queries of the run files; None if there are several."""
     if len(collection.qrels) < 2:
         return next(iter(collection.qrels), None)
     files = [run for run in runs.values() if isinstance(run, str | Path) and str(run) != "-"]
-    qids = {ranking.query.qid for run in files for ranking in islice(read_run(run), _LOOKED_AT)}
+    qids = {
+        ranking.query.qid for run in files for ranking in islice(read_run(run, strict=strict), _LOOKED_AT)
+    }
     splits = [name for name, qrels in collection.qrels.items() if any(qrel.qid in qids for qrel in qrels())]
     return splits[0] if len(splits) == 1 else None

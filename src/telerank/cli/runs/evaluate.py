@@ -21,9 +21,10 @@ def evaluate(
         None,
         "--measures",
         "-m",
-        help="Measures by the names of ir_measures. Default: `RR@10 R@1000 AP nDCG@10 P@1`; "
-        "with --depths `R AP`.",
+        help="Measures by the names of ir_measures or trec_eval (`map`, `P_10`, `official`, `all_trec`). "
+        "Default: `RR@10 R@1000 AP nDCG@10 P@1`; with --depths `R AP`.",
     ),
+    relevance: options.RelevanceLevel = 1,
     split: options.Split = None,
     per_query: bool = Option(False, "--per-query", help="Show the values of each query too."),
     depths: str | None = Option(
@@ -34,6 +35,7 @@ def evaluate(
     output: options.TableOutput = "-",
     format: options.FormatOption = None,  # noqa: A002
     encoding: options.Encoding = "utf-8",
+    strict: options.Strict = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure runs over all queries of the qrels; a query without results counts 0.
@@ -46,11 +48,11 @@ def evaluate(
 
     cuts = [] if depths is None else options.parse_depths(depths)
     if measures is not None:  # before the files are read
-        expand_measures(measures, cuts) if cuts else parse_measures(measures)
+        expand_measures(measures, cuts) if cuts else parse_measures(measures, relevance)
     if plot is not None and not cuts:
         raise MeasureError("--plot draws measures by depth: give --depths, such as 1,3,…,15")
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding)
-    evaluations = evaluate(judged, measures, depths=cuts)
+    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
+    evaluations = evaluate(judged, measures, depths=cuts, relevance_level=relevance)
     write_plot(evaluations.plot, plot)
     write_report(replace(evaluations, per_query=per_query), output, form, as_json=as_json)
 
@@ -66,6 +68,7 @@ def compare(
         help="One of the runs, by file or name; repeat for several. Default: the first.",
     ),
     measures: options.Measures = "RR@10 R@1000 AP nDCG@10 P@1",
+    relevance: options.RelevanceLevel = 1,
     split: options.Split = None,
     level: options.Level = 0.05,
     queries: int = Option(10, min=0, max=10, help="Show only N of the queries that changed most."),
@@ -73,6 +76,7 @@ def compare(
     output: options.TableOutput = "-",
     format: options.FormatOption = None,  # noqa: A002
     encoding: options.Encoding = "utf-8",
+    strict: options.Strict = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap interval.
@@ -83,8 +87,8 @@ def compare(
     """
     from telerank.verbs.compare import compare
 
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding)
-    comparison = compare(judged, baseline or (), measures, level=level)
+    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
+    comparison = compare(judged, baseline or (), measures, level=level, relevance_level=relevance)
     write_report(comparison.with_changes(queries), output, form, as_json=as_json)
 
 
@@ -105,6 +109,7 @@ def depth(
     output: options.TableOutput = "-",
     format: options.FormatOption = None,  # noqa: A002
     encoding: options.Encoding = "utf-8",
+    strict: options.Strict = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Re-rank the first n documents of each run by a re-ranker's scores, and measure at each depth n.
@@ -117,7 +122,7 @@ def depth(
 
     options.check_one_dash([qrels, *run, reranker])
     cuts = options.parse_depths(depths)
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding)
+    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
     curves = depth(judged, reranker, measure, cuts)
     write_plot(curves.plot, plot)
     write_report(curves, output, form, as_json=as_json)

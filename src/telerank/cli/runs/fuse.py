@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 from typer import Option
@@ -93,6 +94,7 @@ def tune_fusion(
     output: options.TableOutput = "-",
     format: options.FormatOption = None,  # noqa: A002
     encoding: options.Encoding = "utf-8",
+    strict: options.Strict = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Tune the weights of `fuse --method linear` over a grid, by cross-validation.
@@ -105,7 +107,8 @@ def tune_fusion(
 
     if plot is not None and len(run) > _DRAWN[grid]:
         raise CollectionError(f"--plot cannot draw the weights of {len(run)} runs on the {grid}")
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding, depth=depth)
+    opened = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
+    judged = replace(opened, depth=depth)
     points, parts = WeightGrid(grid.value, step), Folds(folds, seed)
     tuning = tune_fusion(judged, measure, grid=points, folds=parts)
     write_plot(tuning.plot, plot)
@@ -125,6 +128,7 @@ def combine(
     output: options.TableOutput = "-",
     format: options.FormatOption = None,  # noqa: A002
     encoding: options.Encoding = "utf-8",
+    strict: options.Strict = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Fuse all ordered pairs of runs, and show what each run adds to each other.
@@ -136,7 +140,7 @@ def combine(
     """
     from telerank.verbs.fuse import Fusion, combine
 
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding)
+    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
     fusion = Fusion(method.value, depth=depth)
     matrix = combine(judged, measures, fusion=fusion, level=level)
     write_report(matrix, output, form, as_json=as_json)

@@ -72,7 +72,7 @@ def open_runs(
     *,
     format: str | None,  # noqa: A002
     encoding: str,
-    depth: int | None = None,
+    strict: bool,
 ) -> JudgedRuns:
     """The runs with their qrels, as the options name them; prints remarks about them."""
     import telerank as tr
@@ -81,7 +81,7 @@ def open_runs(
     check_one_dash([qrels, *runs])
     plain = format is None and encoding == "utf-8"
     data = qrels if plain else tr.collection(qrels, format=format, encoding=encoding)
-    judged = judge(runs, data, split=split, depth=depth)
+    judged = judge(runs, data, split=split, strict=strict)
     for remark in judged.remarks:
         console.say(remark)
     return judged

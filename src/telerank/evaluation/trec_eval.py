@@ -1,0 +1,219 @@
+"""trec_eval's own names of measures, and their values.
+
+pytrec_eval, which is trec_eval 9, computes them. Interpolated precision is computed here, because trec_eval 9
+and 10 round its recall levels to numbers of documents in different ways.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from telerank.errors import MeasureError
+from telerank.types import HIGHEST_GRADE, Qrels
+
+HIGHEST_CUTOFF = 2**31 - 1
+_DEPTHS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+_TENTHS = tuple(i / 10 for i in range(11))
+_COUNTS = ("num_q", "num_ret", "num_rel", "num_rel_ret")
+_SETS = ("set_P", "set_relative_P", "set_recall", "set_map", "set_F")
+_FAMILIES: Mapping[str, tuple[float, ...]] = {
+    **dict.fromkeys((*_COUNTS, "map", "gm_map", "Rprec", "bpref", "recip_rank"), ()),
+    "iprec_at_recall": _TENTHS,
+    "P": _DEPTHS,
+    "recall": _DEPTHS,
+    **dict.fromkeys(("infAP", "gm_bpref"), ()),
+    "Rprec_mult": tuple(i / 5 for i in range(1, 11)),
+    **dict.fromkeys(("utility", "11pt_avg", "binG", "G", "ndcg", "ndcg_rel", "Rndcg"), ()),
+    **dict.fromkeys(("ndcg_cut", "map_cut", "relative_P"), _DEPTHS),
+    "success": (1, 5, 10),
+    **dict.fromkeys((*_SETS, "num_nonrel_judged_ret"), ()),
+}
+"""The numbers that trec_eval 9 prints, in its order, with their default cutoffs or levels of recall."""
+_NICKNAMES = {
+    "official": tuple(_FAMILIES)[:11],
+    "all_trec": tuple(_FAMILIES),
+    "set": (*_COUNTS, "utility", *_SETS),
+}
+_OTHERS = re.compile(
+    "(runid|relstring|dcg|ideal_dcg|rbp|rbp_resid|unj|yaap|(all_)?prefs|qrels_jg|.*avgjg)([._].*)?"
+)
+_GRADED = {"num_q", "num_ret", "ndcg", "ndcg_cut", "ndcg_rel", "G"}
+SYNONYMS = {"IPrec": "iprec_at_recall", "NumQ": "num_q", "NumRel": "num_rel"}
+"""Names of ir_measures, whose values are computed or completed here, with those of trec_eval."""
+_BY_RECALL = ("iprec_at_recall", "11pt_avg")
+_NUMBER = r"(?:\d*\.)?\d+"
+_NAME = re.compile(
+    rf"([A-Za-z_]+?|11pt_avg)(?:[._]({_NUMBER}(?:,{_NUMBER})*))?(?:\((\w+=\w+(?:, *\w+=\w+)*)\))?"
+)
+_FLOOR = 1e-5  # trec_eval's least value in a geometric mean
+
+
+@dataclass(frozen=True)
+class TrecMeasure:
+    """A measure of trec_eval; grades from ``rel`` up are relevant, and ``trec_eval`` is the version, 9 or 10.
+
+    Raises
+    ------
+    MeasureError
+        If the measure has no such cutoff, level or version.
+    """
+
+    name: str
+    cutoff: float | None = None
+    rel: int = 1
+    trec_eval: int = 9
+    judged_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.trec_eval not in ((9, 10) if self.family in _BY_RECALL else (9,)):
+            raise MeasureError(f"{self.name} is not computed in the way of a trec_eval {self.trec_eval}")
+        if not 1 <= self.rel <= HIGHEST_GRADE:
+            raise MeasureError(f"{self.name} does not take rel={self.rel}: expected 1 to {HIGHEST_GRADE:,}")
+        highest = 1 if self.family in _BY_RECALL else HIGHEST_CUTOFF
+        least = 0 if self.family in _BY_RECALL else 0.01 if self.family == "Rprec_mult" else 1
+        if self.cutoff is not None and not least <= self.cutoff <= highest:
+            raise MeasureError(f"{self.name} does not take {self.cutoff:g}: expected {least} to {highest:,}")
+
+    @property
+    def family(self) -> str:
+        """The name without cutoffs and settings, as trec_eval has it."""
+        return SYNONYMS.get(self.name, self.name)
+
+    @property
+    def aggregate(self) -> str:
+        """How the values of queries become one: a name of an aggregate."""
+        if self.family.startswith("num_"):
+            return "sum"
+        return "geometric mean" if self.family.startswith("gm_") else "mean"
+
+    def __repr__(self) -> str:
+        values = (
+            ("rel", self.rel, 1),
+            ("judged_only", self.judged_only, False),
+            ("trec_eval", self.trec_eval, 9),
+        )
+        changed = ",".join(f"{key}={value}" for key, value, default in values if value != default)
+        settings = f"({changed})" if changed else ""
+        if self.cutoff is None:
+            return f"{self.name}{settings}"
+        return f"IPrec{settings}@{self.cutoff}" if self.name == "IPrec" else f"{self.column}{settings}"
+
+    @property
+    def column(self) -> str:
+        """The name of the value in trec_eval's output; a geometric mean is made of the values of its mean."""
+        name = self.family.removeprefix("gm_")
+        if self.cutoff is None:
+            return name
+        decimal = isinstance(_FAMILIES[self.family][0], float)
+        return f"{name}_{self.cutoff:.2f}" if decimal else f"{name}_{self.cutoff:.0f}"
+
+    def value_without_results(self, grades: Mapping[str, int]) -> float:
+        """The value of a query that has no document, as with ``trec_eval -c``."""
+        if self.family == "num_rel":
+            return sum(grade >= self.rel for grade in grades.values())
+        return 1.0 if self.family == "num_q" else self.at_least(0.0)
+
+    def at_least(self, value: float) -> float:
+        """The value, raised to what a geometric mean can bear."""
+        return max(value, _FLOOR) if self.aggregate == "geometric mean" else value
+
+
+def parse_trec_name(name: str, level: int = 1) -> list[TrecMeasure]:
+    """The measures that a name of trec_eval stands for; none if it is not one.
+
+    ``P_10``, ``P.5,10``, ``P`` (at all its cutoffs), ``map(rel=2)``, ``11pt_avg(trec_eval=10)``; and
+    ``official``, ``set`` and ``all_trec``, without ``runid`` and ``relstring``, which are texts. ``level`` is
+    the relevance level of the measures that have one, if the name does not say it.
+
+    Raises MeasureError if pytrec_eval does not compute the measure, or it has no such cutoff or setting.
+    """
+    match = _NAME.fullmatch(name)
+    if (match is None or match[1] not in {*_FAMILIES, *_NICKNAMES}) and _OTHERS.fullmatch(name):
+        raise MeasureError(f"{name!r}: trec_eval has it, but pytrec_eval does not compute it as a number")
+    if match is None or match[1] not in {*_FAMILIES, *_NICKNAMES}:
+        return []
+    families = _NICKNAMES.get(match[1], (match[1],))
+    settings = _parse_settings(name, match[3])
+    for key in settings:
+        if not any(key in _settings_of(family) for family in families):
+            raise MeasureError(f"{name!r}: {match[1]} does not depend on {key}")
+    return [
+        TrecMeasure(
+            family,
+            cutoff,
+            rel=settings.get("rel", level) if "rel" in _settings_of(family) else 1,
+            trec_eval=settings.get("trec_eval", 9) if "trec_eval" in _settings_of(family) else 9,
+        )
+        for family in families
+        for cutoff in _parse_cutoffs(name, family, match[2])
+    ]
+
+
+def _settings_of(family: str) -> set[str]:
+    if family in _BY_RECALL:
+        return {"rel", "trec_eval"}
+    return set() if family in _GRADED else {"rel"}
+
+
+def _parse_settings(name: str, text: str | None) -> dict[str, int]:
+    pairs = dict(pair.strip().split("=") for pair in text.split(",")) if text else {}
+    if not all(value.isdecimal() and len(value) < 10 for value in pairs.values()):
+        raise MeasureError(f"{name!r}: expected whole numbers in brackets")
+    return {key: int(value) for key, value in pairs.items()}
+
+
+def _parse_cutoffs(name: str, family: str, text: str | None) -> Sequence[float | None]:
+    defaults = _FAMILIES[family]
+    if text is None:
+        return defaults or (None,)
+    decimals = 2 if defaults and isinstance(defaults[0], float) else 0
+    cutoffs = [float(piece) for piece in text.split(",")]
+    if not defaults or any(round(cutoff, decimals) != cutoff for cutoff in cutoffs):
+        expected = f"cutoffs of at most {decimals} decimals" if defaults else "no cutoff"
+        raise MeasureError(f"{name!r}: {family} takes {expected}")
+    return cutoffs
+
+
+def trec_values(
+    measures: Iterable[TrecMeasure], qrels: Qrels, run: Mapping[str, Mapping[str, float]]
+) -> Iterator[tuple[TrecMeasure, str, float]]:
+    """Each measure, qid and value; ``run[qid][docno]`` falls with the rank, the best document first."""
+    by_level: dict[int, list[TrecMeasure]] = {}
+    for measure in measures:
+        if measure.family in _BY_RECALL:
+            for qid, scores in run.items():
+                yield measure, qid, _measure_by_recall(measure, scores, qrels[qid])
+        else:
+            by_level.setdefault(measure.rel, []).append(measure)
+    import pytrec_eval
+
+    for level, same in by_level.items():
+        names = {measure.column for measure in same}
+        evaluator = pytrec_eval.RelevanceEvaluator(qrels, names, relevance_level=level)
+        for qid, values in evaluator.evaluate(run).items():
+            for measure in same:
+                yield measure, qid, measure.at_least(values[measure.column])
+
+
+def _measure_by_recall(measure: TrecMeasure, docnos: Iterable[str], grades: Mapping[str, int]) -> float:
+    """Interpolated precision at a level of recall, or its mean over the eleven levels."""
+    if measure.judged_only:
+        docnos = [docno for docno in docnos if grades.get(docno, -1) >= 0]
+    ranks = [rank for rank, docno in enumerate(docnos, 1) if grades.get(docno, 0) >= measure.rel]
+    precisions = [count / rank for count, rank in enumerate(ranks, 1)]
+    best = list(accumulate(reversed(precisions), max))[::-1]  # best[n - 1]: with n relevant documents or more
+    relevant = sum(grade >= measure.rel for grade in grades.values())
+    levels = _TENTHS[::-1] if measure.cutoff is None else (measure.cutoff,)
+    counts = [_count_at(level * relevant, measure.trec_eval) for level in levels]
+    values = [best[max(count, 1) - 1] if max(count, 1) <= len(best) else 0.0 for count in counts]
+    return sum(values) / len(values)
+
+
+def _count_at(exact: float, version: int) -> int:
+    """The documents at a level of recall: trec_eval 9 adds 0.9 and cuts, 10 rounds half away from zero."""
+    whole = math.floor(exact)
+    return int(exact + 0.9) if version == 9 else whole + (exact - whole >= 0.5)

@@ -1,0 +1,207 @@
+"""trec_eval's own names, aggregates and levels against pytrec_eval (9), and what is 10.0's against formulas."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from telerank.evaluation.measures import aggregate_name, measure, parse_measures
+from telerank.types import Query, Ranking
+
+from .test_measures import judgments, rankings, tied_run
+
+ALL = parse_measures("all_trec")
+
+
+def floored(name: str, value: float) -> float:
+    """pytrec_eval gives logarithms for geometric means."""
+    return math.exp(value) if name.startswith("gm_") else value
+
+
+def complete(
+    name: str, values: dict[str, float], grades: dict[str, dict[str, int]], level: int = 1
+) -> list[float]:
+    """The values of all queries of the qrels, as with ``trec_eval -c``."""
+    missing = {
+        "num_q": lambda _: 1.0,
+        "num_rel": lambda own: float(sum(grade >= level for grade in own.values())),
+        "gm_map": lambda _: 1e-5,
+        "gm_bpref": lambda _: 1e-5,
+    }.get(name, lambda _: 0.0)
+    return [floored(name, values[qid]) if qid in values else missing(own) for qid, own in grades.items()]
+
+
+def test_the_nicknames_are_trec_evals_without_texts():
+    expected = pytrec_eval.RelevanceEvaluator({"1": {"a": 1}}, {"all_trec"}).evaluate({"1": {"a": 1.0}})["1"]
+    assert list(ALL) == [name for name in expected if name not in ("runid", "relstring")]
+    official = pytrec_eval.RelevanceEvaluator({"1": {"a": 1}}, {"official"}).evaluate({"1": {"a": 1.0}})["1"]
+    assert list(parse_measures("official")) == [name for name in official if name != "runid"]
+    sets = pytrec_eval.RelevanceEvaluator({"1": {"a": 1}}, {"set"}).evaluate({"1": {"a": 1.0}})["1"]
+    assert set(parse_measures("set")) == set(sets) - {"runid"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("level", [1, 2])
+def test_all_of_trec_evals_measures_are_its_own_in_each_query_and_in_all(seed, level):
+    random = np.random.default_rng(seed)
+    qrels, run = judgments(random, 60), tied_run(random, 60)
+    names = parse_measures("all_trec", level)
+    found = measure(rankings(run), qrels, names)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"all_trec"}, relevance_level=level).evaluate(run)
+    for name in names:
+        plain = name.replace(f"(rel={level})", "")
+        values = complete(plain, {qid: own[plain] for qid, own in theirs.items()}, qrels, level)
+        assert list(found.of(name).values()) == pytest.approx(values, rel=1e-15), name
+        kind = aggregate_name(name)
+        expected = (
+            math.fsum(values)
+            if kind == "sum"
+            else math.exp(math.fsum(map(math.log, values)) / len(values))
+            if kind == "geometric mean"
+            else math.fsum(values) / len(values)
+        )
+        assert found.mean[name] == pytest.approx(expected, rel=1e-12), name
+    assert found.missing
+
+
+def test_the_level_is_that_of_measures_that_have_one():
+    names = parse_measures("map P_10 ndcg num_ret num_rel AP nDCG@10 R@5 NumRet AP(rel=3) RR@10 IPrec@0.1", 2)
+    assert names == (
+        *("map(rel=2)", "P_10(rel=2)", "ndcg", "num_ret", "num_rel(rel=2)", "AP(rel=2)", "nDCG@10"),
+        *("R(rel=2)@5", "NumRet", "AP(rel=3)", "RR(rel=2)@10", "IPrec(rel=2)@0.1"),
+    )
+    assert parse_measures(names) == names
+
+
+def test_counts_are_summed_and_a_missing_query_has_its_own():
+    qrels = {"1": {"a": 1, "b": 2}, "2": {"c": 1, "d": 1, "e": 3}}
+    found = measure(
+        [Ranking(Query("1", ""), ("x", "a"), [2.0, 1.0])], qrels, "NumQ NumRet NumRel NumRet(rel=1)"
+    )
+    assert found.mean == {"NumQ": 2.0, "NumRet": 2.0, "NumRel": 5.0, "NumRet(rel=1)": 1.0}
+    assert found.of("NumRel") == {"1": 2.0, "2": 3.0}
+    assert measure([], qrels, "NumRel(rel=2) num_rel(rel=3) num_q").mean == {
+        "NumRel(rel=2)": 2.0,
+        "num_rel(rel=3)": 1.0,
+        "num_q": 2.0,
+    }
+
+
+def test_a_geometric_mean_has_trec_evals_floor():
+    qrels = {"1": {"a": 1}, "2": {"a": 1}, "3": {"z": 1}}
+    run = [
+        Ranking(Query(qid, ""), docnos, np.arange(len(docnos), 0, -1))
+        for qid, docnos in (("1", ("b", "a")), ("2", ("a",)))
+    ]
+    assert measure(run, qrels, "gm_map").mean["gm_map"] == pytest.approx(
+        (0.5 * 1.0 * 1e-5) ** (1 / 3), rel=1e-14
+    )
+
+
+def half_away_from_zero(level: str, relevant: int) -> int:
+    exact = Fraction(float(level) * relevant)  # the product is a double, as in C
+    return math.floor(exact) + (exact - math.floor(exact) >= Fraction(1, 2))
+
+
+def interpolated(docnos: tuple[str, ...], grades: dict[str, int], count: int) -> float:
+    found, best = 0, 0.0
+    for rank, docno in enumerate(docnos, 1):
+        found += grades.get(docno, 0) >= 1
+        if found >= max(count, 1) and grades.get(docno, 0) >= 1:
+            best = max(best, found / rank)
+    return best
+
+
+LEVELS = [f"{i / 10:.2f}" for i in range(11)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_interpolated_precision_is_trec_eval_9s_and_10s(seed):
+    random = np.random.default_rng(seed)
+    qrels, run = judgments(random, 60), tied_run(random, 60)
+    lists = {ranking.query.qid: ranking.docnos for ranking in rankings(run)}
+    nine = measure(rankings(run), qrels, "iprec_at_recall 11pt_avg IPrec@0.1 IPrec@1.0")
+    ten = measure(
+        rankings(run), qrels, "iprec_at_recall(trec_eval=10) 11pt_avg(trec_eval=10) IPrec(trec_eval=10)@0.1"
+    )
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"iprec_at_recall", "11pt_avg"}).evaluate(run)
+    differences = 0
+    for qid, grades in qrels.items():
+        relevant, docnos = sum(grade >= 1 for grade in grades.values()), lists.get(qid, ())
+        for level in LEVELS:
+            name = f"iprec_at_recall_{level}"
+            assert nine.of(name)[qid] == theirs.get(qid, {}).get(name, 0.0)
+            exact = interpolated(docnos, grades, half_away_from_zero(level, relevant))
+            assert ten.of(f"{name}(trec_eval=10)")[qid] == exact
+            differences += exact != nine.of(name)[qid]
+        assert nine.of("11pt_avg")[qid] == pytest.approx(theirs.get(qid, {}).get("11pt_avg", 0.0), rel=1e-15)
+        mean = sum(ten.of(f"iprec_at_recall_{level}(trec_eval=10)")[qid] for level in LEVELS) / 11
+        assert ten.of("11pt_avg(trec_eval=10)")[qid] == pytest.approx(mean, rel=1e-14)
+    assert differences
+    assert nine.of("IPrec@0.1") == nine.of("iprec_at_recall_0.10")
+    assert ten.of("IPrec(trec_eval=10)@0.1") == ten.of("iprec_at_recall_0.10(trec_eval=10)")
+
+
+def test_recall_levels_are_rounded_half_away_from_zero_in_10():
+    qrels = {"1": {f"d{i}": 1 for i in range(5)}}
+    ranking = Ranking(Query("1", ""), ("d0", "x", "d1", "y", "d2"), [5, 4, 3, 2, 1])
+    found = measure([ranking], qrels, "IPrec@0.25 IPrec(trec_eval=10)@0.25 IPrec@0.5 IPrec(trec_eval=10)@0.5")
+    # 1.25 documents: 9 takes 2, 10 takes 1; 2.5: both take 3
+    assert found.mean == {
+        "IPrec@0.25": 2 / 3,
+        "IPrec(trec_eval=10)@0.25": 1.0,
+        "IPrec@0.5": 0.6,
+        "IPrec(trec_eval=10)@0.5": 0.6,
+    }
+
+
+def test_scores_are_compared_as_doubles_as_in_10():
+    qrels = {"2": {"c": 2}}
+    run = [Ranking.ranked(Query("2", ""), ("c", "e"), [21.4567891234, 21.4567891230])]
+    assert measure(run, qrels, "RR recip_rank").mean == {"RR": 1.0, "recip_rank": 1.0}
+
+
+def test_names_are_printed_as_they_are_given():
+    text = "map recip_rank P_10 ndcg_cut_10 gm_map Rprec bpref 11pt_avg P.5,10 iprec_at_recall.0.1,0.2"
+    assert parse_measures(text) == (
+        *("map", "recip_rank", "P_10", "ndcg_cut_10", "gm_map", "Rprec", "bpref", "11pt_avg", "P_5"),
+        *("iprec_at_recall_0.10", "iprec_at_recall_0.20"),
+    )
+    assert parse_measures("map,11pt_avg, AP") == ("map", "11pt_avg", "AP")
+    assert parse_measures("success") == ("success_1", "success_5", "success_10")
+    assert parse_measures("official(trec_eval=10)")[9] == "iprec_at_recall_0.00(trec_eval=10)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("runid", "'runid': trec_eval has it, but pytrec_eval does not compute it as a number"),
+        ("relstring.10", "does not compute it as a number"),
+        ("prefs", "does not compute it as a number"),
+        ("map_avgjg", "does not compute it as a number"),
+        ("rbp", "does not compute it as a number"),
+        ("map_5", "'map_5': map takes no cutoff"),
+        ("P_1.5", "'P_1.5': P takes cutoffs of at most 0 decimals"),
+        ("P_0", "P does not take 0: expected 1 to 2,147,483,647"),
+        ("P_99999999999999999999999", "P does not take 1e+23"),
+        ("iprec_at_recall_1.10", "iprec_at_recall does not take 1.1: expected 0 to 1"),
+        ("iprec_at_recall_0.125", "takes cutoffs of at most 2 decimals"),
+        ("IPrec@1.5", "IPrec does not take 1.5: expected 0 to 1"),
+        ("IPrec(trec_eval=8)@0.5", "IPrec is not computed in the way of a trec_eval 8"),
+        ("map(trec_eval=10)", "'map(trec_eval=10)': map does not depend on trec_eval"),
+        ("ndcg(rel=2)", "'ndcg(rel=2)': ndcg does not depend on rel"),
+        ("map(rel=0)", "map does not take rel=0: expected 1 to 32,767"),
+        ("map(rel=9999999999)", "expected whole numbers in brackets"),
+        ("ndgc", "there is no measure 'ndgc'"),
+    ],
+)
+def test_other_names_are_refused(text, said):
+    from telerank.errors import MeasureError
+
+    with pytest.raises(MeasureError, match=re.escape(said)):
+        parse_measures(text)
