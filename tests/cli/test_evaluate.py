@@ -303,7 +303,7 @@ def test_what_trec_eval_reads_is_measured_with_warnings_that_name_the_line(untid
 @pytest.mark.parametrize(
     ("qrels", "said"),
     [
-        ("qrels", "qrels: neither a qrels file nor a collection"),
+        ("qrels", "qrels:1: expected 4 columns: qid iteration docno grade"),
         ("tidy", "run:1: expected 6 columns: qid Q0 docno rank score tag, got"),
     ],
 )
@@ -349,7 +349,7 @@ def test_official_measures_are_rows_in_trec_evals_order(folder):
     ]
     assert [row[0] for row in found[7:12]] == ["map", "gm_map", "Rprec", "bpref", "recip_rank"]
     assert len(found) == 3 + 9 + 11 + 9
-    assert len(rows(run("qrels.txt", "bm25.run", "-m", "all_trec").stdout)) == 3 + 99 - 17
+    assert len(rows(run("qrels.txt", "bm25.run", "-m", "all_trec").stdout)) == 3 + 93
 
 
 def test_counts_are_sums_without_decimals(folder):
@@ -364,7 +364,7 @@ def test_the_relevance_level_is_trec_evals(folder):
         "map(rel=2)": 1.0,
         "P_10(rel=2)": pytest.approx(0.1),
         "RR(rel=2)@10": 1.0,
-        "ndcg": pytest.approx(0.9298598),
+        "ndcg": 1.0,
     }
 
 
