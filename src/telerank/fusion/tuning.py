@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from telerank.evaluation.compare import compare_evaluations
-from telerank.evaluation.measures import Evaluation, find_cutoff, measure, parse_measures
+from telerank.evaluation.measures import Evaluation, find_cutoff, measure, parse_measures, require_means
 from telerank.evaluation.report import format_p
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.fusion.lists import AlignedLists, join_runs
@@ -201,6 +201,7 @@ def tune_weights(
     """
     points = grid.points(len(runs))
     (name, *_) = parse_measures(measure_name)
+    require_means([name])
     lists: dict[str, AlignedLists] = {}
     own: dict[str, list[Ranking]] = {name: [] for name in runs}
     lacking = dict.fromkeys(runs, 0)
