@@ -166,3 +166,9 @@ def test_seven_thousand_queries_of_a_thousand_documents_are_measured_in_seconds(
     began = time.process_time()
     measure(run, qrels, "RR@10 R@1000 AP nDCG@10 P@1")
     assert time.process_time() - began < 15
+
+
+def test_a_program_that_refuses_the_grades_is_named_in_one_line():
+    qrels = {"1": {"a": 32767, "b": 0}}
+    with pytest.raises(MeasureError, match=r"one of ERR@5 has no value on these qrels"):
+        measure([Ranking(Query("1", ""), ("a",), [1.0])], qrels, "ERR@5")

@@ -205,3 +205,26 @@ def test_other_names_are_refused(text, said):
 
     with pytest.raises(MeasureError, match=re.escape(said)):
         parse_measures(text)
+
+
+def test_a_level_above_all_grades_finds_nothing_relevant():
+    """trec_eval itself reads beyond its counts of grades here, and may crash."""
+    qrels = {str(i): {f"d{j}": j % 2 for j in range(10)} for i in range(50)}
+    docnos = tuple(f"d{j}" for j in range(10))
+    run = [Ranking(Query(qid, ""), docnos, np.arange(10, 0, -1)) for qid in qrels]
+    names = "Bpref(rel=32767) bpref(rel=32767) map(rel=32767) num_rel(rel=32767)"
+    assert set(measure(run, qrels, names).mean.values()) == {0.0}
+    least = measure(run, qrels, "gm_bpref(rel=32767)").mean["gm_bpref(rel=32767)"]
+    assert least == pytest.approx(1e-5)
+
+
+def test_grades_beyond_the_limits_are_refused_and_those_at_them_measured():
+    run = [Ranking(Query("1", ""), ("a", "b"), [2.0, 1.0])]
+    assert measure(run, {"1": {"a": -32768, "b": 32767}}, "nDCG@1 AP P@1").mean == {
+        "nDCG@1": 0.0,
+        "AP": 0.5,
+        "P@1": 0.0,
+    }
+    for grade in (32768, 2**32 + 1, -32769):
+        with pytest.raises(ValueError, match="query 1: a grade is not from -32,768 to 32,767"):
+            measure(run, {"1": {"a": grade}}, "AP")

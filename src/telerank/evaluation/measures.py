@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from subprocess import CalledProcessError
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -212,7 +214,9 @@ def _parse_ir_name(name: str, level: int) -> Any:
     shown = repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…")
     message = f"{shown} is not a measure: expected a name such as nDCG@10, AP(rel=2) or trec_eval's map"
     try:
-        node = ast.parse(name, mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)  # "5else" and the like
+            node = ast.parse(name, mode="eval").body
         settings: dict[str, Any] = {}
         cutoff = None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
@@ -332,8 +336,9 @@ def _fill(
     try:
         for metric in ir_measures.evaluator(measures, plain).iter_calc(run) if measures else ():
             table[row[metric.measure], column[metric.query_id]] = metric.value
-    except ArithmeticError as error:  # Accuracy if every document is relevant
-        raise MeasureError(f"one of {', '.join(names)} has no value on these qrels ({error})") from error
+    except (ArithmeticError, CalledProcessError) as error:  # Accuracy if every document is relevant; gdeval
+        reason = "its program refuses them" if isinstance(error, CalledProcessError) else error
+        raise MeasureError(f"one of {', '.join(names)} has no value on these qrels ({reason})") from error
 
 
 def _fill_missing(

@@ -42,7 +42,7 @@ _OTHERS = re.compile(
     "(runid|relstring|dcg|ideal_dcg|rbp|rbp_resid|unj|yaap|(all_)?prefs|qrels_jg|.*avgjg)([._].*)?"
 )
 _GRADED = {"num_q", "num_ret", "ndcg", "ndcg_cut", "ndcg_rel", "G"}
-SYNONYMS = {"IPrec": "iprec_at_recall", "NumQ": "num_q", "NumRel": "num_rel"}
+SYNONYMS = {"IPrec": "iprec_at_recall", "NumQ": "num_q", "NumRel": "num_rel", "Bpref": "bpref"}
 """Names of ir_measures, whose values are computed or completed here, with those of trec_eval."""
 _BY_RECALL = ("iprec_at_recall", "11pt_avg")
 _NUMBER = r"(?:\d*\.)?\d+"
@@ -193,10 +193,22 @@ def trec_values(
 
     for level, same in by_level.items():
         names = {measure.column for measure in same}
-        evaluator = pytrec_eval.RelevanceEvaluator(qrels, names, relevance_level=level)
-        for qid, values in evaluator.evaluate(run).items():
-            for measure in same:
-                yield measure, qid, measure.at_least(values[measure.column])
+        for lowered, part in _split_by_level(level, qrels).items():
+            evaluator = pytrec_eval.RelevanceEvaluator(part, names, relevance_level=lowered)
+            for qid, values in evaluator.evaluate({qid: run[qid] for qid in part}).items():
+                for measure in same:
+                    yield measure, qid, measure.at_least(values[measure.column])
+
+
+def _split_by_level(level: int, qrels: Qrels) -> dict[int, dict[str, Mapping[str, int]]]:
+    """The qrels by level, which is lowered to one more than the highest grade of the query.
+
+    Nothing is relevant there either, and trec_eval reads beyond its counts of grades if the level is higher.
+    """
+    parts: dict[int, dict[str, Mapping[str, int]]] = {}
+    for qid, grades in qrels.items():
+        parts.setdefault(max(1, min(level, max(grades.values(), default=0) + 1)), {})[qid] = grades
+    return parts
 
 
 def _measure_by_recall(measure: TrecMeasure, docnos: Iterable[str], grades: Mapping[str, int]) -> float:
