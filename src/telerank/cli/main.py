@@ -6,6 +6,7 @@ import atexit
 import gc
 import signal
 import sys
+from io import TextIOWrapper
 from types import FrameType
 
 import typer
@@ -31,8 +32,12 @@ def main() -> None:
     """Run the command line: exit status 0, 2 for bad input (one line on standard error), 130 for Ctrl-C.
 
     A request to end (SIGTERM) is answered as Ctrl-C is, what was begun is cleared away, with exit status 143.
+    Characters that a terminal's encoding lacks are escaped.
     """
     signal.signal(signal.SIGTERM, _end)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)  # skips the last collection, which takes another tenth
     try:

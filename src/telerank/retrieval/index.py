@@ -121,10 +121,8 @@ class Index(FolderReader):
         """The folders of the vectors that are here, by the names that :meth:`dense` takes."""
         if self._sparse is None:
             return {folder_name(VectorManifest.read(self.folder).model): self.folder}
-        root = self.folder / VECTORS
-        return {
-            path.name: path for path in sorted(root.glob("*")) if is_vectors(path) and path.suffix != DRAFT
-        }
+        folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
+        return {folder.name: folder for folder in folders if is_vectors(folder)}
 
     @property
     def default_pipeline(self) -> str:
