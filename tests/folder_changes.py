@@ -15,7 +15,6 @@ from memory_sets import qa_set
 from accidents import Change, serve
 from small_stored import WIDTH, TableEncoder
 from small_vectors import Letters, docs
-from telerank.corpus.bundled import piaf
 from telerank.corpus.collection import Collection
 from telerank.corpus.convert import convert
 from telerank.corpus.ranking_sets.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
@@ -23,8 +22,9 @@ from telerank.dense.approximate import build_approximate
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.vectors import Vectors
 from telerank.experiments.analyses.bench import AnalysisResult
-from telerank.experiments.outcome import ExperimentOutcome
-from telerank.experiments.report import write_report
+from telerank.experiments.data import ExperimentData
+from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import DataSpec, Experiment
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.show.tables import Table
@@ -38,7 +38,7 @@ OLD, NEW = "old", "new"
 
 
 def encode(folder: Path, version: str) -> None:
-    texts = [f"{version} {number} {'a' * (number % 30)}" for number in range(20)]
+    texts = [f"{version} {number} {'a' * number}" for number in range(12)]
     encoder = Letters(seed=version == NEW)
     encode_documents(docs(texts), folder / "v", encoder, encoding=Encoding(shard=8), overwrite=True)
 
@@ -86,16 +86,20 @@ def checkpoints(folder: Path, version: str) -> None:
     write_checkpoint(folder, 3 if version == OLD else 6, _training(), _save(version), state)
 
 
+def _towns(version: str) -> Collection:
+    texts = {f"d{n}": f"the {version} town {n} lies by river r{n}" for n in range(8)}
+    asked = [(f"by which river is {n}", f"d{n}", f"r{n}") for n in range(8)]
+    return qa_set("towns", texts, {"train": asked})
+
+
 def ranking_set(folder: Path, version: str) -> None:
-    texts = {f"d{n}": f"the {version} town {n} lies by river r{n}" for n in range(20)}
-    asked = [(f"by which river is {n}", f"d{n}", f"r{n}") for n in range(20)]
-    made = make_ranking_set([qa_set("towns", texts, {"train": asked})], RankingSetSettings("random"))
+    made = make_ranking_set([_towns(version)], RankingSetSettings("random"))
     write_ranking_set(folder / "set", made, overwrite=True)
 
 
 def conversion(folder: Path, version: str) -> None:
     if version == NEW:
-        convert(piaf(), folder / "beir", "beir")
+        convert(_towns(version), folder / "beir", "beir")
 
 
 def run(folder: Path, version: str) -> None:
@@ -108,9 +112,9 @@ def results(folder: Path, version: str) -> None:
         {"title": version, "data": {"d": {"about": version}}, "analyses": [{"kind": "recall", "depths": [1]}]}
     )
     result = AnalysisResult((Table.of([version], [[version]]),), {"version": version})
-    data = DataSpec(about=version)
-    outcome = ExperimentOutcome(spec, data, "d", "", {version: 1}, {}, {}, (result,), folder / "results")
-    write_report(outcome)
+    collection = Collection("d", "memory", lambda: iter(()), size=1)
+    data = ExperimentData("d", DataSpec(), "d", collection, folder, JudgedQueries((), {}), None)
+    write_report(ExperimentOutcome(spec, data, "", {}, {}, (result,), folder / "results"))
 
 
 CHANGES = {
