@@ -11,6 +11,7 @@ sys.path += [str(Path(__file__).parent / part) for part in ("corpus", "training"
 import faiss
 import torch
 from memory_sets import qa_set
+from small_training import small_place, training
 
 from accidents import Change, serve
 from small_stored import WIDTH, TableEncoder
@@ -29,6 +30,7 @@ from telerank.experiments.schema import DataSpec, Experiment
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.checkpoint import sweep_output, write_checkpoint, write_model
 from telerank.training.features.store import FeatureStore
 from telerank.training.reranker.triples import stored_docs
@@ -117,6 +119,14 @@ def results(folder: Path, version: str) -> None:
     write_report(ExperimentOutcome(spec, data, "", {}, {}, (result,), folder / "results"))
 
 
+def train(folder: Path, version: str) -> None:
+    if version == OLD:
+        small_place(folder)
+    else:
+        config = training(folder, dev={"split": "dev", "every": 2}, checkpoint_every=3, keep=2)
+        train_bi_encoder(config, folder / "out", resume=True)
+
+
 CHANGES = {
     change.__name__: change
     for change in (
@@ -130,6 +140,7 @@ CHANGES = {
         conversion,
         run,
         results,
+        train,
     )
 }
 

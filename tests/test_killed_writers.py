@@ -10,6 +10,7 @@ from pathlib import Path
 
 import faiss
 import pytest
+from small_training import losses
 
 from accidents import Dying
 from folder_changes import CHANGES, NEW, OLD
@@ -143,3 +144,27 @@ def test_a_change_killed_at_any_file_event_leaves_old_or_new_and_the_next_one_sw
         assert names(folder) == names(changed)
         shutil.rmtree(folder)
     assert met == sorted(met, key=lambda state: state == after)  # never back again
+
+
+@pytest.mark.slow
+def test_a_training_killed_at_any_of_twenty_moments_goes_on_to_the_same_losses_and_model(dying, tmp_path):
+    (tmp_path / "old").mkdir()
+    CHANGES["train"](tmp_path / "old", OLD)
+
+    def output(name: str) -> Path:
+        return Path(shutil.copytree(tmp_path / "old", tmp_path / name))
+
+    def read(folder: Path) -> object:
+        weights = sorted((folder / "out" / "model").rglob("*.safetensors"))
+        assert weights
+        return losses(folder / "out"), [file.read_bytes() for file in weights]
+
+    whole = output("whole")
+    steps = int(re.fullmatch(r"done after (\d+)", dying.change("train", whole).said)[1])
+    for moment in range(20):
+        folder = output(f"m{moment}")
+        assert dying.change("train", folder, at=1 + moment * steps // 20).status == -signal.SIGKILL
+        assert dying.change("train", folder).said.startswith("done")
+        assert read(folder) == read(whole)
+        assert names(folder) == names(whole)
+        shutil.rmtree(folder)
