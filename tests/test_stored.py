@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +21,8 @@ from telerank.stored import (
     Manifest,
     StoredFile,
     check_files,
+    draft_folder,
+    open_draft,
     parse_entries,
     record_files,
     replace_file,
@@ -148,8 +154,16 @@ def write_draft(folder: Path, name: str) -> Path:
     return draft
 
 
+@pytest.fixture(params=["exchange", "renames"])
+def replaced_by(request, monkeypatch):
+    """Folders change names in one step, or as on systems that cannot do that."""
+    if request.param == "renames":
+        monkeypatch.setattr(stored, "_exchange", lambda *_: False)
+    return request.param
+
+
 @pytest.mark.parametrize("before", [(), ("x",), ("x.old.writing",), ("x", "x.old.writing")])
-def test_a_folder_is_replaced_whatever_was_left_before(tmp_path, before):
+def test_a_folder_is_replaced_whatever_was_left_before(tmp_path, before, replaced_by):
     for name in before:
         (tmp_path / name).mkdir()
         (tmp_path / name / "old").touch()
@@ -159,7 +173,7 @@ def test_a_folder_is_replaced_whatever_was_left_before(tmp_path, before):
 
 
 @pytest.mark.parametrize("killed_at", [1, 2])
-def test_a_folder_whose_replacement_was_killed_gets_its_name_back(tmp_path, monkeypatch, killed_at):
+def test_a_folder_whose_replacement_was_killed_is_old_or_new(tmp_path, monkeypatch, replaced_by, killed_at):
     (tmp_path / "x").mkdir()
     draft, renamed, rename = write_draft(tmp_path, "x"), [], Path.rename
 
@@ -170,11 +184,63 @@ def test_a_folder_whose_replacement_was_killed_gets_its_name_back(tmp_path, monk
         rename(path, target)
 
     monkeypatch.setattr(Path, "rename", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):
         replace_folder(tmp_path / "x", draft)
+    if replaced_by == "exchange":
+        assert names(tmp_path / "x") == {"inner"}
     sweep_drafts(tmp_path)
     assert names(tmp_path) == {"x"}
-    assert not names(tmp_path / "x")
+    assert names(tmp_path / "x") == ({"inner"} if replaced_by == "exchange" else set())
+
+
+def test_a_file_appears_when_it_is_complete(folder):
+    with suppress(KeyboardInterrupt), open_draft(folder / "a") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert ((folder / "a").read_bytes(), names(folder)) == (b"one", {"a", "b", "c"})
+    (folder / "link").symlink_to("a")
+    with open_draft(folder / "link") as file:
+        file.write(b"two")
+    assert (folder / "link").is_symlink()
+    assert (folder / "a").read_bytes() == b"two"
+
+
+def test_a_draft_has_one_writer_and_what_a_killed_one_left_is_written_anew(folder):
+    (folder / "a.writing").write_bytes(b"left by a killed process")
+    (folder / "d.writing" / "left").mkdir(parents=True)
+    for open_, path in ((open_draft, folder / "a"), (draft_folder, folder / "d")):
+        with open_(path), pytest.raises(OSError, match=f"another process is writing it: '{path}'"):
+            open_(path).__enter__()
+    assert (folder / "a").read_bytes() == b""
+    assert names(folder) == {"a", "b", "c", "d"}
+    assert names(folder / "d") == set()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_a_device_is_written_itself_and_a_full_one_is_named(tmp_path):
+    (tmp_path / "full").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}/full'"):
+        replace_file(tmp_path / "full", b"x")
+    replace_file(Path(os.devnull), b"x")
+    assert Path(os.devnull).is_char_device()
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from telerank.stored import replace_file
+resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5))
+replace_file(Path("a"), b"x" * int(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of the system")
+@pytest.mark.parametrize("content", [b"x" * 10, b"x" * 1_000_000])
+def test_a_file_that_cannot_be_written_is_named_and_removed(folder, content):
+    command = [sys.executable, "-c", LIMITED, str(len(content))]
+    failed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert failed.stderr.splitlines()[-1] == "OSError: [Errno 27] File too large: 'a'"
+    assert ((folder / "a").read_bytes(), names(folder)) == (b"one", {"a", "b", "c"})
 
 
 def test_what_is_not_named_is_removed(folder):

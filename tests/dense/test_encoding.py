@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from small_vectors import FINGERPRINT, Letters, docs, made, stored, write_vectors
 from telerank.dense.encode import Encoding, encode_documents
@@ -18,6 +24,8 @@ from telerank.dense.manifest import VectorManifest
 from telerank.dense.vectors import Vectors
 from telerank.dense.writer import VectorWriter
 from telerank.errors import DocumentError, IndexDamaged, IndexFault, IndexLocked, ModelError
+from telerank.retrieval.index import Index
+from telerank.sparse.writer import build_index
 from telerank.stored import MANIFEST
 from telerank.types import Doc
 
@@ -139,7 +147,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(step, tmp_path):
     command = [sys.executable, "-c", DYING, str(folder), str(step), str(Path(__file__).parent.parent)]
     died = subprocess.run(command, capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
-    part = tmp_path / "v.part"
+    part = tmp_path / "v.writing"
     kept = len(VectorManifest.read(part).shards) if (part / MANIFEST).is_file() else 0
     asked: list[int] = []
 
@@ -171,7 +179,7 @@ def test_an_unfinished_folder_is_not_opened(tmp_path):
     with pytest.raises(IndexFault, match="no vectors here"):
         Vectors(tmp_path / "v")
     with pytest.raises(IndexFault, match="is not finished: encode again"):
-        Vectors(tmp_path / "v.part")
+        Vectors(tmp_path / "v.writing")
 
 
 def test_another_model_or_type_does_not_go_on_where_one_stopped(tmp_path):
@@ -196,7 +204,7 @@ def test_other_documents_do_not_go_on_where_one_stopped(tmp_path):
 
 def test_a_shard_that_was_damaged_meanwhile_is_not_kept(tmp_path):
     interrupted(tmp_path / "v")
-    damage(tmp_path / "v.part/vectors.0001.npy")
+    damage(tmp_path / "v.writing/vectors.0001.npy")
     with pytest.raises(IndexDamaged, match=r"vectors.0001.npy: damaged"):
         encoded(tmp_path / "v")
 
@@ -259,3 +267,44 @@ def test_what_encoding_holds_does_not_grow_with_the_collection(tmp_path):
     peak(600)
     few, many = peak(1000), peak(6000)  # 6 MB of vectors, 1.5 of codes
     assert many < few + 500_000
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+def test_what_a_killed_writer_left_beside_complete_vectors_is_swept(tmp_path, at_work):
+    encoded(tmp_path / "v")
+    for name in ("v.writing", "v.old.writing"):
+        shutil.copytree(tmp_path / "v", tmp_path / name)
+    with FileLock(tmp_path / "v.writing.lock") if at_work else nullcontext():
+        encoded(tmp_path / "v")
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == (
+        {"v", "v.writing", "v.old.writing"} if at_work else {"v"}
+    )
+
+
+def test_an_index_has_the_vectors_that_are_complete(tmp_path):
+    build_index(docs(TEXTS), tmp_path / "index", workers=1)
+    folder = encoded(tmp_path / "index" / "vectors" / "letters").folder
+    for ending in (".writing", ".old.writing"):
+        shutil.copytree(folder, f"{folder}{ending}")
+    assert Index(tmp_path / "index").vectors == {"letters": folder}
+
+
+def test_a_reader_meets_old_or_new_vectors_while_they_are_replaced(tmp_path):
+    stop, opened = Event(), Counter()
+
+    def read() -> None:
+        while not stop.is_set():
+            vectors = Vectors(tmp_path / "v")
+            opened[(vectors.manifest.fingerprint[-1], len(vectors.docnos))] += 1
+
+    encoded(tmp_path / "v")
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(read)
+        try:
+            for number in range(40):
+                texts = TEXTS[: 50 - number % 2]
+                encode_documents(docs(texts), tmp_path / "v", Letters(seed=number % 2), overwrite=True)
+        finally:
+            stop.set()
+        reader.result()
+    assert opened.keys() == {("0", 50), ("1", 49)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,6 +108,15 @@ def test_a_run_file_is_a_stage(index, tmp_path):
     assert RunFile(str(tmp_path / "a.run")).explain(Query("1", "x"), "d1").value == 1.0
     with pytest.raises(KeyError):
         RunFile(str(tmp_path / "a.run")).explain(Query("1", "x"), "d3")
+
+
+def test_a_run_that_has_changed_is_read_again_whatever_the_clock_says(index, tmp_path):
+    stage = pipeline(f"run({quote(str(tmp_path / 'a.run'))})", index)
+    for docno in ("d1", "d2", "d3"):
+        write_run(tmp_path / "a.run", [Ranking.ranked(Query("1", ""), [docno], [1.0])])
+        os.utime(tmp_path / "a.run", ns=(0, 0))
+        (ranking,) = stage.run([Query("1", "x")])
+        assert ranking.docnos == (docno,)
 
 
 def test_a_saved_pipeline_is_a_word(folder, index):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,6 +138,32 @@ def test_int8_is_calibrated_on_samples_and_keeps_the_order_roughly(mono):
     assert np.corrcoef(found, exact)[0, 1] > 0.9
     with pytest.raises(ModelError, match="must be calibrated"):
         Scorer(mono, "openvino", "int8").score(PAIRS)
+
+
+@pytest.mark.parametrize("home", ["", "/proc/none", "killed"])
+def test_a_graph_is_kept_if_it_can_be_and_made_again_after_a_kill(mono, monkeypatch, tmp_path, home):
+    from telerank.reranking.backends.graphs import cache_graph
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    def make(folder: Path) -> None:
+        (folder / "graph").write_text("whole")
+
+    if home == "killed":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        made = cache_graph(mono, {}, (), make)
+        made.rename(f"{made}.writing")
+        (Path(f"{made}.writing") / "left").touch()
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setattr(Path, "home", no_home)
+    folder = cache_graph(mono, {}, (), make)
+    assert folder.is_relative_to(tmp_path)
+    assert {path.name for path in folder.iterdir()} == {"graph"}
+    assert not list(tmp_path.rglob("*.writing"))
 
 
 def test_a_graph_is_made_once_and_kept_by_what_decides_it(mono, monkeypatch):

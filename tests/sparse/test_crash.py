@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
@@ -10,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import pytest
 from dying import CHANGES, prepare
 from small import build, docs, retriever
 
+from accidents import Dying
 from telerank.errors import IndexFault, IndexLocked
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import IndexManifest
@@ -27,44 +26,9 @@ MOMENTS = 20
 SMALL = ["rebuild", "add", "delete", "merge", "first"]
 
 
-class Death(NamedTuple):
-    said: str  # by the child, "" where it was killed
-    status: int
-    took: float
-
-
-class Dying:
-    """The process of :mod:`dying`."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, HERE / "dying.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def change(
-        self, name: str, folder: Path, *, accident: str = "kill", at: int = 0, after: float | None = None
-    ) -> Death:
-        """Have a change made, with an accident at a step of it, or killed after some seconds."""
-        request = {"change": name, "folder": str(folder), "accident": accident, "at": at, "after": after}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        said = ""
-        for line in self._process.stdout:
-            if line.startswith("ended "):
-                status, took = line.split()[1:]
-                return Death(said, int(status), float(took))
-            said = line.strip()
-        raise AssertionError("the process has ended")
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait()
-
-
 @pytest.fixture(scope="module")
 def dying():
-    process = Dying()
+    process = Dying(HERE / "dying.py")
     yield process
     process.close()
 

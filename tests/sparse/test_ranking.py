@@ -23,7 +23,7 @@ from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.sparse.similarities.dfr import DFR, NoNormalization
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet
 from telerank.sparse.writer import IndexWriter, build_index
-from telerank.types import Query
+from telerank.types import Doc, Query
 
 CUTS = (1, 10, 100, 1000, None)
 
@@ -202,6 +202,23 @@ def test_a_score_that_float32_rounds_up_to_a_tie_is_not_pruned(base, folder):
     expected, _ = reference(terms_of(index), ["a"], model)
     assert len({score for _, score in expected}) == 1
     assert list((retriever(index, model) % 10).search("a")) == expected[:10]
+
+
+@pytest.mark.parametrize("model", ["bm25", "lm_dirichlet", "dfr", "dfi"])
+def test_ties_at_any_cut_are_those_of_the_whole_ranking(model, folder):
+    """Nearly all documents tie with others, in several blocks and segments; docnos are in no order."""
+    texts = ["a b", "a b c", "a a d", *(f"a b w{number}" for number in range(3))] * 150
+    documents = [Doc(f"d{number * 7919 % 1009}", text) for number, text in enumerate(texts)]
+    build_index(documents[:500], folder / model, analyzer="none", workers=1)
+    with IndexWriter(folder / model, workers=1) as writer:
+        writer.add(documents[500:])
+        writer.delete([doc.docno for doc in documents[::11]])
+    ranked = retriever(SparseIndex(folder / model), model)
+    whole = list((ranked % len(documents)).search("a b d"))
+    assert whole == sorted(whole, key=lambda pair: (pair[1], pair[0]), reverse=True)
+    assert len({score for _, score in whole}) < 10
+    for k in (1, 2, 3, 10, 99, 100, 101, 255, 256, 257, 500, 700):
+        assert list((ranked % k).search("a b d")) == whole[:k]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import sys
 from collections.abc import Sequence
 from functools import cache
 from shutil import get_terminal_size
@@ -59,8 +61,9 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print JSON on one line, for machines."""
-    print(json.dumps(value, ensure_ascii=False))
+    """Print JSON on one line, for machines; its own escapes are for what the output's encoding lacks."""
+    unicode = codecs.lookup(sys.stdout.encoding).name.startswith("utf")
+    print(json.dumps(value, ensure_ascii=not unicode))
 
 
 def say(text: str) -> None:

@@ -12,6 +12,7 @@ from typer import Argument, Option
 from telerank.cli import console
 from telerank.cli.commands import group_with_default
 from telerank.cli.options import AsJson, parse_numbers
+from telerank.cli.runs.output import write_text
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def run(
             output=output,
         ):
             if as_json:
-                print((outcome.folder / "results.json").read_text(encoding="utf-8"), end="")
+                write_text((outcome.folder / "results.json").read_text(encoding="utf-8"), "-")
             else:
                 print_outcome(outcome)
                 console.say(f"tables, plots and values in {outcome.folder}")

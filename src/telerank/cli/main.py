@@ -7,6 +7,7 @@ import gc
 import signal
 import sys
 import warnings
+from io import TextIOWrapper
 from types import FrameType
 from typing import Any
 
@@ -33,9 +34,13 @@ def main() -> None:
     """Run the command line: exit status 0, 2 for bad input (one line on standard error), 130 for Ctrl-C.
 
     A request to end (SIGTERM) is answered as Ctrl-C is, what was begun is cleared away, with exit status 143.
+    Characters that a terminal's encoding lacks are escaped.
     """
     signal.signal(signal.SIGTERM, _end)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)  # skips the last collection, which takes another tenth
     try:

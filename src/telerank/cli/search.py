@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from telerank.cli import console, options
+from telerank.cli.runs.output import say_run
 from telerank.errors import CollectionError, FormatError
 from telerank.show.tables import plain
 
@@ -73,8 +74,7 @@ def search(
     )
     run = tr.search(opened, queries, model, split=split, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
-    if output != "-":
-        console.say(f"{run.queries:,} queries searched; run in {output}, its settings in {output}.json")
+    say_run(f"{run.queries:,} queries searched", output)
     for remark in run.remarks:
         console.say(remark)
 

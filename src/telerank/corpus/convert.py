@@ -16,18 +16,16 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Record
 from telerank.corpus.docnos import check_docno, check_text
 from telerank.errors import CollectionError
+from telerank.stored import draft_folder
 from telerank.trec import open_to_write, write_qrels
 from telerank.types import Doc, Progress, Query, silent
 
@@ -95,7 +93,7 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
         raise CollectionError(f"cannot write the format {to!r}; known: {', '.join(WRITERS)}")
     if target.exists():
         raise CollectionError(f"{target}: already exists")
-    with _new_folder(target) as folder:
+    with draft_folder(target) as folder:
         work = _Work(collection, folder, progress)
         WRITERS[to](work)
         notes = [f"{count} {what}" for what, count in work.changed.items()]
@@ -114,17 +112,6 @@ def _with_plain_splits(collection: Collection) -> Collection:
         queries={split.replace("/", "-"): stream for split, stream in collection.queries.items()},
         qrels={split.replace("/", "-"): stream for split, stream in collection.qrels.items()},
     )
-
-
-@contextmanager
-def _new_folder(target: Path) -> Iterator[Path]:
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    part.mkdir(parents=True)
-    try:
-        yield part
-        part.rename(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write_beir(work: _Work) -> None:

@@ -1,7 +1,8 @@
 """Approximate search with FAISS (extra ``ann``): graphs (HNSW) and lists of product codes (IVF-PQ).
 
-``approximate.KIND.faiss`` and ``approximate.KIND.json`` are files beside the vectors; the latter names the
-vectors and reports which share of the exact best rows the index finds. The rows found are scored exactly.
+``approximate.KIND.json`` and ``approximate.KIND.CHECKSUM.faiss`` are files beside the vectors. The former
+names the latter and the vectors, so that replacing it replaces the index; it reports which share of the exact
+best rows the index finds. The rows found are scored exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from telerank.expressions import (
     wrong,
 )
 from telerank.stage import Retriever, check_depth
-from telerank.stored import DRAFT, StoredFile, compute_checksum, compute_crc32, replace_file
+from telerank.stored import DRAFT, StoredFile, compute_checksum, compute_crc32, replace_file, sweep
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 DEFAULTS: Mapping[str, Mapping[str, int]] = {
@@ -76,16 +77,18 @@ def build_approximate(
     for first, block in vectors.read_blocks():
         index.add(block)
         progress(f"building {name}", first + len(block), len(vectors))
-    file, record = _files(vectors, name)
-    draft = file.with_name(file.name + DRAFT)
+    record = _record_file(vectors, name)
+    draft = record.with_suffix(f".faiss{DRAFT}")
     faiss.write_index(index, str(draft))
     searched = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
     recall = _recall(vectors, index, _search_parameters(faiss, name, parameters), searched)
     sampled = "documents as queries" if queries is None else "queries"
     crc32 = StoredFile.record(draft).crc32
     report = RecallReport(name, parameters, recall, len(searched.vectors), sampled, _identity(vectors), crc32)
+    file = _index_file(vectors, name, crc32)
     draft.replace(file)
     replace_file(record, f"{json.dumps(report.__dict__, indent=1)}\n".encode())
+    sweep(vectors.folder.glob(f"approximate.{name}.*"), (file.name, record.name))
     return report
 
 
@@ -160,7 +163,7 @@ def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
 
 def read_report(vectors: Vectors, kind: str) -> RecallReport:
     """The report of an approximate index; raises IndexFault if there is none of these vectors."""
-    _, record = _files(vectors, kind)
+    record = _record_file(vectors, kind)
     if not record.is_file():
         raise IndexFault(f"{vectors.folder}: no approximate index {kind!r} (telerank encode --approximate)")
     try:
@@ -175,7 +178,7 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
 
 @lru_cache(maxsize=4)
 def _open_index(vectors: Vectors, kind: str, crc32: int) -> Any:
-    file, _ = _files(vectors, kind)
+    file = _index_file(vectors, kind, crc32)
     if not file.is_file():
         raise IndexDamaged(f"{file}: missing")
     if compute_crc32(file) != crc32:
@@ -236,8 +239,12 @@ def _identity(vectors: Vectors) -> int:
     return compute_checksum(asdict(vectors.manifest))
 
 
-def _files(vectors: Vectors, kind: str) -> tuple[Path, Path]:
-    return vectors.folder / f"approximate.{kind}.faiss", vectors.folder / f"approximate.{kind}.json"
+def _record_file(vectors: Vectors, kind: str) -> Path:
+    return vectors.folder / f"approximate.{kind}.json"
+
+
+def _index_file(vectors: Vectors, kind: str, crc32: int) -> Path:
+    return vectors.folder / f"approximate.{kind}.{crc32:08x}.faiss"
 
 
 def _faiss() -> Any:

@@ -14,7 +14,7 @@ from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats, check_kind
 from telerank.dense.manifest import VectorManifest, is_vectors
 from telerank.dense.vectors import Vectors
-from telerank.dense.writer import VectorWriter, compute_texts_checksum
+from telerank.dense.writer import VectorWriter, compute_texts_checksum, sweep_vectors
 from telerank.errors import DocumentError, IndexFault, ModelError
 from telerank.types import Doc, Progress, silent
 
@@ -58,6 +58,7 @@ def encode_documents(
     no document.
     """
     how = encoding or Encoding()
+    sweep_vectors(Path(folder).resolve())
     if not overwrite and is_vectors(Path(folder)):
         return _check_vectors(Vectors(folder), docs, encoder, how)
     settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}

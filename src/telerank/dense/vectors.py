@@ -61,12 +61,8 @@ class Vectors(FolderReader):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self._contents = self.manifest = VectorManifest.read(self.folder)
-        if not self.manifest.finished:
-            raise IndexFault(f"{self.folder}: is not finished: encode again to resume")
-        check_files(self.folder, self.manifest.files)
-        self.shards = tuple(_open_shards(self.folder, self.manifest))
-        self.docnos = Docnos(self.folder)
+        self.manifest, self.shards, self.docnos = _open(self.folder)
+        self._contents = self.manifest
         if len(self.docnos) != self.manifest.rows:
             raise IndexDamaged(f"{self.folder}: {self.manifest.rows} vectors but {len(self.docnos)} docnos")
 
@@ -163,6 +159,23 @@ def shard_files(number: int, dtype: str) -> tuple[str, ...]:
     """The names of a shard's files: vectors, codes, bounds."""
     kinds = ("vectors", "bounds") if dtype == "int8" else ("vectors", "codes", "bounds")
     return tuple(f"{kind}.{number:04d}.npy" for kind in kinds)
+
+
+def _open(folder: Path) -> tuple[VectorManifest, tuple[VectorShard, ...], Docnos]:
+    """The manifest and its files, read again if a writer has replaced the folder meanwhile."""
+    while True:
+        manifest = VectorManifest.read(folder)
+        if not manifest.finished:
+            raise IndexFault(f"{folder}: is not finished: encode again to resume")
+        try:
+            check_files(folder, manifest.files)
+            shards, docnos = tuple(_open_shards(folder, manifest)), Docnos(folder)
+        except (IndexDamaged, FileNotFoundError):
+            if VectorManifest.read(folder) == manifest:
+                raise
+        else:
+            if VectorManifest.read(folder) == manifest:
+                return manifest, shards, docnos
 
 
 def _open_shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard]:

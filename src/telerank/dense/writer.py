@@ -1,12 +1,14 @@
-"""Writing vectors: shard after shard into ``OUT.part``, which is renamed to ``OUT`` at the end.
+"""Writing vectors: shard after shard into ``OUT.writing``, which gets the name ``OUT`` at the end.
 
-``OUT.part`` grows by whole shards; after a crash the next writer resumes after the last of them.
+``OUT.writing`` grows by whole shards; after a crash the next writer resumes after the last of them. Beside a
+complete ``OUT`` it is of no use: then the next writer removes it.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -21,7 +23,17 @@ from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
 from telerank.dense.rotate import pad_width, rotate
 from telerank.dense.vectors import shard_files
 from telerank.errors import DocumentError, IndexFault, IndexLocked
-from telerank.stored import MANIFEST, StoredFile, remove, replace_folder, sweep, sync_folder, verify_files
+from telerank.stored import (
+    DRAFT,
+    MANIFEST,
+    StoredFile,
+    remove,
+    replace_folder,
+    sweep,
+    sweep_replaced,
+    sync_folder,
+    verify_files,
+)
 
 
 class VectorWriter:
@@ -36,22 +48,20 @@ class VectorWriter:
     def __init__(self, folder: str | Path, manifest: VectorManifest, *, overwrite: bool = False) -> None:
         check_kind(manifest.dtype)
         self.folder = Path(folder).resolve()
-        self._part = self.folder.with_name(f"{self.folder.name}.part")
-        if self.folder.exists() and not is_vectors(self.folder):
-            raise IndexFault(f"{self.folder}: holds other things; vectors need a folder of their own")
-        if self.folder.exists() and not overwrite:
-            raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (--overwrite)")
-        self._lock = filelock.FileLock(f"{self._part}.lock", timeout=0, thread_local=False)
+        self._draft = _draft(self.folder)
+        self._lock = _lock(self.folder)
         try:
-            self._part.mkdir(parents=True, exist_ok=True)
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
+            self._check_target(overwrite=overwrite)
+            self._draft.mkdir(exist_ok=True)
             self.manifest = self._resume(manifest, overwrite=overwrite)
             shards = self.manifest.shards  # other files are those of a killed writer
             named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
-            sweep(self._part.iterdir(), named)
-            self._docnos = DocnosWriter(self._part)
+            sweep(self._draft.iterdir(), named)
+            self._docnos = DocnosWriter(self._draft)
         except BaseException as error:
-            self._lock.release()
+            self._release()
             if isinstance(error, filelock.Timeout):
                 raise IndexLocked(f"{self.folder}: another process encodes into it") from None
             if isinstance(error, OSError):
@@ -70,7 +80,7 @@ class VectorWriter:
         entry = self._kept[self._number]
         if len(docnos) != entry.rows or compute_texts_checksum(docnos, texts) != entry.texts:
             raise IndexFault(
-                f"{self._part}: its shard {self._number} was made from other documents; "
+                f"{self._draft}: its shard {self._number} was made from other documents; "
                 "begin anew (--overwrite)"
             )
         self._add(docnos)
@@ -85,25 +95,25 @@ class VectorWriter:
         names = shard_files(self._number, self.manifest.dtype)
         files = {}
         for name, array in zip(names, arrays, strict=True):
-            with (self._part / name).open("wb") as file:
+            with (self._draft / name).open("wb") as file:
                 np.save(file, array)
-            files[name] = StoredFile.record(self._part / name)
+            files[name] = StoredFile.record(self._draft / name)
         entry = VectorShardEntry(len(docnos), compute_texts_checksum(docnos, texts), files)
-        sync_folder(self._part)
+        sync_folder(self._draft)
         self._add(docnos)
         kept = (*self.manifest.shards, entry)
         self.manifest = replace(self.manifest, shards=kept, cut=self.manifest.cut + cut)
-        self.manifest.write(self._part)
+        self.manifest.write(self._draft)
 
     def finish(self) -> None:
         """Write the docnos and rename the folder; raises DocumentError if a docno occurs twice."""
         if self.kept:
-            raise IndexFault(f"{self._part}: was made from more documents; begin anew (--overwrite)")
+            raise IndexFault(f"{self._draft}: was made from more documents; begin anew (--overwrite)")
         self._docnos.close()
-        docnos = {name: StoredFile.record(self._part / name) for name in FILES}
+        docnos = {name: StoredFile.record(self._draft / name) for name in FILES}
         self.manifest = replace(self.manifest, docnos=docnos, finished=True)
-        self.manifest.write(self._part)
-        replace_folder(self.folder, self._part)
+        self.manifest.write(self._draft)
+        replace_folder(self.folder, self._draft)
 
     def __enter__(self) -> Self:
         return self
@@ -114,27 +124,47 @@ class VectorWriter:
                 self.finish()
         finally:
             self._docnos.discard()
-            self._lock.release()
-            remove(Path(f"{self._part}.lock"))
+            self._release()
 
     def _add(self, docnos: Sequence[str]) -> None:
         for docno in docnos:
             self._docnos.add(docno)
         self._number += 1
 
+    def _release(self) -> None:
+        if self._lock.is_locked:
+            remove(Path(self._lock.lock_file))
+            self._lock.release()
+
+    def _check_target(self, *, overwrite: bool) -> None:
+        """Refuse to replace other things, or vectors unless that is intended."""
+        if self.folder.exists() and not is_vectors(self.folder):
+            raise IndexFault(f"{self.folder}: holds other things; vectors need a folder of their own")
+        _sweep(self.folder)
+        if self.folder.exists() and not overwrite:
+            raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (--overwrite)")
+
     def _resume(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
         """The manifest of the unfinished folder, or one without shards."""
         manifest = replace(manifest, shards=(), docnos={}, cut=0, finished=False)
-        if overwrite or not (self._part / MANIFEST).is_file():
+        if overwrite or not (self._draft / MANIFEST).is_file():
             return manifest
-        unfinished = VectorManifest.read(self._part)
+        unfinished = VectorManifest.read(self._draft)
         empty = replace(unfinished, shards=(), docnos={}, cut=0, finished=False)
         if empty != manifest:
             difference = _describe_difference(empty, manifest)
-            raise IndexFault(f"{self._part}: was begun {difference}; begin anew (--overwrite)")
+            raise IndexFault(f"{self._draft}: was begun {difference}; begin anew (--overwrite)")
         for entry in unfinished.shards:
-            verify_files(self._part, entry.files, "verifying vectors")
+            verify_files(self._draft, entry.files, "verifying vectors")
         return replace(unfinished, docnos={}, finished=False)
+
+
+def sweep_vectors(folder: Path) -> None:
+    """Remove what a killed writer has left beside complete vectors, unless a writer is at work."""
+    lock = _lock(folder)
+    with suppress(OSError), lock:  # also if nothing can be written here
+        _sweep(folder)
+        remove(Path(lock.lock_file))
 
 
 def compute_texts_checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
@@ -143,6 +173,20 @@ def compute_texts_checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
     for text in (*docnos, *texts):
         value = zlib.crc32(text.encode("utf-8", "surrogatepass") + b"\0", value)
     return value
+
+
+def _draft(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}{DRAFT}")
+
+
+def _lock(folder: Path) -> filelock.BaseFileLock:
+    return filelock.FileLock(f"{_draft(folder)}.lock", timeout=0, thread_local=False)
+
+
+def _sweep(folder: Path) -> None:
+    sweep_replaced(folder)
+    if folder.exists():
+        remove(_draft(folder))
 
 
 def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:

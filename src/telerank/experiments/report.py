@@ -19,6 +19,7 @@ from telerank.experiments.systems import SystemRuns
 from telerank.show.report import to_json
 from telerank.show.tables import render_html, render_markdown
 from telerank.sparse.build import count_cores
+from telerank.stored import replace_file
 from telerank.versions import versions
 
 if TYPE_CHECKING:
@@ -73,22 +74,26 @@ class ExperimentOutcome:
 
 
 def write_report(outcome: ExperimentOutcome) -> None:
-    """Write page, tables, values, plots and the resolved experiment into the folder of the outcome."""
+    """Write page, tables, values, plots and the resolved experiment into the folder of the outcome.
+
+    The values come last, and old ones are removed first: with them the results are complete.
+    """
     from telerank.show.plots import save_plot
 
     folder = outcome.folder
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / RESULTS).unlink(missing_ok=True)
     for name, figure in _name_plots(outcome):
         for form in _FORMS:
             save_plot(figure, folder / f"{name}.{form}")
     contents = {
         REPORT: render_report(outcome),
         TABLES: render_tables(outcome),
-        RESULTS: to_json(record_outcome(outcome)),
         EXPERIMENT: outcome.spec.yaml(),
+        RESULTS: to_json(record_outcome(outcome)),
     }
     for name, text in contents.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        replace_file(folder / name, text.encode())
 
 
 def render_report(outcome: ExperimentOutcome) -> str:

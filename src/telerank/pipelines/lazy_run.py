@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,13 +47,10 @@ class LazyRun:
     def save(self, path: str | Path, *, as_json: bool = False) -> None:
         """Write the rankings as a run file (``.gz`` packs it; ``-`` is standard output) or as JSON lines.
 
-        The record is written beside the file, as ``PATH.json``.
+        The record is written beside the file, as ``PATH.json``, unless it is no regular file.
         """
         write = write_json_lines if as_json else write_run
-        write(path, self)
-        if str(path) != "-":
-            record = json.dumps(self.record(), indent=1, ensure_ascii=False)
-            Path(f"{path}.json").write_text(f"{record}\n", encoding="utf-8")
+        write(path, self, record=self.record)
 
     def record(self) -> dict[str, Any]:
         """The settings, and the versions that computed the rankings."""

@@ -64,10 +64,12 @@ class RunFile(Stage):
     @property
     def _listed(self) -> ListedRankings:
         path = Path(self.file)
-        return _read_run(path.absolute(), path.stat().st_mtime_ns)
+        state = path.stat()
+        # times alone repeat if a clock is set back, and within its ticks
+        return _read_run(path.absolute(), (state.st_ino, state.st_mtime_ns, state.st_ctime_ns, state.st_size))
 
 
 @lru_cache(maxsize=8)
-def _read_run(path: Path, _: int) -> ListedRankings:
+def _read_run(path: Path, _: tuple[int, ...]) -> ListedRankings:
     """The file is read again if it has changed."""
     return ListedRankings.of(path.name, read_run(path))

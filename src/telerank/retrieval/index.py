@@ -21,7 +21,7 @@ from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.families import parse_similarity
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
 from telerank.stage import Stage
-from telerank.stored import FolderReader, replace_file
+from telerank.stored import DRAFT, FolderReader, replace_file
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -121,8 +121,8 @@ class Index(FolderReader):
         """The folders of the vectors that are here, by the names that :meth:`dense` takes."""
         if self._sparse is None:
             return {folder_name(VectorManifest.read(self.folder).model): self.folder}
-        root = self.folder / VECTORS
-        return {path.name: path for path in sorted(root.glob("*")) if is_vectors(path)}
+        folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
+        return {folder.name: folder for folder in folders if is_vectors(folder)}
 
     @property
     def default_pipeline(self) -> str:

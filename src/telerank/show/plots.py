@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.errors import FormatError
+from telerank.stored import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,7 +97,7 @@ def save_plot(figure: Figure, path: str | Path) -> None:
     """Write a plot in the format of its suffix, which :func:`check_plot_name` checks."""
     check_plot_name(path)
     content = render_plot(figure, Path(path).suffix.lower()[1:])
-    Path(path).write_bytes(content)
+    replace_file(Path(path), content)
 
 
 def check_plot_name(path: str | Path) -> None:

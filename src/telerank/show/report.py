@@ -19,6 +19,7 @@ from telerank.show.tables import (
     render_markdown,
     render_terminal,
 )
+from telerank.stored import replace_file
 
 _WIDE = 400  # columns of a plain text: nothing is wrapped
 _SUFFIXES = {
@@ -57,7 +58,7 @@ class Report(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the report in the format of the suffix: .md, .tex, .html, .csv, .json, or plain text."""
-        Path(path).write_text(self.render(form_of(path)), encoding="utf-8")
+        replace_file(Path(path), self.render(form_of(path)).encode())
 
     def __str__(self) -> str:
         return self.render().rstrip("\n")

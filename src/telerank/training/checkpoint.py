@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, TypeAlias, TypedDict
 import torch
 
 from telerank.errors import ModelError
-from telerank.stored import DRAFT, remove, replace_folder, sweep_drafts
+from telerank.stored import DRAFT, remove, remove_folder, replace_file, replace_folder, sweep_drafts
 from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
 
 CONFIG, VERSIONS, LOG = "config.yaml", "versions.json", "log.jsonl"
@@ -46,7 +45,7 @@ def write_checkpoint(output: Path, step: int, config: Training, save: Save, stat
     """Write a checkpoint; then drop all but the last ``config.keep``."""
     write_model(output / CHECKPOINTS / f"{step:08d}", config, save, state)
     for old in list_checkpoints(output)[: -config.keep]:
-        shutil.rmtree(old)
+        remove_folder(old)
 
 
 def write_model(folder: Path, config: Training, save: Save, state: CheckpointState | None = None) -> None:
@@ -118,7 +117,7 @@ def collect_versions() -> dict[str, str]:
 def write_record(config: Training, folder: Path) -> None:
     """Write all settings, and the versions."""
     write_settings(config, folder / CONFIG)
-    (folder / VERSIONS).write_text(json.dumps(collect_versions(), indent=2) + "\n", encoding="utf-8")
+    replace_file(folder / VERSIONS, f"{json.dumps(collect_versions(), indent=2)}\n".encode())
 
 
 def _test_queries(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from pydantic import (
 
 from telerank.errors import FormatError, MeasureError
 from telerank.evaluation.measures import parse_measures
+from telerank.stored import replace_file
 from telerank.yaml_files import read_yaml
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
@@ -223,7 +224,7 @@ def validate_settings(record: Mapping[str, Any], kind: type[T], path: SettingsSo
 
 def write_settings(settings: Section, path: Path) -> None:
     """Write all settings, including defaults, as :func:`read_settings` reads them."""
-    path.write_text(dump_settings(settings), encoding="utf-8")
+    replace_file(path, dump_settings(settings).encode())
 
 
 def dump_settings(settings: Section) -> str:

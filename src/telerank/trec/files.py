@@ -6,16 +6,16 @@ import gzip
 import io
 import json
 import lzma
-import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 
 from telerank.errors import FormatError
+from telerank.stored import is_device, open_draft, replace_file
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
@@ -26,13 +26,19 @@ BOM = b"\xef\xbb\xbf"
 _NOT_IN_AN_ID = re.compile("^\ufeff|[ \t\n\r\v\f\0]")  # splits, cuts or hides a column for trec_eval
 
 
+Record: TypeAlias = Callable[[], Mapping[str, Any]]
+"""Called when a file is written: how that was made which it holds."""
+
+
 @contextmanager
-def open_to_write(path: str | Path) -> Iterator[TextIO]:
+def open_to_write(path: str | Path, record: Record | None = None) -> Iterator[TextIO]:
     """Open a UTF-8 text file to write, compressed if named ``.gz`` or ``.xz``; ``-`` is standard output.
 
-    A temporary file is written, renamed when the block ends, and removed if the block raises.
+    The file appears when the block ends, not if it raises (see :func:`telerank.stored.open_draft`); then
+    ``record`` is written as JSON into ``PATH.json``, unless the file is standard output or a device. An old
+    record is removed first: a record is never beside another file than its own.
     """
-    with _open_to_write(str(path)) as raw:
+    with _open_to_write(str(path), record) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
         try:
             yield text
@@ -108,28 +114,23 @@ def first_value(record: dict[str, Any], keys: Iterable[str]) -> Any:
 
 
 @contextmanager
-def _open_to_write(name: str) -> Iterator[BinaryIO]:
+def _open_to_write(name: str, record: Record | None) -> Iterator[BinaryIO]:
     """Open the file ``name`` to write bytes, compressed as its name says; it appears only when complete."""
     if name == "-":
         sys.stdout.flush()
         yield sys.stdout.buffer
         return
-    target = os.path.realpath(name)
-    if os.path.exists(target) and not os.path.isfile(target):  # noqa: PTH110, PTH113 — a pipe or a device
-        with open(target, "wb") as device, _compress(name, device) as compressed:  # noqa: PTH123
+    beside, text = Path(f"{name}.json"), ""
+    if is_device(Path(name)):
+        record = None
+    with open_draft(Path(name)) as file:
+        with _compress(name, file) as compressed:
             yield compressed
-        return
-    part = f"{target}.{os.getpid()}.part"
-    try:
-        try:
-            file = open(part, "wb")  # noqa: PTH123, SIM115
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, name) from error  # the user knows this name
-        with file, _compress(name, file) as compressed:
-            yield compressed
-        os.replace(part, target)  # noqa: PTH105
-    finally:
-        Path(part).unlink(missing_ok=True)
+        if record is not None:
+            text = json.dumps(record(), indent=1, ensure_ascii=False) + "\n"
+            beside.unlink(missing_ok=True)
+    if record is not None:
+        replace_file(beside, text.encode())
 
 
 @contextmanager

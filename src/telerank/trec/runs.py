@@ -12,7 +12,7 @@ import numpy as np
 
 from telerank.errors import FormatError
 from telerank.trec.deviations import Deviations
-from telerank.trec.files import check_id, numbered_bytes, open_to_write
+from telerank.trec.files import Record, check_id, numbered_bytes, open_to_write
 from telerank.types import Query, Ranking
 
 _COLUMNS = "6 columns: qid Q0 docno rank score tag"
@@ -49,16 +49,18 @@ def read_run(path: str | Path, *, strict: bool = True) -> Iterator[Ranking]:
     deviations.warn()
 
 
-def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "telerank") -> None:
+def write_run(
+    path: str | Path, rankings: Iterable[Ranking], tag: str = "telerank", *, record: Record | None = None
+) -> None:
     """Write a run file that :func:`read_run` reads back as equal rankings, and trec_eval sorts alike.
 
     Scores have as many digits as distinguish them from any other float64. A query without documents has no
-    line. Raises FormatError if a qid, docno or the tag is empty or contains a blank, ValueError if a query
-    comes twice.
+    line. A ``record`` is written beside the run, as ``PATH.json`` (see :func:`.open_to_write`). Raises
+    FormatError if a qid, docno or the tag is empty or contains a blank, ValueError if a query comes twice.
     """
     check_id(tag, "tag", path)
     written: set[str] = set()
-    with open_to_write(path) as file:
+    with open_to_write(path, record) as file:
         for ranking in rankings:
             qid = check_id(ranking.query.qid, "qid", path)
             if qid in written:
@@ -70,12 +72,12 @@ def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str = "teleran
             )
 
 
-def write_json_lines(path: str | Path, rankings: Iterable[Ranking]) -> None:
-    """Write a line for each query: ``{"qid": …, "ranking": [[docno, score], …]}``."""
-    with open_to_write(path) as file:
+def write_json_lines(path: str | Path, rankings: Iterable[Ranking], *, record: Record | None = None) -> None:
+    """Write a line for each query: ``{"qid": …, "ranking": [[docno, score], …]}``; ``record`` as a run's."""
+    with open_to_write(path, record) as file:
         for ranking in rankings:
-            record = {"qid": ranking.query.qid, "ranking": list(ranking)}
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            line = {"qid": ranking.query.qid, "ranking": list(ranking)}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _find_piece(path: str | Path) -> int | None:

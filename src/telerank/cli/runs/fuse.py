@@ -8,7 +8,7 @@ from enum import StrEnum
 from typer import Option
 
 from telerank.cli import console, options
-from telerank.cli.runs.output import open_runs, write_plot, write_report
+from telerank.cli.runs.output import open_runs, say_run, write_plot, write_report
 from telerank.errors import CollectionError
 
 
@@ -52,8 +52,7 @@ def fuse(
     fused.save(output)
     for remark in fused.remarks:
         console.say(remark)
-    if output != "-":
-        console.say(f"{fused.queries:,} queries fused; run in {output}, its settings in {output}.json")
+    say_run(f"{fused.queries:,} queries fused", output)
 
 
 def _parse_weights(text: str, count: int) -> tuple[float, ...]:

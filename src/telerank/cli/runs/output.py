@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telerank.cli import console
@@ -63,6 +64,12 @@ def write_json(value: object, output: str) -> None:
     from telerank.show.report import to_json
 
     write_text(to_json(value), output)
+
+
+def say_run(count: str, output: str) -> None:
+    """Say where a run and its record were written; a device has no record."""
+    if output != "-" and Path(output).is_file():
+        console.say(f"{count}; run in {output}, its settings in {output}.json")
 
 
 def open_runs(

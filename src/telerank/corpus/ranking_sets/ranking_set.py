@@ -13,8 +13,6 @@ The same sets and settings give the same bytes.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
@@ -43,6 +41,7 @@ from telerank.corpus.ranking_sets.splits import (
 from telerank.corpus.readers.beir import BEIR
 from telerank.errors import CollectionError, FormatError
 from telerank.stage import Stage
+from telerank.stored import draft_folder
 from telerank.trec.files import numbered_lines, open_to_write
 from telerank.trec.runs import read_run, write_run
 from telerank.types import Answer, Doc, Progress, Ranking, silent
@@ -175,15 +174,8 @@ def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
 def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite: bool = False) -> None:
     """Write a ranking set, if :func:`check_target` allows it; the folder appears only when complete."""
     check_target(folder, overwrite=overwrite)
-    target = Path(folder)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        _write(part, ranking_set)
-        if target.exists():
-            shutil.rmtree(target)
-        part.replace(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with draft_folder(Path(folder)) as draft:
+        _write(draft, ranking_set)
 
 
 def _write(folder: Path, ranking_set: RankingSet) -> None:

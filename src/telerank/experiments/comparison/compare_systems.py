@@ -86,9 +86,9 @@ class _KeptRuns:
 
     def read(self, name: str, stage: Stage) -> tuple[list[Ranking], float] | None:
         """The run of a system and the seconds that it took, if it was made by the same stage."""
-        file, record = self._files(name)
+        file = self._file(name)
         try:
-            saved = json.loads(record.read_text(encoding="utf-8"))
+            saved = json.loads(Path(f"{file}.json").read_text(encoding="utf-8"))
             if saved["stage"] != self._identity(stage):
                 return None
             return _align(read_run(file), self.queries), float(saved["seconds"])
@@ -97,11 +97,8 @@ class _KeptRuns:
 
     def write(self, name: str, stage: Stage, rankings: Iterable[Ranking], seconds: float) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        file, record = self._files(name)
-        record.unlink(missing_ok=True)
-        write_run(file, rankings)
-        text = json.dumps({"stage": self._identity(stage), "seconds": seconds}, ensure_ascii=False, indent=1)
-        record.write_text(f"{text}\n", encoding="utf-8")
+        record = {"stage": self._identity(stage), "seconds": seconds}
+        write_run(self._file(name), rankings, record=lambda: record)
 
     def _identity(self, stage: Stage) -> list[object]:
         """The stage as a text, the content of what it reads (indexes, models, files), the queries."""
@@ -109,9 +106,8 @@ class _KeptRuns:
         text = json.dumps([stage.text, sources], ensure_ascii=False, default=repr)
         return [text, [[query.qid, query.text] for query in self.queries]]
 
-    def _files(self, name: str) -> tuple[Path, Path]:
-        plain = plain_name(name)
-        return self.folder / f"{plain}.run.gz", self.folder / f"{plain}.run.json"
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{plain_name(name)}.run.gz"
 
 
 def plain_name(name: str) -> str:

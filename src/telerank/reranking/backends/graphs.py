@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
+from filelock import FileLock
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
@@ -28,6 +28,7 @@ from telerank.models.loading import quiet
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.backends import Compute, threads
+from telerank.stored import draft_folder
 
 RunGraph: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """The outputs of a graph, from its inputs by name; both are arrays of numpy."""
@@ -105,25 +106,23 @@ def cache_graph(
     versions = {name: version(name) for name in ("torch", "transformers", *packages)}
     identity = [FORMAT, reranker_fingerprint(reranker), what, versions]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
-    folder = _home() / key
+    folder = _folder(key)
     if folder.is_dir():
         return folder
-    part = Path(tempfile.mkdtemp(prefix=f"{key}-", suffix=".part", dir=folder.parent))
-    try:
-        make(part)
-        part.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # otherwise another process was first
-            raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with FileLock(f"{folder}.lock"):  # of several processes the first makes it, and the others wait
+        if not folder.is_dir():
+            with draft_folder(folder) as draft:
+                make(draft)
     return folder
 
 
-def _home() -> Path:
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telerank" / "graphs"
+def _folder(key: str) -> Path:
+    """The folder of a graph: in the user's cache, or in a temporary one if nothing can be written there."""
     try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="telerank-graphs-"))
-    return home
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telerank" / "graphs"
+        cache.mkdir(parents=True, exist_ok=True)
+        if (cache / key).is_dir() or os.access(cache, os.W_OK):
+            return cache / key
+    except (OSError, RuntimeError):  # there is no home
+        pass
+    return Path(tempfile.mkdtemp(prefix="telerank-graphs-")) / key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Unpack
 
 from telerank.errors import ModelError
 from telerank.show.tables import Table, render_markdown
+from telerank.stored import remove_folder, replace_file
 from telerank.training import checkpoint
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker import outcome
@@ -135,7 +135,7 @@ def _train_variants(
         if plan.grid:
             processes.first(partial(_write_dev, folder))
         if plan.grid or len(variants) > 1:
-            processes.first(partial(shutil.rmtree, folder / checkpoint.CHECKPOINTS, ignore_errors=True))
+            processes.first(partial(_drop_checkpoints, folder))
 
 
 def _without_measures(plan: TrainingPlan) -> TrainingPlan:
@@ -166,7 +166,12 @@ def _write_dev(folder: Path) -> None:
     """Write the best dev measure of a training that is over."""
     lines = (folder / checkpoint.LOG).read_text(encoding="utf-8").splitlines()
     best = max(line["dev"] for line in map(json.loads, lines) if "dev" in line)
-    (folder / DEV).write_text(f"{json.dumps(best)}\n", encoding="utf-8")
+    replace_file(folder / DEV, f"{json.dumps(best)}\n".encode())
+
+
+def _drop_checkpoints(folder: Path) -> None:
+    if (folder / checkpoint.CHECKPOINTS).exists():
+        remove_folder(folder / checkpoint.CHECKPOINTS)
 
 
 def _read_dev(folder: Path) -> float:
@@ -192,5 +197,5 @@ def _write(trained: TrainedRerankers) -> None:
 
 
 def _write_result(path: Path, table: Table, record: Mapping[str, object]) -> None:
-    path.with_suffix(".md").write_text(render_markdown(table), encoding="utf-8")
-    path.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    replace_file(path.with_suffix(".md"), render_markdown(table).encode())
+    replace_file(path.with_suffix(".json"), f"{json.dumps(record, indent=2)}\n".encode())

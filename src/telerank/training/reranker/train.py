@@ -14,6 +14,7 @@ from telerank.errors import ModelError
 from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
+from telerank.stored import replace_file
 from telerank.training import checkpoint
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates
@@ -109,7 +110,7 @@ class RerankerJob:
             weight.data = weight.data.clone()  # aligned as if never read from a file: sums depend on it
         if hardware.processes.leads:
             counts = json.dumps(reading.counts, indent=2)
-            (self.output / DATA).write_text(f"{counts}\n", encoding="utf-8")
+            replace_file(self.output / DATA, f"{counts}\n".encode())
         scorer = self._scorer(reranker, groups, hardware)
         return RerankerTask(config, reranker, groups, scorer, dev, hardware)
 

@@ -1,0 +1,170 @@
+"""Writers of stored folders and files that are killed: what is read is old or new, and the next one sweeps."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import faiss
+import pytest
+from small_training import losses
+
+from accidents import Dying
+from folder_changes import CHANGES, NEW, OLD
+from small_stored import WIDTH
+from small_vectors import Letters
+from telerank.corpus.docstore import Docstore
+from telerank.corpus.formats import open_collection
+from telerank.dense.approximate import ApproximateRetriever
+from telerank.dense.vectors import Vectors
+from telerank.training.checkpoint import list_checkpoints, read_state
+from telerank.training.features.store import FeatureStore
+
+KILLS = 100
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def dying():
+    faiss.omp_set_num_threads(1)  # its threads wait for each other by spinning
+    process = Dying(HERE / "folder_changes.py")
+    yield process
+    process.close()
+
+
+def read_vectors(folder: Path) -> object:
+    vectors = Vectors(folder / "v")
+    vectors.verify()
+    return vectors.manifest.fingerprint, len(vectors.docnos)
+
+
+def read_approximate(folder: Path) -> object:
+    retriever = ApproximateRetriever(Vectors(folder / "v"), Letters())
+    assert retriever.search("old")
+    return retriever.report.parameters
+
+
+def read_docstore(folder: Path) -> object:
+    return list(Docstore(folder / "texts")) if (folder / "texts").exists() else None
+
+
+def read_features(folder: Path) -> object:
+    store = FeatureStore(folder / "store", "0" * 64, WIDTH)
+    pairs = [(f"query {n}", f"passage {n}. of {n}") for n in range(len(store))]
+    assert len(store) >= 4
+    assert len(store.batch(store.rows(pairs)).cls) == len(store)
+    return len(store)
+
+
+def read_model(folder: Path) -> object:
+    files = ("config.json", "weights", "pooling/config.json")
+    assert (folder / "config.yaml").stat().st_size
+    return [(folder / name).read_text() for name in files]
+
+
+def read_checkpoints(folder: Path) -> object:
+    checkpoints = list_checkpoints(folder)
+    read = [(read_state(each)["random"], read_model(each)) for each in checkpoints]
+    return read[-1:]  # that a training resumes from
+
+
+def read_ranking_set(folder: Path) -> object:
+    collection = open_collection(folder / "set")
+    return {doc.text.split()[1] for doc in collection.docs()}, len(list(collection.split_queries("train")))
+
+
+def read_conversion(folder: Path) -> object:
+    return sum(1 for _ in open_collection(folder / "beir").docs()) if (folder / "beir").exists() else None
+
+
+def read_run_file(folder: Path) -> object:
+    docno = (folder / "x.run").read_text().split()[2]
+    record = folder / "x.run.json"
+    assert not record.exists() or json.loads(record.read_text())["pipeline"] == docno
+    return docno
+
+
+def read_results(folder: Path) -> object:
+    """What there is of results is of one version if they are complete, which ``results.json`` says."""
+    results = folder / "results"
+    if not (results / "results.json").exists():
+        return NEW
+    title = json.loads((results / "results.json").read_text())["experiment"]["title"]
+    assert f"# {title}\n" in (results / "tables.md").read_text()
+    assert f"<title>{title}" in (results / "report.html").read_text()
+    assert f"title: {title}\n" in (results / "experiment.yaml").read_text()
+    return title
+
+
+READERS = {
+    "encode": read_vectors,
+    "approximate": read_approximate,
+    "docstore": read_docstore,
+    "features": read_features,
+    "model": lambda folder: read_model(folder / "model"),
+    "checkpoints": read_checkpoints,
+    "ranking_set": read_ranking_set,
+    "conversion": read_conversion,
+    "run": read_run_file,
+    "results": read_results,
+}
+
+
+def names(folder: Path) -> set[str]:
+    return {re.sub(r"\.\w{8}\.faiss", ".faiss", str(path.relative_to(folder))) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("change", READERS)
+def test_a_change_killed_at_any_file_event_leaves_old_or_new_and_the_next_one_sweeps(dying, tmp_path, change):
+    read = READERS[change]
+
+    def prepared(name: str) -> Path:
+        return Path(shutil.copytree(tmp_path / "old", tmp_path / name))
+
+    (tmp_path / "old").mkdir()
+    CHANGES[change](tmp_path / "old", OLD)
+    changed = prepared("changed")
+    before = read(changed)
+    steps = int(re.fullmatch(r"done after (\d+)", dying.change(change, changed).said)[1])
+    after = read(changed)
+    assert before != after
+    met = []
+    spread = {1 + kill * steps // (KILLS // 2) for kill in range(KILLS // 2)}
+    for step in sorted(spread.union(range(max(steps - KILLS // 2, 0) + 1, steps + 1))):  # it ends by renaming
+        folder = prepared(f"s{step}")
+        assert dying.change(change, folder, at=step).status == -signal.SIGKILL
+        met.append(read(folder))
+        assert met[-1] in (before, after)
+        said = dying.change(change, folder).said
+        assert said.startswith("done") or (met[-1] == after and "already exists" in said)
+        assert read(folder) == after
+        assert names(folder) == names(changed)
+        shutil.rmtree(folder)
+    assert met == sorted(met, key=lambda state: state == after)  # never back again
+
+
+@pytest.mark.slow
+def test_a_training_killed_at_any_of_twenty_moments_goes_on_to_the_same_losses_and_model(dying, tmp_path):
+    (tmp_path / "old").mkdir()
+    CHANGES["train"](tmp_path / "old", OLD)
+
+    def output(name: str) -> Path:
+        return Path(shutil.copytree(tmp_path / "old", tmp_path / name))
+
+    def read(folder: Path) -> object:
+        weights = sorted((folder / "out" / "model").rglob("*.safetensors"))
+        assert weights
+        return losses(folder / "out"), [file.read_bytes() for file in weights]
+
+    whole = output("whole")
+    steps = int(re.fullmatch(r"done after (\d+)", dying.change("train", whole).said)[1])
+    for moment in range(20):
+        folder = output(f"m{moment}")
+        assert dying.change("train", folder, at=1 + moment * steps // 20).status == -signal.SIGKILL
+        assert dying.change("train", folder).said.startswith("done")
+        assert read(folder) == read(whole)
+        assert names(folder) == names(whole)
+        shutil.rmtree(folder)
