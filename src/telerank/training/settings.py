@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import yaml
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -23,6 +21,7 @@ from pydantic import (
 
 from telerank.errors import FormatError, MeasureError
 from telerank.evaluation.measures import parse_measures
+from telerank.records import Section, describe_error
 from telerank.yaml_files import read_yaml
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
@@ -55,12 +54,6 @@ def check_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
         return parse_measures(measures)
     except MeasureError as error:
         raise ValueError(str(error)) from error
-
-
-class Section(BaseModel):
-    """A group of settings; an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class TrainingData(Section):
@@ -229,16 +222,3 @@ def write_settings(settings: Section, path: Path) -> None:
 def dump_settings(settings: Section) -> str:
     """All settings in YAML, as :func:`write_settings` writes them."""
     return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
-
-
-def describe_error(error: ValidationError) -> str:
-    """What was expected instead of the first invalid value, in one line."""
-    first, more = error.errors()[0], error.error_count() - 1
-    setting = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    expected = (
-        f"known keys, not {setting!r}"
-        if first["type"] == "extra_forbidden"
-        else f"{setting or 'settings that fit together'}: {message}"
-    )
-    return f"{expected} (and {more} more)" if more else expected

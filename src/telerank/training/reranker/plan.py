@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
+from telerank.records import describe_error
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import SettingsSource, describe_error, read_mapping, validate_settings
+from telerank.training.settings import SettingsSource, read_mapping, validate_settings
 
 _INCOMPARABLE = ("dev", "test", "folds", "held_out")
 _ALTERNATIVES = {"optimisation.steps": "optimisation.epochs", "optimisation.epochs": "optimisation.steps"}
