@@ -89,8 +89,12 @@ class FolderReader:
 
 
 def record_files(folder: Path) -> dict[str, StoredFile]:
-    """Flush all files of a finished folder to the disk and record them."""
-    files = {path.name: StoredFile.record(path) for path in sorted(folder.iterdir())}
+    """Flush all files of a finished folder, and of folders in it, to the disk and record them."""
+    files = {
+        path.relative_to(folder).as_posix(): StoredFile.record(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
     sync_folder(folder)
     return files
 
@@ -154,7 +158,7 @@ class Manifest:
             actual = (record.get("kind"), record["format"])
             if intact and actual == (cls.kind, cls.format):
                 return cls(**{**record, **{name: parse(record[name]) for name, parse in cls.parsers.items()}})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
         if not intact:
             raise IndexDamaged(f"{path}: damaged (its checksum differs)")

@@ -225,7 +225,10 @@ def test_a_trained_re_ranker_can_be_given_instead(folder, first, tmp_path, optio
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"models": {"whole": {"loss": {"objective": "hope"}}}}, r"the training of whole: expected loss\.objective"),
+        (
+            {"models": {"whole": {"loss": {"objective": "hope"}}}},
+            r"the training of whole: expected loss\.objective",
+        ),
         ({"systems": {"whole": "prob(BM25 >> rerank(whole))"}}, "whole: whole is trained by a system"),
     ],
 )
