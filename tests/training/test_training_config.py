@@ -69,6 +69,7 @@ def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
         ),
         ("data: {collection: c}\nxyz: 5", "not 'xyz'$"),
         ("data: {collection: c}\noptimisation: {learning_rate: .inf}", "learning_rate: .* finite number"),
+        ("data: {collection: c}\nseed: 100000000000000000000", "seed: Input should be less than"),
         ("data: {}", "data.collection: Field required"),
         (
             "optimisation: {batch: 0, steps: 0}\ndata: {collection: c}",

@@ -11,6 +11,7 @@ from types import FrameType
 import typer
 
 from telerank.cli.commands import HELP_OPTIONS, Commands
+from telerank.cli.streams import open_streams
 from telerank.errors import TelerankError
 
 _OBJECTS = 100_000
@@ -35,13 +36,23 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _end)
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)  # skips the last collection, which takes another tenth
+    open_streams()
     try:
-        app()
+        _run()
     except KeyboardInterrupt:  # before a command has begun: from there on typer answers
         sys.exit(130)
     except (TelerankError, OSError, UnicodeError) as error:
         _report(error)
         sys.exit(2)
+
+
+def _run() -> None:
+    """Run the command, and write what is left to write to standard output."""
+    try:
+        app()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
 
 
 def _report(error: BaseException) -> None:

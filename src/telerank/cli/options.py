@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from math import isfinite
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from telerank.errors import CollectionError, MeasureError, ModelError
 
@@ -96,6 +97,13 @@ def _check_plot(plot: str | None) -> str | None:
 PlotFile = Annotated[
     str | None, Option("--plot", callback=_check_plot, help="File for a plot: .png, .svg or .pdf.")
 ]
+
+
+def check_finite(number: float) -> float:
+    """Refuse infinity as the value of an option."""
+    if not isfinite(number):
+        raise BadParameter("expected a finite number")
+    return number
 
 
 def check_one_dash(names: Sequence[str]) -> None:

@@ -24,6 +24,8 @@ from telerank.evaluation.measures import parse_measures
 from telerank.records import Section, describe_error
 from telerank.yaml_files import read_yaml
 
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+"""A seed of random numbers."""
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 """A share of all updates: more than 0, less than 1."""
 
@@ -157,7 +159,7 @@ class Training(Section):
     """Precision of matrix products; `auto` is bfloat16 on a GPU that supports it, else float32."""
     device: str = "auto"
     """`cpu`, `cuda` or `cuda:1`; `auto` is the GPU if there is one."""
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     """Seed of fresh weights, dropout, negatives and the order of examples."""
     log_every: PositiveInt = 10
     """Updates between two lines of the log."""

@@ -57,7 +57,7 @@ class RerankerData(settings.TrainingData):
     """Triples, instead of qrels and negatives."""
     queries: PositiveInt | None = None
     """Learn from only this many queries, drawn by the seed; a smaller choice is part of a larger one."""
-    seed: NonNegativeInt | None = None
+    seed: settings.Seed | None = None
     """Seed of the choice of queries, of negatives and of their order; by default the training's seed. If it
     is set, trainings with different seeds learn from the same pairs, and differ in weights and dropout."""
 
