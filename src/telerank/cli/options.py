@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from errno import ENOENT
 from math import isfinite
+from os import strerror
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, BadParameter, Option
@@ -21,6 +24,14 @@ class Form(StrEnum):
     html = "html"
     csv = "csv"
     json = "json"
+
+
+def _check_output(output: str | None) -> str | None:
+    """Refuse a file whose folder cannot be made, before the work starts."""
+    folder = Path(output or "-").parent
+    if not (folder.is_dir() or folder.parent.is_dir()):
+        raise FileNotFoundError(ENOENT, strerror(ENOENT), str(folder))
+    return output
 
 
 CollectionArgument = Annotated[
@@ -63,11 +74,18 @@ TableOutput = Annotated[
     Option(
         "--output",
         "-o",
+        callback=_check_output,
         help="File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output.",
     ),
 ]
 RunOutput = Annotated[
-    str, Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
+    str,
+    Option(
+        "--output",
+        "-o",
+        callback=_check_output,
+        help="File for the run (.gz packs it); `-`: standard output.",
+    ),
 ]
 MeasureToMaximise = Annotated[
     str, Option("--measure", "-m", help="Measure to maximise, as ir_measures names it.")
@@ -86,12 +104,12 @@ PipelineOption = Annotated[
 
 
 def _check_plot(plot: str | None) -> str | None:
-    """Refuse the name of a plot with an unknown suffix before the work starts."""
+    """Refuse the name of a plot with an unknown suffix, too."""
     if plot is not None:
         from telerank.show.plots import check_plot_name
 
         check_plot_name(plot)
-    return plot
+    return _check_output(plot)
 
 
 PlotFile = Annotated[

@@ -57,6 +57,7 @@ class Report(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the report in the format of the suffix: .md, .tex, .html, .csv, .json, or plain text."""
+        Path(path).parent.mkdir(exist_ok=True)
         Path(path).write_text(self.render(form_of(path)), encoding="utf-8")
 
     def __str__(self) -> str:

@@ -30,7 +30,8 @@ _NOT_IN_AN_ID = re.compile("^\ufeff|[ \t\n\r\v\f\0]")  # splits, cuts or hides a
 def open_to_write(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file to write, compressed if named ``.gz`` or ``.xz``; ``-`` is standard output.
 
-    A temporary file is written, renamed when the block ends, and removed if the block raises.
+    A temporary file is written, renamed when the block ends, and removed if the block raises. Its folder is
+    made if only the last one of the path is missing.
     """
     with _open_to_write(str(path)) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
@@ -114,6 +115,7 @@ def _open_to_write(name: str) -> Iterator[BinaryIO]:
         sys.stdout.flush()
         yield sys.stdout.buffer
         return
+    Path(name).parent.mkdir(exist_ok=True)
     target = os.path.realpath(name)
     if os.path.exists(target) and not os.path.isfile(target):  # noqa: PTH110, PTH113 — a pipe or a device
         with open(target, "wb") as device, _compress(name, device) as compressed:  # noqa: PTH123
