@@ -13,9 +13,10 @@ import shutil
 import zlib
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from types import UnionType
+from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from telerank.errors import IndexDamaged, IndexFault
 from telerank.types import Progress, silent
@@ -27,6 +28,7 @@ MANIFEST_DRAFT = MANIFEST + DRAFT
 _REPLACED = f".old{DRAFT}"
 _SMALL = 4 << 20  # bytes of a file whose checksum is compared whenever it is opened
 _CHUNK = 1 << 20
+_MOST, _SHOWN = 1 << 63, 60  # of a count; of the characters of a value in a message
 Entry = TypeVar("Entry")
 
 
@@ -157,7 +159,11 @@ class Manifest:
             intact = record.pop("crc32") == compute_checksum(record)
             actual = (record.get("kind"), record["format"])
             if intact and actual == (cls.kind, cls.format):
-                return cls(**{**record, **{name: parse(record[name]) for name, parse in cls.parsers.items()}})
+                manifest = cls(
+                    **{**record, **{name: parse(record[name]) for name, parse in cls.parsers.items()}}
+                )
+                _check_types(manifest)
+                return manifest
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
         if not intact:
@@ -171,6 +177,31 @@ class Manifest:
         record = asdict(self)  # type: ignore[call-overload]
         text = json.dumps({**record, "crc32": compute_checksum(record)}, indent=1, sort_keys=True)
         replace_file(folder / MANIFEST, text.encode())
+
+
+def _check_types(record: object) -> None:
+    """Raise TypeError if a field of a dataclass has a value of another type; numbers are counts."""
+    kinds = get_type_hints(type(record))
+    for name in (field.name for field in fields(record)):  # type: ignore[arg-type]
+        if not _fits(getattr(record, name), kinds[name]):
+            raise TypeError(f"{name}: {str(getattr(record, name))[:_SHOWN]!r}")
+
+
+def _fits(value: object, kind: Any) -> bool:
+    origin, arguments = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, choice) for choice in arguments)
+    if origin is Any:
+        return True
+    if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
+        return False
+    if is_dataclass(value):
+        _check_types(value)
+    if isinstance(value, Mapping):
+        return all(_fits(inner, arguments[1]) for inner in value.values())
+    if isinstance(value, tuple | list):
+        return all(_fits(inner, arguments[0]) for inner in value)
+    return not isinstance(value, int) or 0 <= value < _MOST
 
 
 def replace_file(path: Path, content: bytes) -> None:
