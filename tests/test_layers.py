@@ -14,12 +14,24 @@ import telerank
 
 SOURCE = Path(telerank.__file__).parent
 
-_LOW = {"types", "errors", "expressions", "npy", "compiled", "batches", "stored", "versions", "yaml_files"}
+_LOW = {
+    "types",
+    "errors",
+    "records",
+    "expressions",
+    "npy",
+    "compiled",
+    "batches",
+    "stored",
+    "versions",
+    "yaml_files",
+}
 ALLOWED = {
     "types": set(),
     "errors": set(),
     "batches": set(),
     "stored": {"types", "errors"},
+    "records": {"errors"},
     "yaml_files": {"errors"},
     "compiled": set(),
     "npy": {"errors"},
@@ -32,7 +44,7 @@ ALLOWED = {
     "show": {"errors", "types", "stored"},
     "evaluation": {"types", "errors", "stage", "show"},
     "corpus": {*_LOW, "trec", "text", "stage", "show"},
-    "models": {"errors", "npy"},
+    "models": {"errors", "npy", "records"},
     "dense": {*_LOW, "stage", "corpus", "models"},
     "sparse": {*_LOW, "stage", "text", "corpus"},
     "retrieval": {*_LOW, "stage", "text", "corpus", "dense", "sparse"},

@@ -126,9 +126,29 @@ def test_a_manifest_with_any_byte_changed_is_damaged(folder, box):
                 Box.read(folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"1", b"\xff", b'{"crc32": 0}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{}", b"1", b"\xff", b'{"crc32": 0}', b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5000],
+)
 def test_a_manifest_that_is_none_is_damaged(folder, content):
     (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
+        Box.read(folder)
+
+
+@pytest.mark.parametrize(
+    "value", [None, -1, True, 2**63, 0.5, "1", [], {}, [1], {"a": 1}, {"a": {"bytes": "1", "crc32": 1}}]
+)
+@pytest.mark.parametrize("name", ["shards", "rows", "files"])
+def test_a_manifest_with_values_of_another_type_is_damaged(folder, box, name, value):
+    """Its checksum is right: someone wrote it by hand."""
+    record = json.loads(json.dumps(asdict(box)))
+    (record if name == "shards" else record["shards"][0])[name] = value
+    text = json.dumps({**record, "crc32": crc32(json.dumps(record, sort_keys=True).encode())})
+    (folder / "manifest.json").write_text(text)
+    if (name, value) in (("shards", []), ("shards", {}), ("files", {})):
+        assert Box.read(folder) != box
+        return
     with pytest.raises(IndexDamaged, match=r"manifest\.json: damaged"):
         Box.read(folder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,16 @@ def load_npy(file: Path | IO[bytes], mmap_mode: Literal["r", "r+"] | None = None
     """``np.load``, one thread at a time.
 
     numpy parses the header as Python, and CPython 3.11 may raise SystemError if two threads parse at once.
+    Raises ValueError if the file holds no array.
     """
-    with _LOCK:
-        return np.load(file, mmap_mode=mmap_mode)
+    try:
+        with _LOCK:
+            array = np.load(file, mmap_mode=mmap_mode)
+    except (EOFError, OverflowError, BadZipFile) as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError("several arrays")  # noqa: TRY004 — of a .npz file
+    return array
 
 
 def map_npy(

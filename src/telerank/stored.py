@@ -19,9 +19,10 @@ import sys
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self, TypeVar
+from types import UnionType
+from typing import Any, BinaryIO, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from telerank.errors import IndexDamaged, IndexFault
 from telerank.types import Progress, silent
@@ -33,6 +34,7 @@ MANIFEST_DRAFT = MANIFEST + DRAFT
 _REPLACED = f".old{DRAFT}"
 _SMALL = 4 << 20  # bytes of a file whose checksum is compared whenever it is opened
 _CHUNK = 1 << 20
+_MOST, _SHOWN = 1 << 63, 60  # of a count; of the characters of a value in a message
 Entry = TypeVar("Entry")
 
 
@@ -95,8 +97,12 @@ class FolderReader:
 
 
 def record_files(folder: Path) -> dict[str, StoredFile]:
-    """Flush all files of a finished folder to the disk and record them."""
-    files = {path.name: StoredFile.record(path) for path in sorted(folder.iterdir())}
+    """Flush all files of a finished folder, and of folders in it, to the disk and record them."""
+    files = {
+        path.relative_to(folder).as_posix(): StoredFile.record(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
     sync_folder(folder)
     return files
 
@@ -159,8 +165,12 @@ class Manifest:
             intact = record.pop("crc32") == compute_checksum(record)
             actual = (record.get("kind"), record["format"])
             if intact and actual == (cls.kind, cls.format):
-                return cls(**{**record, **{name: parse(record[name]) for name, parse in cls.parsers.items()}})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                manifest = cls(
+                    **{**record, **{name: parse(record[name]) for name, parse in cls.parsers.items()}}
+                )
+                _check_types(manifest)
+                return manifest
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
         if not intact:
             raise IndexDamaged(f"{path}: damaged (its checksum differs)")
@@ -179,9 +189,12 @@ class Manifest:
 def open_draft(path: Path) -> Iterator[BinaryIO]:
     """Open a file to write that gets the name ``path``, flushed to the disk, when the block ends.
 
-    It is removed if the block raises. A pipe or a device is written itself. Raises OSError, which names
-    ``path``, if it cannot be written, or another process is writing it.
+    It is removed if the block raises. A pipe or a device is written itself. Its folder is made if only the
+    last one of the path is missing. Raises OSError, which names ``path``, if it cannot be written, or another
+    process is writing it.
     """
+    with _naming(path):
+        path.parent.mkdir(exist_ok=True)
     if is_device(path):
         with io.BufferedWriter(_NamedFile(path, path)) as device:
             yield device
@@ -272,6 +285,31 @@ def _lock_draft(draft: Path, path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _check_types(record: object) -> None:
+    """Raise TypeError if a field of a dataclass has a value of another type; numbers are counts."""
+    kinds = get_type_hints(type(record))
+    for name in (field.name for field in fields(record)):  # type: ignore[arg-type]
+        if not _fits(getattr(record, name), kinds[name]):
+            raise TypeError(f"{name}: {str(getattr(record, name))[:_SHOWN]!r}")
+
+
+def _fits(value: object, kind: Any) -> bool:
+    origin, arguments = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, choice) for choice in arguments)
+    if origin is Any:
+        return True
+    if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
+        return False
+    if is_dataclass(value):
+        _check_types(value)
+    if isinstance(value, Mapping):
+        return all(_fits(inner, arguments[1]) for inner in value.values())
+    if isinstance(value, tuple | list):
+        return all(_fits(inner, arguments[0]) for inner in value)
+    return not isinstance(value, int) or 0 <= value < _MOST
 
 
 def replace_file(path: Path, content: bytes) -> None:

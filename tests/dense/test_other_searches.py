@@ -118,7 +118,7 @@ def test_faiss_of_other_vectors_or_damaged_is_refused(encoded, tmp_path):
     with pytest.raises(IndexFault, match="is of other vectors"):
         read_report(vectors, "hnsw")
     record.write_text("{}")
-    with pytest.raises(IndexDamaged, match=r"hnsw.json: damaged"):
+    with pytest.raises(IndexDamaged, match=r"hnsw.json: expected kind"):
         read_report(vectors, "hnsw")
 
 

@@ -158,7 +158,7 @@ def test_documents_that_the_encoder_cuts_are_in_the_notes(folder, tmp_path):
 
 def test_a_wrong_setting_of_a_bi_encoder_names_the_model(folder, tmp_path):
     changes = merge(BI_ENCODER, {"models": {"two": {"max_length": 3}}})
-    with pytest.raises(CollectionError, match="the training of two: max_length: Extra inputs"):
+    with pytest.raises(CollectionError, match="the training of two: expected known keys, not 'max_length'"):
         run(folder, tmp_path, changes)
 
 
@@ -225,7 +225,10 @@ def test_a_trained_re_ranker_can_be_given_instead(folder, first, tmp_path, optio
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"models": {"whole": {"loss": {"objective": "hope"}}}}, r"the training of whole: loss\.objective"),
+        (
+            {"models": {"whole": {"loss": {"objective": "hope"}}}},
+            r"the training of whole: expected loss\.objective",
+        ),
         ({"systems": {"whole": "prob(BM25 >> rerank(whole))"}}, "whole: whole is trained by a system"),
     ],
 )

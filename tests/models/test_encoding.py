@@ -131,8 +131,6 @@ def test_settings_that_cannot_be_are_refused(bert, tmp_path):
         Side(0)
     with pytest.raises(ModelError, match="segment 2 is not among the 2 token types"):
         BiEncoder(encoder, settings=BiEncoderSettings(query=Side(20, segment=2)))
-    with pytest.raises(ModelError, match="no settings of a bi-encoder"):
-        BiEncoderSettings.of({"pooling": "mean", "query": {"max_length": 3}})
     wide = type(encoder)(type(encoder.config)(hidden_size=64, num_hidden_layers=1, num_attention_heads=2))
     with pytest.raises(ModelError, match="differ in width: 32 and 64"):
         BiEncoder(encoder, wide, settings=BiEncoderSettings())

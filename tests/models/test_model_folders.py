@@ -232,7 +232,11 @@ def test_minilm_without_its_package_names_the_extra(monkeypatch):
 
 def test_damaged_folders_are_refused(bert, tmp_path):
     save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
-    for content, says in (("{", "expected JSON"), ("{}", "no settings"), ('{"shared": true}', "no settings")):
+    for content, says in (
+        ("{", "expected JSON"),
+        ("{}", "shared: Field required"),
+        ('{"shared": 5}', "boolean"),
+    ):
         (tmp_path / "saved" / "bi_encoder.json").write_text(content)
         with pytest.raises(ModelError, match=says):
             load_bi_encoder(tmp_path / "saved")

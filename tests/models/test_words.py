@@ -202,6 +202,10 @@ def test_a_vocabulary_is_kept_to_the_letter(tmp_path_factory, words):
     assert load_vocabulary(file) == words
 
 
+HEADER = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000000000, 3), }"
+HUGE = b"\x93NUMPY\x01\x00\x76\x00" + HEADER.ljust(117) + b"\n"
+
+
 def test_damaged_word_vectors_are_refused_in_one_line(tmp_path):
     with pytest.raises(ModelError, match="nowhere: expected word vectors"):
         load_vectors(tmp_path / "nowhere")
@@ -216,6 +220,13 @@ def test_damaged_word_vectors_are_refused_in_one_line(tmp_path):
     np.save(tmp_path / "vectors.npy", np.full((2, 3), np.nan))
     with pytest.raises(ModelError, match="not finite"):
         load_vectors(tmp_path)
+    np.save(tmp_path / "vectors.npy", np.array([["a"], ["b"]]))
+    with pytest.raises(ModelError, match=r"vectors.npy: expected an array of numbers, got <U1"):
+        load_vectors(tmp_path)
+    for content in (b"", b"\x93NUMPY", b"\x80\4.", HUGE):
+        (tmp_path / "vectors.npy").write_bytes(content)
+        with pytest.raises(ModelError, match=r"vectors.npy: expected an array of word vectors"):
+            load_vectors(tmp_path)
     with pytest.raises(ModelError, match="line break"):
         save_vocabulary(tmp_path / "vocab.txt", ["a\nb"])
 
@@ -226,6 +237,8 @@ def test_damaged_word_vectors_are_refused_in_one_line(tmp_path):
         ("the 1 2\nof 1\n", r"glove.txt:2: expected a word and 2 numbers, got 'of 1'"),
         ("the 1 2\nof 1 x\n", r"glove.txt:2: expected a word and 2 numbers, got 'of 1 x'"),
         ("the\n", r"glove.txt:1: expected a word and numbers, got 'the'"),
+        (f"3 {'9' * 5000}\nof 1 2\n", r"glove.txt: a word vector is not finite"),
+        ("² ²\n", r"glove.txt:1: expected a word and 1 numbers, got '² ²'"),
         ("the 1\nthe 2\n", r"glove.txt: the word 'the' comes twice"),
     ],
 )

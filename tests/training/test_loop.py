@@ -56,10 +56,10 @@ class Line:
         torch.save(self.weight.state_dict(), folder / "line.pt")
 
     def state(self):
-        return {"seen": self.seen}
+        return {"seen": torch.tensor(self.seen)}
 
     def restore(self, state):
-        self.restored = self.seen = state["seen"]
+        self.restored = self.seen = int(state["seen"])
 
 
 class Ours(OptimisationSettings):

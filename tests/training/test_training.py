@@ -17,7 +17,7 @@ from small_training import PAIRS, hard_run, losses, small_place, training  # noq
 
 from small_models import fingerprint_of, small_encoder  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.errors import CollectionError, MissingExtra, ModelError  # noqa: E402
+from telerank.errors import CollectionError, FormatError, IndexDamaged, MissingExtra, ModelError  # noqa: E402
 from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
 from telerank.training.bi_encoder.batches import Batches  # noqa: E402
@@ -284,13 +284,68 @@ def test_what_a_killed_writer_left_is_swept(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "model"]
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path):
-    (tmp_path / "training.pt").write_bytes(b"PK\3\4 no")
-    with pytest.raises(ModelError, match="no checkpoint, or a damaged one"):
-        checkpoint.read_state(tmp_path)
-    torch.save({"optimiser": {}}, tmp_path / "training.pt")
-    with pytest.raises(ModelError, match="another version of telerank wrote this"):
-        checkpoint.read_state(tmp_path)
+@pytest.fixture(scope="module")
+def trained(place, tmp_path_factory):
+    """A training of six updates, with a checkpoint of them."""
+    output = tmp_path_factory.mktemp("trained") / "out"
+    train_bi_encoder(training(place, optimisation={"steps": 6}), output)
+    return output
+
+
+def test_a_checkpoint_has_tensors_and_json_alone(trained):
+    (last,) = (trained / "checkpoints").glob("*6")
+    files = [file for file in last.rglob("*") if file.is_file()]
+    assert {file.suffix for file in files} <= {".safetensors", ".json", ".yaml", ".txt"}
+    assert not [file for file in files if file.read_bytes()[:2] in (b"PK", b"\x80\x04", b"\x80\x02")]
+    record = json.loads((last / "manifest.json").read_text(), parse_constant=pytest.fail)
+    assert (record["record"]["position"]["step"], record["record"]["processes"]) == (6, 1)
+
+
+def flip(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+DAMAGE = {
+    "flipped": flip,
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda _: b"",
+    "pickled": lambda _: b"\x80\x04\x95.",
+    "nested": lambda _: b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize(
+    "name", ["training.safetensors", "manifest.json", "model.safetensors", "config.json"]
+)
+def test_a_damaged_checkpoint_is_named(name, damage, place, trained, tmp_path):
+    output = shutil.copytree(trained, tmp_path / "out")
+    (last,) = (output / "checkpoints").glob("*6")
+    (last / name).write_bytes(damage((last / name).read_bytes()))
+    with pytest.raises(IndexDamaged, match=f"00000006/{name}: damaged"):
+        train_bi_encoder(training(place, optimisation={"steps": 6}), output, resume=True)
+
+
+def test_a_checkpoint_of_another_version_is_refused(place, trained, tmp_path):
+    output = shutil.copytree(trained, tmp_path / "out")
+    (last,) = (output / "checkpoints").glob("*6")
+    (last / "manifest.json").unlink()
+    (last / "training.pt").write_bytes(b"PK\3\4 no")
+    with pytest.raises(ModelError, match=r"00000006: .*another version of telerank wrote this"):
+        train_bi_encoder(training(place, optimisation={"steps": 6}), output, resume=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[1]", '{"step": [1]}', "5", "null", "no JSON", "[" * 100_000, '{"step": %s}' % ("9" * 5000), "\xff"],
+)
+def test_a_log_that_is_none_is_named(line, place, trained, tmp_path):
+    output = shutil.copytree(trained, tmp_path / "out")
+    log = output / "log.jsonl"
+    log.write_bytes(log.read_bytes() + line.encode("latin-1") + b"\n")
+    with pytest.raises(FormatError, match=r"log\.jsonl:7: expected a record with step and loss"):
+        train_bi_encoder(training(place, optimisation={"steps": 6}), output, resume=True)
 
 
 def test_the_log_is_cut_where_training_goes_on(tmp_path):

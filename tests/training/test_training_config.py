@@ -63,6 +63,13 @@ def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
     [
         ("data: {collection: c}\nlearning_rate: 1", "known keys, not 'learning_rate'"),
         ("data: {collection: c}\noptimisation: {lr: 1}", "known keys, not 'optimisation.lr'"),
+        (
+            "data: {collection: c}\noptimisation: {warmup: 5}",
+            r"not 'optimisation\.warmup'; did you mean 'warm_up'\?",
+        ),
+        ("data: {collection: c}\nxyz: 5", "not 'xyz'$"),
+        ("data: {collection: c}\noptimisation: {learning_rate: .inf}", "learning_rate: .* finite number"),
+        ("data: {collection: c}\nseed: 100000000000000000000", "seed: Input should be less than"),
         ("data: {}", "data.collection: Field required"),
         (
             "optimisation: {batch: 0, steps: 0}\ndata: {collection: c}",

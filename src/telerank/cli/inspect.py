@@ -164,7 +164,9 @@ def tsne(
     candidates: _Candidates = None,
     split: options.Split = None,
     each: int = Option(250, "--each", "-n", min=1, help="Number of relevant pairs, and of other pairs."),
-    perplexity: float = Option(30.0, min=1.0, help="About how many neighbours t-SNE keeps near."),
+    perplexity: float = Option(
+        30.0, min=1.0, callback=options.check_finite, help="About how many neighbours t-SNE keeps near."
+    ),
     neighbours: int = Option(
         10, min=1, help="Nearest pairs of which the share of the same class is computed."
     ),

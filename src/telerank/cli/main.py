@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
+import os
 import signal
 import sys
 import warnings
-from io import TextIOWrapper
 from types import FrameType
 from typing import Any
 
@@ -19,6 +20,9 @@ from telerank.errors import FormatWarning, TelerankError
 _OBJECTS = 100_000
 """Objects between two garbage collections, which took a tenth of a short command's time: imports make many
 objects and no garbage."""
+
+_NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
+"""The standard streams, in the order of their numbers."""
 
 app = typer.Typer(
     cls=Commands,
@@ -38,18 +42,76 @@ def main() -> None:
     """
     signal.signal(signal.SIGTERM, _end)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)  # skips the last collection, which takes another tenth
+    _open_streams()
     try:
-        app()
+        _run()
     except KeyboardInterrupt:  # before a command has begun: from there on typer answers
         sys.exit(130)
     except (TelerankError, OSError, UnicodeError) as error:
         _report(error)
         sys.exit(2)
+
+
+def _run() -> None:
+    """Run the command, and write what is left to write to standard output."""
+    try:
+        app()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+
+
+class _StandardStream(io.FileIO):
+    """A standard stream, by its number; an error raises TelerankError.
+
+    After the first error what is written is lost, and so nothing is reported at the end of the process.
+    Errors of standard error are never raised.
+    """
+
+    def __init__(self, number: int, name: str) -> None:
+        super().__init__(number, "w" if number else "r", closefd=False)
+        self._label, self._is_lost = _NAMES[name], name == "stderr"
+
+    def readinto(self, buffer: Any) -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise TelerankError(f"{self._label}: {error.strerror}") from error
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            if self._is_lost:
+                return len(content)
+            self._is_lost = True
+            raise TelerankError(f"{self._label}: {error.strerror}") from error
+
+
+def _open_streams() -> None:
+    """Replace the standard streams of this process by :class:`_StandardStream`, those that are closed, too.
+
+    Streams that were replaced already, as by tests, are left.
+    """
+    for number, name in enumerate(_NAMES):
+        stream = getattr(sys, name)
+        if stream is None:  # it is closed: using it must fail, and no other file may get its number
+            os.open(os.devnull, os.O_RDONLY if number else os.O_WRONLY)
+        elif stream is not getattr(sys, f"__{name}__"):
+            continue
+        raw = _StandardStream(number, name)
+        buffer = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+        own: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
+        if stream is not None:
+            own = {
+                "encoding": stream.encoding,
+                "errors": "backslashreplace" if number else stream.errors,
+                "line_buffering": stream.line_buffering,
+                "write_through": stream.write_through,
+            }
+        setattr(sys, name, io.TextIOWrapper(buffer, **own))
 
 
 def _report(error: BaseException) -> None:

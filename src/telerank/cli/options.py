@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from errno import ENOENT
+from math import isfinite
+from os import strerror
+from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from telerank.errors import CollectionError, MeasureError, ModelError
 
@@ -22,6 +26,14 @@ class Form(StrEnum):
     html = "html"
     csv = "csv"
     json = "json"
+
+
+def _check_output(output: str | None) -> str | None:
+    """Refuse a file whose folder cannot be made, before the work starts."""
+    folder = Path(output or "-").parent
+    if not (folder.is_dir() or folder.parent.is_dir()):
+        raise FileNotFoundError(ENOENT, strerror(ENOENT), str(folder))
+    return output
 
 
 CollectionArgument = Annotated[
@@ -74,11 +86,18 @@ TableOutput = Annotated[
     Option(
         "--output",
         "-o",
+        callback=_check_output,
         help="File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output.",
     ),
 ]
 RunOutput = Annotated[
-    str, Option("--output", "-o", help="File for the run (.gz packs it); `-`: standard output.")
+    str,
+    Option(
+        "--output",
+        "-o",
+        callback=_check_output,
+        help="File for the run (.gz packs it); `-`: standard output.",
+    ),
 ]
 MeasureToMaximise = Annotated[
     str, Option("--measure", "-m", help="Measure to maximise, as ir_measures or trec_eval name it.")
@@ -97,17 +116,24 @@ PipelineOption = Annotated[
 
 
 def _check_plot(plot: str | None) -> str | None:
-    """Refuse the name of a plot with an unknown suffix before the work starts."""
+    """Refuse the name of a plot with an unknown suffix, too."""
     if plot is not None:
         from telerank.show.plots import check_plot_name
 
         check_plot_name(plot)
-    return plot
+    return _check_output(plot)
 
 
 PlotFile = Annotated[
     str | None, Option("--plot", callback=_check_plot, help="File for a plot: .png, .svg or .pdf.")
 ]
+
+
+def check_finite(number: float) -> float:
+    """Refuse infinity as the value of an option."""
+    if not isfinite(number):
+        raise BadParameter("expected a finite number")
+    return number
 
 
 def check_one_dash(names: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from telerank.expressions import (
     whole_number,
     wrong,
 )
+from telerank.records import read_record
 from telerank.stage import Retriever, check_depth
 from telerank.stored import DRAFT, StoredFile, compute_checksum, compute_crc32, replace_file, sweep
 from telerank.types import Explanation, Progress, Query, Ranking, silent
@@ -166,11 +167,7 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
     record = _record_file(vectors, kind)
     if not record.is_file():
         raise IndexFault(f"{vectors.folder}: no approximate index {kind!r} (telerank encode --approximate)")
-    try:
-        raw = json.loads(record.read_text(encoding="utf-8"))
-        report = RecallReport(**{**raw, "recall": {int(k): value for k, value in raw["recall"].items()}})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise IndexDamaged(f"{record}: damaged ({error})") from error
+    report = read_record(record, RecallReport, IndexDamaged)
     if report.vectors != _identity(vectors):
         raise IndexFault(f"{record}: is of other vectors; build it again")
     return report

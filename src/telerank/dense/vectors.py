@@ -28,7 +28,7 @@ from telerank.dense.manifest import VectorManifest
 from telerank.dense.rotate import pad_width
 from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.npy import map_npy
-from telerank.stored import FolderReader, check_files, verify_files
+from telerank.stored import MANIFEST, FolderReader, check_files, verify_files
 from telerank.types import Progress, silent
 
 _WIDENED = 4096  # rows converted to float32 at a time
@@ -179,6 +179,8 @@ def _open(folder: Path) -> tuple[VectorManifest, tuple[VectorShard, ...], Docnos
 
 
 def _open_shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard]:
+    if manifest.dtype not in KINDS:
+        raise IndexDamaged(f"{folder / MANIFEST}: damaged (there is no type {manifest.dtype!r})")
     first = 0
     width = pad_width(manifest.dimension)
     for number, entry in enumerate(manifest.shards):

@@ -7,22 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from telerank.errors import CollectionError, ExpressionError, FormatError
 from telerank.experiments.analyses.specs import AnalysisSpec, Published, select_published
 from telerank.expressions import parse_expression
+from telerank.records import Section, describe_error
 from telerank.yaml_files import read_yaml
 
 SMALL = "small"
 """The key of the overlay."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataSpec(_Strict):
+class DataSpec(Section):
     """A collection that an experiment can run on."""
 
     about: str = ""
@@ -36,11 +33,11 @@ class DataSpec(_Strict):
     """Question-answering sets that a ranking set is made of, if it is not there itself."""
     bundled: bool = False
     """Whether it is installed with telerank (PIAF)."""
-    differs: dict[str, Any] = {}
+    differs: dict[str, Any] = Field(default_factory=dict)
     """What differs in the experiment on this data, merged over it; see :meth:`Experiment.on`."""
 
 
-class TrainedModel(_Strict):
+class TrainedModel(Section):
     """A model that the experiment trains; ``settings`` is what ``telerank train`` takes.
 
     A ``run`` in the settings is the text of a pipeline over the systems.
@@ -49,7 +46,7 @@ class TrainedModel(_Strict):
     train: Literal["reranker", "bi-encoder"]
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
     """Seeds of the trainings, instead of the experiment's."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -60,7 +57,7 @@ class TrainedModel(_Strict):
         return {**own, "settings": {key: value for key, value in record.items() if key not in own}}
 
 
-class GivenModel(_Strict):
+class GivenModel(Section):
     """A model that is there: names, folders or hub names; the first that is available is used."""
 
     names: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -73,7 +70,7 @@ class GivenModel(_Strict):
         return {"names": tuple(record)} if isinstance(record, list) else record
 
 
-class Experiment(_Strict):
+class Experiment(Section):
     """Data, models, systems as pipelines over them, analyses, and the values that a paper prints."""
 
     title: str
@@ -81,13 +78,13 @@ class Experiment(_Strict):
     about: str = ""
     data: dict[str, DataSpec] = Field(min_length=1)
     """By name; those of the paper that are here are used, or else the first that is here."""
-    models: dict[str, TrainedModel | GivenModel] = {}
+    models: dict[str, TrainedModel | GivenModel] = Field(default_factory=dict)
     """For ``rerank(NAME)`` and ``dense(NAME)``."""
-    training: dict[str, Any] = {}
+    training: dict[str, Any] = Field(default_factory=dict)
     """Settings that all trained re-rankers share; a ``run`` in them is a pipeline over the systems."""
     seeds: tuple[int, ...] = Field((0,), min_length=1)
     """Each model is trained with each; tables have the mean and the standard deviation."""
-    systems: dict[str, str] = {}
+    systems: dict[str, str] = Field(default_factory=dict)
     """Pipelines by name; words are systems above, and functions."""
     queries: int | None = Field(None, ge=1)
     """Number of judged queries that measure, drawn by ``seed``; None: all."""
@@ -97,7 +94,7 @@ class Experiment(_Strict):
     """Documents of a ranking that are kept and measured."""
     seed: int = 0
     analyses: tuple[AnalysisSpec, ...] = Field(min_length=1)
-    published: dict[str, Published] = {}
+    published: dict[str, Published] = Field(default_factory=dict)
     """By data set: ``published[data][system][column]``."""
 
     @property
@@ -159,7 +156,7 @@ class Experiment(_Strict):
             try:
                 _ = self.on(name) if spec.differs else None
             except ValidationError as error:
-                raise ValueError(f"data {name!r}: differs: {first_problem(error)}") from error
+                raise ValueError(f"data {name!r}: differs: {describe_error(error)}") from error
         return self
 
 
@@ -179,7 +176,7 @@ def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
     try:
         return Experiment.model_validate(record)
     except ValidationError as error:
-        raise FormatError(path, None, f"an experiment: {first_problem(error)}") from error
+        raise FormatError(path, None, f"an experiment: {describe_error(error)}") from error
 
 
 def has_small(path: str | Path) -> bool:
@@ -200,13 +197,6 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         else:
             merged[key] = value
     return merged
-
-
-def first_problem(error: ValidationError, whole: str = "the file") -> str:
-    """The first wrong key, or ``whole``, and what is wrong with it."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"]) or whole
-    return f"{key}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _model_record(model: TrainedModel | GivenModel) -> Any:

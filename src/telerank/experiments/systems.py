@@ -296,7 +296,7 @@ def _recognise_folder(folder: Path) -> str:
     try:
         architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
         first = str(architectures[0])
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
     return "re-ranker" if first.endswith("ForSequenceClassification") else "bi-encoder"
 

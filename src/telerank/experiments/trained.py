@@ -21,7 +21,8 @@ from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.specs import QualitySpec
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import MODELS, ExperimentData, Sources
-from telerank.experiments.schema import Experiment, TrainedModel, first_problem, merge
+from telerank.experiments.schema import Experiment, TrainedModel, merge
+from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class ModelTrainer:
                 return BiEncoderTraining.model_validate(record)
             return RerankerTraining.model_validate(record)
         except ValidationError as error:
-            raise CollectionError(f"the training of {name}: {first_problem(error, 'settings')}") from error
+            raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
 
     def find_start(self, name: str) -> str:
         """The first of the encoders or word vectors to start from that is available; or else Unavailable."""

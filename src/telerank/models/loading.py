@@ -1,20 +1,28 @@
-"""Locate a model by its name (``minilm``, a folder, a name on the Hugging Face hub), and read its files."""
+"""Locate a model by its name (``minilm``, a folder, a name on the Hugging Face hub), and read its files.
+
+Nothing in a folder is run: no Python file that its ``auto_map`` names, no pickle of more than tensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
-from safetensors import SafetensorError
+from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.errors import MissingExtra, ModelError
 
+_REFUSED = {
+    "trust_remote_code": "its auto_map names Python code, which is not run",
+    "Weights only load": "its pickle holds more than tensors, and is not read",
+}
+"""Words of a library's error by which a file is known that could run code."""
 _OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
 
@@ -45,17 +53,21 @@ def locate(name: str | Path) -> Path:
 
 
 def read_tokenizer(folder: Path) -> Any:
-    with reading(f"{folder}: its tokenizer"):
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+    with reading(f"{folder}: its tokenizer cannot be read"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        longest = tokenizer.model_max_length
     if not tokenizer.is_fast:
         raise ModelError(f"{folder}: expected a tokenizer.json, or files to convert to one")
+    if not isinstance(longest, int | float) or longest < 1:
+        raise ModelError(f"{folder}: its tokenizer: expected model_max_length, a number, got {longest!r}")
     return tokenizer
 
 
 def read_config(folder: Path, dropout: float | None) -> Any:
     """The configuration of a folder; ``dropout`` overrides every probability of dropout in it."""
-    with reading(str(folder / "config.json")):
-        config = AutoConfig.from_pretrained(folder)
+    with reading(f"{folder / 'config.json'} cannot be read"):
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config._attn_implementation = None  # noqa: SLF001 — it may name code on the hub
     if dropout is not None:
         for name, value in config.to_dict().items():
             if "dropout" in name and isinstance(value, float):  # the names differ from encoder to encoder
@@ -63,30 +75,79 @@ def read_config(folder: Path, dropout: float | None) -> Any:
     return config
 
 
+def architecture_of(config: Any) -> str:
+    """The first class of transformers that a configuration names; empty if it names none."""
+    names = config.architectures
+    return str(names[0]) if isinstance(names, list) and names else ""
+
+
 def read_encoder(folder: Path, dropout: float | None) -> Any:
     """The encoder of a folder, in float32; without its pooler if the file lacks it: it would be random."""
-    config = read_config(folder, dropout)
-    with reading(f"{folder}: the model"):
-        encoder, report = AutoModel.from_pretrained(
-            folder, config=config, output_loading_info=True, dtype=torch.float32
-        )
-    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    encoder, missing = read_weights(AutoModel, folder, read_config(folder, dropout))
+    check_weights(folder, [key for key in missing if not key.startswith("pooler.")])
     if missing:
-        raise ModelError(f"{folder}: {len(missing)} weights are missing, {missing[0]} the first")
-    if report["missing_keys"]:
         encoder.pooler = None
     return encoder
 
 
+def read_weights(auto: Any, folder: Path, config: Any) -> tuple[Any, list[str]]:
+    """The model of a folder in float32, and the names of the weights that its files lack.
+
+    ``auto`` is the class of transformers that chooses the model's class, such as ``AutoModel``.
+    """
+    with reading(f"{folder}: the model cannot be read"):
+        model, report = auto.from_pretrained(
+            folder,
+            config=config,
+            output_loading_info=True,
+            dtype=torch.float32,
+            trust_remote_code=False,
+            weights_only=True,
+        )
+    return model, sorted(report["missing_keys"])
+
+
+def check_weights(folder: Path, missing: Sequence[str]) -> None:
+    """Raise ModelError if weights are missing."""
+    if missing:
+        raise ModelError(f"{folder}: {len(missing)} weights are missing, {missing[0]} the first")
+
+
+def draw_encoder(folder: Path, dropout: float | None) -> Any:
+    """An encoder with the configuration of a folder, and random weights."""
+    config, auto = read_config(folder, dropout), cast("Any", AutoModel)
+    with reading(f"{folder / 'config.json'} cannot be read"):
+        return auto.from_config(config, trust_remote_code=False)
+
+
+def check_encodes(folder: Path, tokenizer: Any, compute: Callable[[Tensor, Tensor], object]) -> None:
+    """Raise ModelError if a model cannot ``compute`` the tokens of a text and their mask, both (1, L)."""
+    with reading(f"{folder}: the model cannot be used"), torch.no_grad():
+        tokens = tokenizer("a", return_tensors="pt")
+        compute(tokens["input_ids"], tokens["attention_mask"])
+
+
 @contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Read quietly; an error about the files is raised as ModelError."""
+def naming(folder: Path) -> Iterator[None]:
+    """Name the folder in a ModelError that does not."""
+    try:
+        yield
+    except ModelError as error:
+        if str(folder) in str(error):
+            raise
+        raise ModelError(f"{folder}: {error}") from error
+
+
+@contextmanager
+def reading(problem: str) -> Iterator[None]:
+    """Call a library quietly; each of its errors is raised as ModelError."""
     try:
         with quiet():
             yield
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{what} cannot be read: {reason}") from error
+    except Exception as error:  # what files of the wrong shape raise is not documented
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = next((reason for words, reason in _REFUSED.items() if words in str(error)), first)
+        raise ModelError(f"{problem}: {reason}") from error
 
 
 @contextmanager

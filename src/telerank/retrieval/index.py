@@ -216,7 +216,7 @@ class Index(FolderReader):
             return {}
         try:
             saved = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RecursionError) as error:
             raise IndexDamaged(f"{file}: damaged ({error})") from error
         if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
             raise IndexDamaged(f"{file}: expected names with texts of pipelines")

@@ -94,7 +94,10 @@ def _draw_panels(
 
 
 def save_plot(figure: Figure, path: str | Path) -> None:
-    """Write a plot in the format of its suffix, which :func:`check_plot_name` checks."""
+    """Write a plot in the format of its suffix, which :func:`check_plot_name` checks.
+
+    Its folder is made if only the last one of the path is missing.
+    """
     check_plot_name(path)
     content = render_plot(figure, Path(path).suffix.lower()[1:])
     replace_file(Path(path), content)

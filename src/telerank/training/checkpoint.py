@@ -3,7 +3,8 @@
 ::
 
     OUTPUT/config.yaml versions.json log.jsonl tensorboard/
-    OUTPUT/checkpoints/00001000/   the model as a folder of its own, training.pt, config.yaml, versions.json
+    OUTPUT/checkpoints/00001000/   the model as a folder of its own, config.yaml, versions.json;
+                                   training.safetensors and manifest.json, to resume
     OUTPUT/model/                  the best weights by the dev measure; the last, if there is none
 """
 
@@ -12,19 +13,33 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-import torch
+from safetensors.torch import load_file, save_file
 
 from telerank.errors import ModelError
-from telerank.stored import DRAFT, remove, remove_folder, replace_file, replace_folder, sweep_drafts
+from telerank.stored import (
+    DRAFT,
+    MANIFEST,
+    Manifest,
+    StoredFiles,
+    parse_files,
+    record_files,
+    remove,
+    remove_folder,
+    replace_file,
+    replace_folder,
+    sweep_drafts,
+    verify_files,
+)
 from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
 
 CONFIG, VERSIONS, LOG = "config.yaml", "versions.json", "log.jsonl"
 CHECKPOINTS, MODEL = "checkpoints", "model"
-_STATE = "training.pt"
+_TENSORS, _SEPARATOR = "training.safetensors", "/"
 _PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 # these change no update, except for rounding and, with device and tokens, the random numbers of dropout
 _FREE = {"device", "keep", "log_every", "checkpoint_every", "tensorboard", "optimisation.tokens"}
@@ -32,13 +47,26 @@ Save: TypeAlias = Callable[[Path], None]
 """Writes a model into a folder."""
 
 
-class CheckpointState(TypedDict):
-    """What a training needs to resume, besides its model; ``random`` has a record for each process."""
+class CheckpointState(NamedTuple):
+    """What a training needs to resume, besides its model.
 
-    optimiser: dict[str, Any]
-    task: dict[str, Any]
-    reached: dict[str, Any]
-    random: list[dict[str, Any]]
+    ``record`` is JSON: the settings of the optimiser, and how far the training has come. ``tensors`` are
+    those of the optimiser, of the task, and the states of random numbers, nested by name.
+    """
+
+    record: Mapping[str, Any]
+    tensors: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _CheckpointManifest(Manifest):
+    """A checkpoint's ``manifest.json``: the ``record`` of its state, and all other files with checksums."""
+
+    record: Mapping[str, Any]
+    files: StoredFiles
+    kind: str = "checkpoint"
+    format: int = 1
+    parsers: ClassVar = {"files": parse_files}
 
 
 def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: CheckpointState) -> None:
@@ -55,7 +83,9 @@ def write_model(folder: Path, config: Training, save: Save, state: CheckpointSta
     save(draft)
     write_record(config, draft)
     if state is not None:
-        torch.save(state, draft / _STATE)
+        tensors = {name: tensor.contiguous() for name, tensor in _flat(state.tensors, _SEPARATOR).items()}
+        save_file(tensors, draft / _TENSORS)
+        _CheckpointManifest(state.record, record_files(draft)).write(draft)
     replace_folder(folder, draft)
 
 
@@ -65,17 +95,22 @@ def list_checkpoints(output: Path) -> list[Path]:
 
 
 def read_state(checkpoint: Path) -> CheckpointState:
-    """Read the state that :func:`write_checkpoint` has written.
+    """Read the state that :func:`write_checkpoint` has written, and check all files of the checkpoint.
 
-    Raises ModelError if the file is damaged, or of another version.
+    Raises ModelError if another version wrote it; IndexDamaged if a file is missing or differs.
     """
-    try:
-        state: CheckpointState = torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, ValueError) as error:
-        raise ModelError(f"{checkpoint / _STATE}: this is no checkpoint, or a damaged one") from error
-    if not isinstance(state, dict) or state.keys() != CheckpointState.__required_keys__:
-        raise ModelError(f"{checkpoint / _STATE}: another version of telerank wrote this checkpoint")
-    return state
+    if not (checkpoint / MANIFEST).exists():
+        raise ModelError(f"{checkpoint}: no {MANIFEST}: another version of telerank wrote this checkpoint")
+    manifest = _CheckpointManifest.read(checkpoint)
+    verify_files(checkpoint, manifest.files, "checking the checkpoint")
+    tensors: dict[str, Any] = {}
+    for name, tensor in load_file(checkpoint / _TENSORS).items():
+        *groups, last = name.split(_SEPARATOR)
+        group = tensors
+        for part in groups:
+            group = group.setdefault(part, {})
+        group[last] = tensor
+    return CheckpointState(manifest.record, tensors)
 
 
 def check_same(config: Training, output: Path) -> None:
@@ -122,15 +157,16 @@ def write_record(config: Training, folder: Path) -> None:
 
 def _test_queries(record: Mapping[str, Any]) -> dict[str, Any]:
     """The test's split and number of queries, if they decide which queries are left for training or dev."""
-    test = record.get("test") or {}
-    splits = [(record.get(part) or {}).get("split") for part in ("data", "dev")]
-    settings = test if test.get("split") in splits else {}
+    sections = (record.get(name) for name in ("test", "data", "dev"))
+    test, data, dev = (section if isinstance(section, Mapping) else {} for section in sections)
+    settings = test if test.get("split") in (data.get("split"), dev.get("split")) else {}
     return {f"test.{name}": settings.get(name) for name in ("split", "queries")}
 
 
-def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The settings by dotted names."""
+def _flat(record: Mapping[str, Any], separator: str = ".", prefix: str = "") -> dict[str, Any]:
+    """The values of nested mappings by joined names."""
     flat: dict[str, Any] = {}
     for name, value in record.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        whole = f"{prefix}{name}"
+        flat |= _flat(value, separator, whole + separator) if isinstance(value, Mapping) else {whole: value}
     return flat

@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from telerank.errors import MissingExtra
+from pydantic import TypeAdapter, ValidationError
+
+from telerank.errors import FormatError, MissingExtra
 from telerank.stored import replace_file
 
 
@@ -34,24 +36,36 @@ def silent_report(record: Record) -> None:
 
 
 def append_record(path: Path, record: Record) -> None:
-    shown = {name: value for name, value in asdict(record).items() if value is not None}
     with path.open("a", encoding="utf-8") as file:
-        file.write(f"{json.dumps(shown)}\n")
+        file.write(_write_line(record))
+
+
+def _write_line(record: Record) -> str:
+    shown = {name: value for name, value in asdict(record).items() if value is not None}
+    return f"{json.dumps(shown)}\n"
+
+
+def read_log(path: Path) -> list[Record]:
+    """The records of a log; an unfinished last line of a killed training is left out.
+
+    Raises FormatError if another line is no record.
+    """
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b"\n"):
+            break
+        try:
+            records.append(TypeAdapter(Record).validate_json(line))
+        except ValidationError as error:
+            raise FormatError(path, number, "a record with step and loss", repr(line)) from error
+    return records
 
 
 def cut_log(path: Path, step: int) -> None:
-    """Drop the lines after ``step``, and an unfinished last line of a killed training."""
-    if not path.exists():
-        return
-    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
-    replace_file(path, "".join(f"{line}\n" for line in kept).encode())
-
-
-def _step(line: str) -> float:
-    try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError):
-        return float("inf")
+    """Drop the records after ``step``. Raises FormatError as :func:`read_log`."""
+    if path.exists():
+        kept = [_write_line(record) for record in read_log(path) if record.step <= step]
+        replace_file(path, "".join(kept).encode())
 
 
 def load_tensorboard() -> Any:

@@ -27,7 +27,7 @@ class Position:
     """How far a training has come; ``losses`` is the sum of ``updates`` losses since the last record."""
 
     step: int = 0
-    best: float = -math.inf
+    best: float | None = None
     best_step: int = 0
     seconds: float = 0.0
     losses: float = 0.0
@@ -90,30 +90,35 @@ class Loop:
 
         Raises ModelError if another number of processes wrote it, because their random numbers differ.
         """
-        random = state["random"]
-        if len(random) != self._processes.size:
-            began = f"this training began with {len(random)} processes, not {self._processes.size}"
+        record, tensors = state
+        if record["processes"] != self._processes.size:
+            began = f"this training began with {record['processes']} processes, not {self._processes.size}"
             raise ModelError(f"{self.output}: {began}: resume with as many, or begin in another folder")
-        self._optimiser.load_state_dict(state["optimiser"])
-        self.task.restore(state["task"])
-        self.position = Position(**state["reached"])
-        own = random[self._processes.rank]
-        torch.set_rng_state(own["cpu"])
-        if own["gpu"] is not None and self.hardware.device.type == "cuda":
-            torch.cuda.set_rng_state(own["gpu"], self.hardware.device)
+        weights = {int(number): own for number, own in tensors.get("optimiser", {}).items()}
+        self._optimiser.load_state_dict({"state": weights, "param_groups": record["optimiser"]})
+        self.task.restore(tensors.get("task", {}))
+        self.position = Position(**record["position"])
+        random = tensors["random"][str(self._processes.rank)]
+        torch.set_rng_state(random["cpu"])
+        if "gpu" in random and self.hardware.device.type == "cuda":
+            torch.cuda.set_rng_state(random["gpu"], self.hardware.device)
 
     def _save_checkpoint(self) -> None:
-        device = self.hardware.device
-        gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-        random = self._processes.gather_values({"cpu": torch.get_rng_state(), "gpu": gpu})
+        device, own = self.hardware.device, {"cpu": torch.get_rng_state()}
+        if device.type == "cuda":
+            own["gpu"] = torch.cuda.get_rng_state(device)
+        random = self._processes.gather_values(own)
 
         def write() -> None:
-            state: checkpoint.CheckpointState = {
-                "optimiser": self._optimiser.state_dict(),
-                "task": dict(self.task.state()),
-                "reached": asdict(self.position),
-                "random": random,
+            optimiser, position = self._optimiser.state_dict(), asdict(self.position)
+            groups = optimiser["param_groups"]
+            record = {"optimiser": groups, "position": position, "processes": len(random)}
+            tensors = {
+                "optimiser": optimiser["state"],
+                "task": self.task.state(),
+                "random": dict(enumerate(random)),
             }
+            state = checkpoint.CheckpointState(record, tensors)
             checkpoint.write_checkpoint(self.output, self.position.step, self.config, self.task.save, state)
 
         self._processes.first(write)
@@ -156,7 +161,7 @@ class Loop:
         value = self._processes.first(lambda: self.task.dev(progress))
         if value is None:
             raise ModelError("the settings have a section dev, but the task has no dev set")
-        if value > position.best:
+        if position.best is None or value > position.best:
             position.best, position.best_step = value, position.step
             self._save_model()
         return value

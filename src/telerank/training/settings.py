@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import yaml
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -23,9 +21,12 @@ from pydantic import (
 
 from telerank.errors import FormatError, MeasureError
 from telerank.evaluation.measures import parse_measures
+from telerank.records import Section, describe_error
 from telerank.stored import replace_file
 from telerank.yaml_files import read_yaml
 
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+"""A seed of random numbers."""
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 """A share of all updates: more than 0, less than 1."""
 
@@ -56,12 +57,6 @@ def check_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
         return parse_measures(measures)
     except MeasureError as error:
         raise ValueError(str(error)) from error
-
-
-class Section(BaseModel):
-    """A group of settings; an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class TrainingData(Section):
@@ -165,7 +160,7 @@ class Training(Section):
     """Precision of matrix products; `auto` is bfloat16 on a GPU that supports it, else float32."""
     device: str = "auto"
     """`cpu`, `cuda` or `cuda:1`; `auto` is the GPU if there is one."""
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     """Seed of fresh weights, dropout, negatives and the order of examples."""
     log_every: PositiveInt = 10
     """Updates between two lines of the log."""
@@ -230,16 +225,3 @@ def write_settings(settings: Section, path: Path) -> None:
 def dump_settings(settings: Section) -> str:
     """All settings in YAML, as :func:`write_settings` writes them."""
     return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
-
-
-def describe_error(error: ValidationError) -> str:
-    """What was expected instead of the first invalid value, in one line."""
-    first, more = error.errors()[0], error.error_count() - 1
-    setting = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    expected = (
-        f"known keys, not {setting!r}"
-        if first["type"] == "extra_forbidden"
-        else f"{setting or 'settings that fit together'}: {message}"
-    )
-    return f"{expected} (and {more} more)" if more else expected

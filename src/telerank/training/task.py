@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from telerank.models.precision import Precision
 from telerank.training.parallel import Processes
@@ -71,10 +71,10 @@ class Task(Protocol):
     def save(self, folder: Path) -> None:
         """Write the model into a folder that does not exist yet. Called in the first process."""
 
-    def state(self) -> Mapping[str, Any]:
-        """What a checkpoint needs besides the files of :meth:`save`: tensors and plain values."""
+    def state(self) -> Mapping[str, Tensor]:
+        """The tensors by name that a checkpoint needs besides the files of :meth:`save`."""
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Tensor]) -> None:
         """Restore the :meth:`state` of a checkpoint; the task was made from its model."""
 
 

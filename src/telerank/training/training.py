@@ -92,13 +92,17 @@ def _open_loop(
 ) -> Loop:
     """The loop of a new training, or of its last checkpoint."""
     begun = next(reversed(checkpoint.list_checkpoints(folder)), None)
+    state = None if begun is None else checkpoint.read_state(begun)  # checked before its model is read
     torch.manual_seed(config.seed)
     task = make_task(begun, hardware, progress)
     steps = count_updates(config, lambda: task.examples)
     count_warm_up(steps, config.optimisation)
     loop = Loop(config, folder, steps, schedule_dev(config, lambda: task.examples), task, hardware)
-    if begun is not None:
-        loop.restore(checkpoint.read_state(begun))
+    if state is not None:
+        try:
+            loop.restore(state)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(f"{begun}: no checkpoint of this training ({error})") from error
 
     def write() -> None:
         checkpoint.write_record(config, folder)

@@ -29,7 +29,9 @@ def fuse(
     weights: str | None = Option(
         None, help="For `linear`: a weight for each run, `0.4,0.6`. Default: equal."
     ),
-    rrf_k: float = Option(60.0, min=0, help="For `rrf`: the k of 1 / (k + rank)."),
+    rrf_k: float = Option(
+        60.0, min=0, callback=options.check_finite, help="For `rrf`: the k of 1 / (k + rank)."
+    ),
     depth: options.Depth = 1000,
     keep: options.Keep = None,
     output: options.RunOutput = "-",

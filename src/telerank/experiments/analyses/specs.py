@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from telerank.errors import MeasureError, ModelError
 from telerank.evaluation.measures import expand_measures, parse_measures
+from telerank.records import Section
 from telerank.sparse.similarities.families import parse_similarity
 
 Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
@@ -45,16 +46,14 @@ SimilarityText: TypeAlias = Annotated[str, AfterValidator(_check_similarity)]
 FAMILIES = ("bm25", "lm_dirichlet", "lm_jelinek_mercer", "dfr", "dfi")
 
 
-class _AnalysisSpec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _AnalysisSpec(Section):
     title: str = ""
     """The caption of its first table, and its heading in the report."""
     about: str = ""
     """What a reader must know of it, in the report."""
     systems: tuple[str, ...] | None = None
     """The systems that are analysed; None: all."""
-    published: dict[str, Published] = {}
+    published: dict[str, Published] = Field(default_factory=dict)
     """The values that a paper prints, by data set; without them those of the experiment."""
 
     @property

@@ -92,7 +92,7 @@ class _KeptRuns:
             if saved["stage"] != self._identity(stage):
                 return None
             return _align(read_run(file), self.queries), float(saved["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def write(self, name: str, stage: Stage, rankings: Iterable[Ranking], seconds: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+from pydantic import with_config
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -29,6 +30,7 @@ def first(tokens: Tensor, mask: Tensor) -> Tensor:
 POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"mean": mean, "cls": first}
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class Side:
     """How the texts of one side, queries or documents, become tokens.
@@ -46,6 +48,7 @@ class Side:
             raise ModelError(f"a text must be given at least one token, got max_length {self.max_length}")
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class BiEncoderSettings:
     """Everything besides weights and vocabulary that decides a vector; the defaults are RepBERT's.
@@ -64,15 +67,6 @@ class BiEncoderSettings:
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> BiEncoderSettings:
-        """The settings that :meth:`record` wrote. Raises ModelError if the record holds anything else."""
-        try:
-            sides = {name: Side(**record[name]) for name in ("query", "document")}
-            return cls(**{**record, **sides})
-        except (TypeError, KeyError) as error:
-            raise ModelError(f"these are no settings of a bi-encoder: {error}") from error
 
 
 class BiEncoder(nn.Module):

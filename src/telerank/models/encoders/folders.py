@@ -18,19 +18,31 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from pydantic import BaseModel, PositiveInt, with_config
 from tokenizers.processors import TemplateProcessing
-from torch import nn
-from transformers import AutoModel, PreTrainedTokenizerFast
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
-from telerank.models.loading import locate, quiet, read_config, read_encoder, read_tokenizer
+from telerank.models.loading import (
+    check_encodes,
+    draw_encoder,
+    locate,
+    naming,
+    quiet,
+    read_encoder,
+    read_tokenizer,
+)
+from telerank.records import read_record
 
+T = TypeVar("T")
 SETTINGS = "bi_encoder.json"
 DOCUMENT = "document"
 MODULES = "modules.json"
@@ -88,13 +100,15 @@ def load_bi_encoder(
         If there is no such model, or it does not encode texts.
     """
     folder = locate(name)
-    tokenizer = read_tokenizer(folder)
-    own, shared = _read_settings(folder, tokenizer)
-    encoder = read_encoder(folder, dropout)
-    document = None if shared else read_encoder(folder / DOCUMENT, dropout)
-    model = BiEncoder(encoder, document, settings=settings or own).eval()
-    document_tokenizer = None if shared else read_tokenizer(folder / DOCUMENT)
-    return model, Tokenizers.of(tokenizer, model.settings, document_tokenizer)
+    with naming(folder):
+        tokenizer = read_tokenizer(folder)
+        own, shared = _read_settings(folder, tokenizer)
+        encoder = read_encoder(folder, dropout)
+        document = None if shared else read_encoder(folder / DOCUMENT, dropout)
+        model = BiEncoder(encoder, document, settings=settings or own).eval()
+        document_tokenizer = tokenizer if shared else read_tokenizer(folder / DOCUMENT)
+        _check_sides(folder, model, tokenizer, document_tokenizer)
+        return model, Tokenizers.of(tokenizer, model.settings, document_tokenizer)
 
 
 def fresh_bi_encoder(
@@ -102,27 +116,72 @@ def fresh_bi_encoder(
 ) -> tuple[BiEncoder, Tokenizers]:
     """A model of that name's shape and vocabulary with random weights, drawn by ``seed``."""
     folder = locate(name)
-    tokenizer = read_tokenizer(folder)
-    auto: Any = AutoModel
-    with torch.random.fork_rng(), quiet():
+    with naming(folder), torch.random.fork_rng():
+        tokenizer = read_tokenizer(folder)
+        own, _ = _read_settings(folder, tokenizer)
         torch.manual_seed(seed)
-        encoder = auto.from_config(read_config(folder, dropout))
-    model = BiEncoder(encoder, settings=settings or _read_settings(folder, tokenizer)[0]).eval()
-    return model, Tokenizers.of(tokenizer, model.settings)
+        model = BiEncoder(draw_encoder(folder, dropout), settings=settings or own).eval()
+        _check_sides(folder, model, tokenizer, tokenizer)
+        return model, Tokenizers.of(tokenizer, model.settings)
+
+
+def _check_sides(folder: Path, model: BiEncoder, queries: Any, documents: Any) -> None:
+    """Raise ModelError if an encoder cannot compute the tokens of its tokenizer."""
+
+    def batch(ids: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        return {"input_ids": ids, "attention_mask": mask}
+
+    check_encodes(folder, queries, lambda *tokens: model.encode_queries(batch(*tokens)))
+    check_encodes(folder, documents, lambda *tokens: model.encode_documents(batch(*tokens)))
+
+
+@with_config(extra="forbid")
+@dataclass(frozen=True)
+class _StoredSettings(BiEncoderSettings):
+    """The content of ``bi_encoder.json``."""
+
+    shared: bool = field(kw_only=True)
 
 
 def _read_settings(folder: Path, tokenizer: Any) -> tuple[BiEncoderSettings, bool]:
     """The folder's own settings or RepBERT's, as far as the tokenizer allows; whether weights are shared."""
     if (folder / SETTINGS).exists():
-        record = _read(folder / SETTINGS)
-        if not isinstance(record, dict) or not isinstance(record.get("shared"), bool):
-            raise ModelError(f"{folder / SETTINGS}: these are no settings of a bi-encoder")
-        shared = record.pop("shared")
-        return BiEncoderSettings.of(record), shared
+        stored = read_record(folder / SETTINGS, _StoredSettings, ModelError)
+        own = {setting.name: getattr(stored, setting.name) for setting in fields(BiEncoderSettings)}
+        return BiEncoderSettings(**own), stored.shared
     if (folder / MODULES).exists():
         return _read_sentence_transformers(folder), True
     longest = tokenizer.model_max_length  # 10^30 if it knows no bound
     return BiEncoderSettings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
+
+
+class _Module(BaseModel):
+    """A module in ``modules.json``."""
+
+    type: str
+    path: str
+
+
+class _SideFile(BaseModel):
+    """The part of ``sentence_bert_config.json`` that decides how a text is cut."""
+
+    max_seq_length: PositiveInt | None = None
+    query_length: PositiveInt | None = None
+    document_length: PositiveInt | None = None
+    do_lower_case: bool | None = None
+
+
+class _ModelFile(BaseModel):
+    """The part of ``config_sentence_transformers.json`` that says what is put before a text."""
+
+    prompts: dict[str, str] | None = None
+    default_prompt_name: str | None = None
+
+
+class _PoolingFile(BaseModel, extra="allow"):
+    """The configuration of a pooling; old releases have a flag for each mode."""
+
+    pooling_mode: str | list[str] | None = None
 
 
 def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
@@ -132,53 +191,63 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     for queries or documents, or for all texts, are kept. Raises ModelError if it has another module, or
     another pooling.
     """
-    modules = [(str(part["type"]).rsplit(".", 1)[-1], str(part["path"])) for part in _read(folder / MODULES)]
-    kinds = [kind for kind, _ in modules]
-    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0][1]:
-        raise ModelError(
-            f"{folder}: expected Transformer, Pooling and perhaps Normalize, got {', '.join(kinds)}"
-        )
-    side = _read(folder / _SIDE) if (folder / _SIDE).exists() else {}
-    if side.get("do_lower_case"):
-        raise ModelError(
-            f"{folder / _SIDE}: do_lower_case is not supported; let the tokenizer lower its case"
-        )
-    length = side.get("max_seq_length") or _longest(folder)
-    record = _read(folder / _MODEL) if (folder / _MODEL).exists() else {}
-    prompts = record.get("prompts") or {}
-    default = prompts.get(record.get("default_prompt_name") or "", "")
+    modules = read_record(folder / MODULES, list[_Module], ModelError)
+    kinds = [_module_kind(module.type) for module in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0].path:
+        got = ", ".join(kinds) or "nothing"
+        raise ModelError(f"{folder}: expected Transformer, Pooling and perhaps Normalize, got {got}")
+    side = _read_part(folder / _SIDE, _SideFile)
+    if side.do_lower_case:
+        problem = "do_lower_case is not supported; let the tokenizer lower its case"
+        raise ModelError(f"{folder / _SIDE}: {problem}")
+    length = side.max_seq_length or _longest(folder)
+    record = _read_part(folder / _MODEL, _ModelFile)
+    prompts = record.prompts or {}
+    default = prompts.get(record.default_prompt_name or "", "")
     query = prompts.get("query") or default
     names = ("document", "passage", "corpus")
     document = next((prompts[name] for name in names if prompts.get(name)), default)
     return BiEncoderSettings(
-        _pooling_name(folder / modules[1][1] / "config.json"),
+        _pooling_name(folder / modules[1].path / "config.json"),
         normalise="Normalize" in kinds,
-        query=Side(side.get("query_length") or length, prompt=query),
-        document=Side(side.get("document_length") or length, prompt=document),
+        query=Side(side.query_length or length, prompt=query),
+        document=Side(side.document_length or length, prompt=document),
     )
+
+
+def _module_kind(name: str) -> str:
+    """The last word of the name of a class of sentence-transformers; the whole name of any other class."""
+    package, _, kind = name.rpartition(".")
+    return kind if package.partition(".")[0] in ("", "sentence_transformers") else name
+
+
+def _read_part(file: Path, kind: type[T]) -> T:
+    """A record of a file, or an empty one without the file."""
+    return read_record(file, kind, ModelError) if file.exists() else kind()
 
 
 def _longest(folder: Path) -> int:
     """The default length of sentence-transformers."""
-    tokens = _read(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
-    positions = _read(folder / "config.json").get("max_position_embeddings")
-    known = [n for n in (tokens.get("model_max_length"), positions) if isinstance(n, int)]
+    tokens = _read_part(folder / "tokenizer_config.json", dict[str, Any])
+    positions = _read_part(folder / "config.json", dict[str, Any]).get("max_position_embeddings")
+    known = [n for n in (tokens.get("model_max_length"), positions) if isinstance(n, int) and n > 0]
     if not known:
         raise ModelError(f"{folder}: neither tokenizer nor configuration gives the longest text")
     return min(known)
 
 
 def _pooling_name(file: Path) -> str:
-    record = _read(file)
-    modes = record.get("pooling_mode")
+    record = read_record(file, _PoolingFile, ModelError)
+    modes = record.pooling_mode
     if modes is None:
         begin, end = "pooling_mode_", "_token"
-        on = [name for name, value in record.items() if name.startswith(begin) and value is True]
+        flags = (record.model_extra or {}).items()
+        on = [name for name, value in flags if name.startswith(begin) and value is True]
         modes = [name.removeprefix(begin).split(end)[0] for name in on]
-    modes = [modes] if isinstance(modes, str) else list(modes)
+    modes = [modes] if isinstance(modes, str) else modes
     if modes not in (["mean"], ["cls"]):
         raise ModelError(f"{file}: expected pooling by mean or cls, got {', '.join(modes) or 'none'}")
-    return str(modes[0])
+    return modes[0]
 
 
 def _alike(model: BiEncoder, tokenizers: Tokenizers) -> bool:
@@ -254,13 +323,6 @@ def _write_modules(root: Path, routes: Mapping[str, Sequence[str]]) -> None:
         {"idx": i, "name": str(i), "path": path, "type": _ST + kind} for i, (path, kind) in enumerate(modules)
     ]
     _write(root / MODULES, records)
-
-
-def _read(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{file}: expected JSON: {error}") from error
 
 
 def _write(file: Path, record: object) -> None:

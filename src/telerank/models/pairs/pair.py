@@ -101,6 +101,8 @@ class Frame:
         _reset(tokenizer)
         encoding = tokenizer.backend_tokenizer.encode("a", "a")
         ids, types, texts = encoding.ids, encoding.type_ids, encoding.sequence_ids
+        if not {0, 1} <= set(texts):
+            raise ModelError("this tokenizer has no tokens for a text")
         a, b = texts.index(0), texts.index(1)
         a_end = len(texts) - texts[::-1].index(0)
         b_end = len(texts) - texts[::-1].index(1)

@@ -28,6 +28,7 @@ PADDING, UNKNOWN, SPECIAL = 0, 1, 2
 
 VOCABULARY, VECTORS = "vocab.txt", "vectors.npy"
 
+_COUNT = re.compile("[0-9]{1,9}")
 _Array = npt.NDArray[np.float32]
 
 _TOKEN = re.compile(
@@ -174,6 +175,8 @@ def _read_folder(folder: Path, only: Collection[str] | None) -> tuple[list[str],
         stored = load_npy(folder / VECTORS, mmap_mode="r")
     except (OSError, ValueError) as error:
         raise ModelError(f"{folder / VECTORS}: expected an array of word vectors") from error
+    if stored.dtype.kind not in "fiu":
+        raise ModelError(f"{folder / VECTORS}: expected an array of numbers, got {stored.dtype}")
     if stored.ndim != 2 or len(stored) != len(vocabulary):
         shape = f"got one of shape {stored.shape}"
         raise ModelError(f"{folder / VECTORS}: expected an array of {len(vocabulary)} vectors, {shape}")
@@ -190,7 +193,7 @@ def _read_text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Ar
     for number, line in _lines(file):
         if not width:
             first = line.split(" ")
-            if len(first) == 2 and all(count.isdigit() for count in first):
+            if len(first) == 2 and all(_COUNT.fullmatch(count) for count in first):
                 width = int(first[1])
                 continue
             width = len(first) - 1

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 
 from telerank.errors import ModelError
-from telerank.models.loading import read_config, reading
+from telerank.models.loading import architecture_of, check_weights, read_config, read_weights
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary
@@ -109,21 +108,15 @@ def read_classifier(folder: Path, dropout: float | None, *, whole: bool = False)
     two labels.
     """
     config = read_config(folder, dropout)
-    architecture = str((config.architectures or [""])[0])
-    if not architecture.endswith("ForSequenceClassification"):
+    if not architecture_of(config).endswith("ForSequenceClassification"):
         config.num_labels = 1
     if config.num_labels > 2:
         raise ModelError(f"{folder}: expected one or two labels, got {config.num_labels}")
-    with reading(f"{folder}: the model"):
-        model, report = AutoModelForSequenceClassification.from_pretrained(
-            folder, config=config, output_loading_info=True, dtype=torch.float32
-        )
+    model, missing = read_weights(AutoModelForSequenceClassification, folder, config)
     own = f"{model.base_model_prefix}."
-    missing = sorted(
-        key for key in report["missing_keys"] if whole or (key.startswith(own) and ".pooler." not in key)
+    check_weights(
+        folder, [key for key in missing if whole or (key.startswith(own) and ".pooler." not in key)]
     )
-    if missing:
-        raise ModelError(f"{folder}: {len(missing)} weights are missing, {missing[0]} the first")
     return model
 
 

@@ -16,18 +16,27 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
+from pydantic import with_config
 from safetensors.torch import save_file
 from torch import nn
-from transformers import AutoModel
 
 from telerank.errors import ModelError
-from telerank.models.loading import locate, quiet, read_config, read_tokenizer
+from telerank.models.loading import (
+    architecture_of,
+    draw_encoder,
+    locate,
+    naming,
+    quiet,
+    read_config,
+    read_tokenizer,
+)
 from telerank.models.pairs.pair import PairTexts
 from telerank.models.rerankers.kinds import ModelParts, RerankerKind, find_kind
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, positions
+from telerank.records import read_record
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.encoder_ranker import EncoderRanker
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
 SETTINGS = "reranker.json"
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class Shape:
     """Everything besides weights and vocabulary that decides a score.
@@ -49,7 +59,7 @@ class Shape:
     frozen: bool = False
     max_query: int = 64
     max_length: int = 512
-    language: str = "en"
+    language: Literal["en", "fr"] = "en"
     head: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -165,9 +175,10 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
     folder = locate_reranker(name)
     shape = read_shape(folder)
     if shape is None:
-        architecture = (read_config(folder, None).architectures or ["nothing"])[0]
-        raise ModelError(f"{folder}: expected a re-ranker, got {architecture} and no {SETTINGS}")
-    model, texts = find_kind(shape.kind).load(folder, shape, dropout)
+        architecture = architecture_of(read_config(folder, None))
+        raise ModelError(f"{folder}: expected a re-ranker, got {architecture or 'nothing'} and no {SETTINGS}")
+    with naming(folder):
+        model, texts = find_kind(shape.kind).load(folder, shape, dropout)
     return Reranker(model.eval(), texts, shape)
 
 
@@ -199,23 +210,18 @@ def read_shape(folder: Path) -> Shape | None:
     """
     file = folder / SETTINGS
     if not file.exists():
-        architecture = str((read_config(folder, None).architectures or [""])[0])
-        if not architecture.endswith("ForSequenceClassification"):
+        if not architecture_of(read_config(folder, None)).endswith("ForSequenceClassification"):
             return None
         query, length = readable_lengths(folder)
         return Shape("monobert", max_query=query, max_length=length)
-    try:
-        return Shape(**json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, ModelError) as error:
-        raise ModelError(f"{file}: these are no settings of a re-ranker") from error
+    return read_record(file, Shape, ModelError)
 
 
 def readable_lengths(folder: Path) -> tuple[int, int]:
     """How many tokens of a query, and of a pair, the transformer of a folder reads: 64 and 512 at most."""
     config = read_config(folder, None)
-    model: Any = AutoModel
-    with quiet(), torch.device("meta"):  # for its shapes alone: nothing is drawn or read
-        longest = positions(model.from_config(config))
+    with torch.device("meta"):  # for its shapes alone: nothing is drawn or read
+        longest = positions(draw_encoder(folder, None))
     longest = getattr(config, "max_position_embeddings", None) if longest is None else longest
     known = longest, read_tokenizer(folder).model_max_length  # 10^30 if it knows no bound
     length = min(512, *(length for length in known if isinstance(length, int)))

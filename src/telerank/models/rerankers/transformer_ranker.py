@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import token_types
-from telerank.models.loading import read_tokenizer
+from telerank.models.loading import check_encodes, read_tokenizer
 from telerank.models.pairs.pair import PairBatch, PairTokenizer
 
 if TYPE_CHECKING:
@@ -51,13 +52,16 @@ def inputs_of(
     return inputs | ({"token_type_ids": token_type_ids} if token_types(transformer) > 1 else {})
 
 
-def read_pair_tokenizer(folder: Path, model: nn.Module, shape: Shape) -> PairTokenizer:
+def read_pair_tokenizer(folder: Path, model: TransformerRanker, shape: Shape) -> PairTokenizer:
     """The tokenizer of a folder, for pairs of the lengths of ``shape``.
 
-    Raises ModelError if the model has fewer positions, or the lengths leave no room for a passage.
+    Raises ModelError if the model has fewer positions or cannot compute a text's tokens, or the lengths leave
+    no room for a passage.
     """
     check_length(model, shape.max_length, f"{folder}: ")
-    return PairTokenizer(read_tokenizer(folder), max_query=shape.max_query, max_length=shape.max_length)
+    tokenizer = read_tokenizer(folder)
+    check_encodes(folder, tokenizer, lambda ids, mask: model.transformer(ids, mask, torch.zeros_like(ids)))
+    return PairTokenizer(tokenizer, max_query=shape.max_query, max_length=shape.max_length)
 
 
 def check_length(model: nn.Module, length: int, prefix: str = "") -> None:

@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from telerank.records import Section
 from telerank.training import settings
 
 
-class BiEncoderStart(settings.Section):
+class BiEncoderStart(Section):
     """The encoder that training starts from, and how it computes a vector."""
 
     start: str = "bert-base-uncased"
@@ -42,7 +43,7 @@ class BiEncoderStart(settings.Section):
         return self
 
 
-class HardNegatives(settings.Section):
+class HardNegatives(Section):
     """Hard negatives: documents that a run ranks high for a query, but that are not relevant to it."""
 
     run: str
@@ -60,7 +61,7 @@ class BiEncoderData(settings.TrainingData):
     """Hard negatives, in addition to the other documents of the batch; the paper has none."""
 
 
-class BiEncoderLoss(settings.Section):
+class BiEncoderLoss(Section):
     """The loss to minimise."""
 
     objective: Literal["margin", "softmax", "classification", "cosine"] = "margin"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -78,11 +77,11 @@ class BiEncoderTask:
     def save(self, folder: Path) -> None:
         save_bi_encoder(self.model, self.tokenizers, folder)
 
-    def state(self) -> Mapping[str, Any]:
-        return {"objective": self.objective.state_dict()}
+    def state(self) -> Mapping[str, Tensor]:
+        return self.objective.state_dict()
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.objective.load_state_dict(state["objective"])
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.objective.load_state_dict(state)
 
     def _cut(
         self, encode: Callable[[Mapping[str, Tensor]], Tensor], tokenizer: SideTokenizer, texts: Sequence[str]

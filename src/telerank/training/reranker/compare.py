@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Unpack
 
 from telerank.errors import ModelError
+from telerank.records import read_record
 from telerank.show.tables import Table, render_markdown
 from telerank.stored import remove_folder, replace_file
 from telerank.training import checkpoint
+from telerank.training.log import read_log
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker import outcome
 from telerank.training.reranker.config import RerankerTraining
@@ -51,7 +53,7 @@ class TrainedRerankers:
     def counts(self) -> dict[str, Mapping[str, int]]:
         """How much each training learned from, and how much was left out, by its folder."""
         return {
-            str(own.folder): json.loads((self.output / own.folder / DATA).read_text(encoding="utf-8"))
+            str(own.folder): read_record(self.output / own.folder / DATA, dict[str, int], ModelError)
             for own in self.variants
         }
 
@@ -164,9 +166,10 @@ def _measure_again(config: RerankerTraining, folder: Path, shared: Path, progres
 
 def _write_dev(folder: Path) -> None:
     """Write the best dev measure of a training that is over."""
-    lines = (folder / checkpoint.LOG).read_text(encoding="utf-8").splitlines()
-    best = max(line["dev"] for line in map(json.loads, lines) if "dev" in line)
-    replace_file(folder / DEV, f"{json.dumps(best)}\n".encode())
+    values = [record.dev for record in read_log(folder / checkpoint.LOG) if record.dev is not None]
+    if not values:
+        raise ModelError(f"{folder / checkpoint.LOG}: no dev measure")
+    replace_file(folder / DEV, f"{json.dumps(max(values))}\n".encode())
 
 
 def _drop_checkpoints(folder: Path) -> None:
@@ -175,7 +178,7 @@ def _drop_checkpoints(folder: Path) -> None:
 
 
 def _read_dev(folder: Path) -> float:
-    return float(json.loads((folder / DEV).read_text(encoding="utf-8")))
+    return read_record(folder / DEV, float, ModelError)
 
 
 def _write(trained: TrainedRerankers) -> None:

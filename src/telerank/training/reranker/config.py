@@ -13,10 +13,11 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from telerank.models.rerankers.kinds import KINDS, find_kind
+from telerank.records import Section
 from telerank.training import settings
 
 
-class RerankerNegatives(settings.Section):
+class RerankerNegatives(Section):
     """Documents that are not relevant to a query, from exactly one of three sources."""
 
     run: str | None = None
@@ -38,7 +39,7 @@ class RerankerNegatives(settings.Section):
         return self
 
 
-class Triples(settings.Section):
+class Triples(Section):
     """A file of triples `query, relevant, other`, separated by tabs, of ids or of texts, as in MS MARCO."""
 
     file: str
@@ -56,7 +57,7 @@ class RerankerData(settings.TrainingData):
     """Triples, instead of qrels and negatives."""
     queries: PositiveInt | None = None
     """Learn from only this many queries, drawn by the seed; a smaller choice is part of a larger one."""
-    seed: NonNegativeInt | None = None
+    seed: settings.Seed | None = None
     """Seed of the choice of queries, of negatives and of their order; by default the training's seed. If it
     is set, trainings with different seeds learn from the same pairs, and differ in weights and dropout."""
 
@@ -66,7 +67,7 @@ class RerankerData(settings.TrainingData):
         return self
 
 
-class RerankerStart(settings.Section):
+class RerankerStart(Section):
     """The model that training starts from."""
 
     kind: str = "monobert"
@@ -104,7 +105,7 @@ class RerankerStart(settings.Section):
         return self
 
 
-class RerankerLoss(settings.Section):
+class RerankerLoss(Section):
     """The loss to minimise."""
 
     objective: Literal["pointwise", "margin", "ranknet", "softmax", "margin-mse"] = "pointwise"
@@ -148,7 +149,7 @@ class RerankerOptimisation(settings.OptimisationSettings):
     """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
 
 
-class CandidateSettings(settings.Section):
+class CandidateSettings(Section):
     """Lists to re-rank: the first documents of a run, or of a pool of the collection."""
 
     split: str

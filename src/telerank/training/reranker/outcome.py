@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from telerank.errors import ModelError
 from telerank.evaluation.measures import measure
+from telerank.records import read_record
 from telerank.stored import replace_file
 from telerank.training.reranker.candidates import CandidateSet
 from telerank.training.reranker.config import RerankerTest
@@ -47,8 +49,8 @@ def measure_test(
 
 
 def read_outcome(output: Path) -> RerankerOutcome:
-    """Read what :func:`measure_test` has written."""
-    return RerankerOutcome(**json.loads((output / RESULT).read_text(encoding="utf-8")))
+    """Read what :func:`measure_test` has written. Raises ModelError if the file is damaged."""
+    return read_record(output / RESULT, RerankerOutcome, ModelError)
 
 
 def join_outcomes(outcomes: Sequence[RerankerOutcome]) -> RerankerOutcome:

@@ -10,10 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 
+from telerank.records import describe_error
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import SettingsSource, describe_error, read_mapping, validate_settings
+from telerank.training.settings import Seed, SettingsSource, read_mapping, validate_settings
 
 _INCOMPARABLE = ("dev", "test", "folds", "held_out")
 _ALTERNATIVES = {"optimisation.steps": "optimisation.epochs", "optimisation.epochs": "optimisation.steps"}
@@ -69,7 +70,7 @@ class TrainingPlan(RerankerTraining):
     grid: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
     """Dotted names of settings, as `optimisation.learning_rate`, each with the values to choose from. Every
     combination is trained, and the dev measure chooses the one that is tested."""
-    seeds: tuple[NonNegativeInt, ...] = ()
+    seeds: tuple[Seed, ...] = ()
     """Train with each of these seeds; the table has the mean and the spread of the test."""
     sizes: tuple[PositiveInt, ...] = ()
     """Train with each of these numbers of training queries; the table and a plot show the test by size."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -79,10 +79,10 @@ class RerankerTask:
     def save(self, folder: Path) -> None:
         save_reranker(self.reranker, folder)
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Mapping[str, Tensor]:
         return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Tensor]) -> None:
         pass
 
 

@@ -1,0 +1,110 @@
+"""Files of a model that are not what they should be: one error that names the folder, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_models import small_encoder
+from small_rerankers import small_reranker
+from telerank.dense.encoder import TorchEncoder
+from telerank.errors import TelerankError
+from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
+from telerank.models.rerankers.reranker import save_reranker
+from telerank.reranking.scorer import Scorer
+
+WHOLE = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "no UTF-8": b'{"\xff": 1}',
+    "null": b"null",
+    "a number": b"5",
+    "a text": b'"text"',
+    "a list": b"[]",
+    "a list of lists": b"[[1]]",
+    "an object": b"{}",
+    "lists in lists": b"[" * 100_000,
+    "objects in objects": b'{"a":' * 100_000,
+    "digits": b'{"max_length": %s}' % (b"9" * 5000),
+}
+VALUES = [None, -1, 0, 5, 1e400, "text", [], [[1]], {}, {"a": 1}, True]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A bi-encoder that also sentence-transformers opens, one that has only its settings, and re-rankers."""
+    root = tmp_path_factory.mktemp("models")
+    model = load_bi_encoder(small_encoder(root / "start"))
+    for name in ("bi", "theirs"):
+        save_bi_encoder(*model, root / name)
+    (root / "theirs" / "bi_encoder.json").unlink()
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in KINDS]
+    (root / "theirs" / "modules.json").write_text(json.dumps(modules))
+    save_reranker(small_reranker(root), root / "mono")
+    save_reranker(small_reranker(root, "bert-dmn", head={"hidden": 8}), root / "dmn")
+    return root
+
+
+KINDS = (("Transformer", ""), ("Pooling", "1_Pooling"))
+FILES = [
+    ("bi", "bi_encoder.json"),
+    ("bi", "config.json"),
+    ("bi", "tokenizer.json"),
+    ("bi", "tokenizer_config.json"),
+    ("bi", "model.safetensors"),
+    ("theirs", "modules.json"),
+    ("theirs", "sentence_bert_config.json"),
+    ("theirs", "config_sentence_transformers.json"),
+    ("theirs", "1_Pooling/config.json"),
+    ("mono", "reranker.json"),
+    ("mono", "config.json"),
+    ("dmn", "reranker.json"),
+    ("dmn", "head.safetensors"),
+]
+
+
+def use(folder) -> None:
+    """Compute with the model: the folder must be right, or refused before."""
+    if folder.name in ("mono", "dmn"):
+        Scorer(str(folder)).score([("q1", "d1 d2")])
+    else:
+        TorchEncoder(str(folder)).encode_queries(["q1 q2"])
+
+
+def refuse_or_use(folder) -> bool:
+    """Whether the folder is refused, in one line that names it."""
+    message = ""
+    try:
+        use(folder)
+    except TelerankError as error:
+        message = str(error)
+    assert not message or (str(folder) in message and "\n" not in message)
+    return bool(message)
+
+
+@pytest.mark.parametrize("content", WHOLE.values(), ids=WHOLE)
+@pytest.mark.parametrize(("name", "file"), FILES)
+def test_a_file_of_the_wrong_shape_is_named(name, file, content, folders, tmp_path):
+    folder = shutil.copytree(folders / name, tmp_path / name)
+    (folder / file).write_bytes(content)
+    refused = refuse_or_use(folder)
+    assert refused or content in (b"{}", b"null", b"[]", b"5", b'"text"', b"[[1]]")
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize(("name", "file"), [(name, file) for name, file in FILES if file.endswith(".json")])
+def test_a_value_of_the_wrong_type_is_named(name, file, value, folders, tmp_path):
+    """Each value of the file in turn; it may also be one that does not matter."""
+    folder = shutil.copytree(folders / name, tmp_path / name)
+    record = json.loads((folder / file).read_text())
+    for key in record if isinstance(record, dict) else record[0]:
+        changed = (
+            {**record, key: value} if isinstance(record, dict) else [{**record[0], key: value}, *record[1:]]
+        )
+        (folder / file).write_text(json.dumps(changed))
+        refuse_or_use(folder)
