@@ -200,11 +200,11 @@ def test_two_grades_of_one_document_are_refused_wherever_they_come_from():
     [
         (
             "1 0 a\n",
-            "file:1: expected 4 columns: qid iteration docno grade (or BEIR's header: query-id corpus-id score), got '1 0 a'",
+            "file:1: expected qrels in a known format, got '1 0 a'",
         ),
         (
             "1 0 a 1\n1 0 b\n",
-            "file:2: expected 4 columns: qid iteration docno grade (or BEIR's header: query-id corpus-id score), got '1 0 b'",
+            "file:2: expected 4 columns: qid iteration docno grade, got '1 0 b'",
         ),
         (
             "query-id\tcorpus-id\tscore\n1 a 1\n",
@@ -242,7 +242,7 @@ def test_topics_are_read_back_as_they_were_from_tabs(tmp_path_factory, topics):
     assert list(read_topics(path, format="tsv")) == queries
 
 
-@given(st.dictionaries(IDS, st.text(st.characters(), max_size=8), max_size=5))
+@given(st.dictionaries(IDS, st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=5))
 def test_topics_are_read_back_as_they_were_from_json(tmp_path_factory, topics):
     path = tmp_path_factory.mktemp("topics") / "topics.jsonl.gz"
     queries = [Query(*pair) for pair in topics.items()]
@@ -332,7 +332,7 @@ def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
     [
         (
             "what is this\n",
-            "file:1: expected topics: <top>, {…}, a qid and a tab, or an outline path, got 'what is this'",
+            "file:1: expected topics in a known format, got 'what is this'",
         ),
         ("1\tone\n2 two\n", "file:2: expected 2 columns with a tab between: qid text, got '2 two'"),
         ("1\tone\ttwo\n", "file:1: expected 2 columns with a tab between: qid text, got '1\\tone\\ttwo'"),
@@ -371,7 +371,7 @@ def test_topics_that_are_wrong_are_refused_by_line(tmp_path, text, said):
 
 def test_a_format_that_is_not_known_and_a_field_where_there_are_none_are_errors(tmp_path):
     path = written(tmp_path, "1\tone\n")
-    with pytest.raises(ValueError, match="one of trec, tsv, jsonl, car, got 'xml'"):
+    with pytest.raises(ValueError, match="one of trec, jsonl, smart, tsv, car, got 'xml'"):
         list(read_topics(path, format="xml"))
     with pytest.raises(ValueError, match="in the format tsv have no fields, got field='desc'"):
         list(read_topics(path, "desc"))

@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from telerank.show.tables import plain
+from telerank.show.tables import CONTROL, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,8 +59,9 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print JSON on one line, for machines."""
-    print(json.dumps(value, ensure_ascii=False))
+    """Print JSON on one line, for machines; control characters of the terminal are escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    print(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def say(text: str) -> None:

@@ -52,6 +52,8 @@ def _report(error: BaseException) -> None:
 
         traceback.print_exc()
     console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
+    for note in getattr(error, "__notes__", ()):
+        console.say(f"  {note}")
 
 
 def _end(number: int, _: FrameType | None) -> None:

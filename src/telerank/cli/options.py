@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
+from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
+
+if TYPE_CHECKING:
+    from telerank.corpus.collection import Collection
+
+_NAMED = 5  # files beside a collection that are named
 
 
 class Form(StrEnum):
@@ -82,6 +88,17 @@ PipelineOption = Annotated[
         "or the name of a saved one. Default: `bm25`; for a folder of vectors `dense`.",
     ),
 ]
+
+
+def open_collection(name: str, form: str | None, encoding: str) -> Collection:
+    """Open the collection that the options name; name the files beside it that are not read."""
+    import telerank as tr
+
+    collection = tr.collection(name, format=form, encoding=encoding)
+    if collection.unread:
+        rest = ", …" if len(collection.unread) > _NAMED else ""
+        console.say(f"note: not read in {name}: {', '.join(collection.unread[:_NAMED])}{rest}")
+    return collection
 
 
 def _check_plot(plot: str | None) -> str | None:

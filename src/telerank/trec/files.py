@@ -10,8 +10,10 @@ import os
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
@@ -23,6 +25,15 @@ _UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
     ".xz": lzma.LZMAFile,
 }
 BOM = b"\xef\xbb\xbf"
+LARGEST = 1 << 28
+"""Bytes of the longest line, and of the largest file that is read as a whole.
+
+A small compressed file may unpack to more than fits into memory."""
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""An escape of JSON; the group has half of a surrogate pair without its other half."""
 _NOT_IN_AN_ID = re.compile("^\ufeff|[ \t\n\r\v\f\0]")  # splits, cuts or hides a column for trec_eval
 
 
@@ -76,12 +87,32 @@ def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[
 def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """:func:`numbered_lines` without decoding, for formats with columns separated by ASCII blanks only."""
     with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in raw_lines(path, file):
             if number == 1:
                 line = line.removeprefix(BOM)
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             if line and not line.isspace():
                 yield number, line
+
+
+def raw_lines(path: str | Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The lines of an open file, numbered, with their ends; FormatError for one beyond :data:`LARGEST`."""
+    for number, line in enumerate(iter(partial(file.readline, LARGEST + 1), b""), 1):
+        if len(line) > LARGEST:
+            raise FormatError(path, number, f"a line of at most {LARGEST:,} bytes")
+        yield number, line
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a whole file without its byte order mark; FormatError if it is beyond :data:`LARGEST`."""
+    parts, size = list[bytes](), 0
+    with open_bytes(path) as file:
+        while part := file.read(1 << 20):
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST:
+                raise FormatError(path, None, f"a file of at most {LARGEST:,} bytes (unpacked)")
+    return b"".join(parts).removeprefix(BOM)
 
 
 def check_id(name: str, what: str, where: str | Path, line: int | None = None) -> str:
@@ -91,15 +122,46 @@ def check_id(name: str, what: str, where: str | Path, line: int | None = None) -
     return name
 
 
-def parse_object(path: str | Path, number: int, line: str) -> dict[str, Any]:
-    """Parse a line that is a JSON object."""
+def parse_json(path: str | Path, text: str, number: int = 1, what: str = "JSON") -> Any:
+    r"""Parse JSON that begins at a line.
+
+    A repeated key of an object is an error, and so is half of a surrogate pair (``\ud83d``), which UTF-8
+    cannot encode.
+    """
     try:
-        record = json.loads(line)
+        loaded = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(path, number, f"a JSON object ({error})", line) from error
+        line = number + getattr(error, "lineno", 1) - 1
+        raise FormatError(path, line, f"{what} ({error})", None if "\n" in text.strip() else text) from error
+    if "\\u" in text and (half := next(filter(None, (match[1] for match in _ESCAPE.finditer(text))), None)):
+        raise FormatError(path, number, "whole characters", f"half of a surrogate pair, U+{half.upper()}")
+    return loaded
+
+
+def parse_object(path: str | Path, number: int, line: str) -> dict[str, Any]:
+    """Parse a line that is a JSON object (see :func:`parse_json`)."""
+    record = parse_json(path, line, number, "a JSON object")
     if not isinstance(record, dict):
         raise FormatError(path, number, "a JSON object", line)
     return record
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {repeated!r} comes twice in one object")
+    return record
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def describe_json(value: object) -> str:
+    """A value of a JSON file for an error message, however large or deep it is."""
+    return (
+        "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else json.dumps(value)
+    )
 
 
 def first_value(record: dict[str, Any], keys: Iterable[str]) -> Any:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from telerank.errors import FormatError
 from telerank.trec.files import check_id, numbered_bytes, open_to_write
+from telerank.trec.recognition import Conditions, recognise_line
 from telerank.types import Qrel, Qrels
 
 _BEIR_HEADER = [b"query-id", b"corpus-id", b"score"]
-_TREC = "4 columns: qid iteration docno grade (or BEIR's header: query-id corpus-id score)"
+_TREC = "4 columns: qid iteration docno grade"
 _BEIR = "3 columns with tabs between: query-id corpus-id score"
 _WHOLE = re.compile(rb"[+-]?[0-9]+")
 
@@ -20,17 +21,18 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
     """Read the judgments of a qrels file, in the file's order.
 
     The file has TREC's four columns separated by any blanks (as MS MARCO's), or BEIR's three separated by
-    tabs with a header line. A judgment repeated with the same grade is yielded each time, and counts once in
-    :func:`load_qrels`.
+    tabs, with or without its header line. A judgment repeated with the same grade is yielded each time, and
+    counts once in :func:`load_qrels`.
     Raises FormatError for other lines, and for a judgment repeated with another grade.
     """
     lines = numbered_bytes(path)
     beir = False
     grades: dict[str, dict[str, int]] = {}
     for position, (number, line) in enumerate(lines):
-        if position == 0 and line.split() == _BEIR_HEADER:
-            beir = True
-            continue
+        if position == 0:
+            beir = _recognise(path, number, line) == "beir"
+            if line.split() == _BEIR_HEADER:
+                continue
         qrel = _qrel(path, number, line, beir=beir)
         _add_grade(grades, qrel, path, number)
         yield qrel
@@ -57,6 +59,36 @@ def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
         for qrel in _flat(qrels):
             qid, docno = check_id(qrel.qid, "qid", path), check_id(qrel.docno, "docno", path)
             file.write(f"{qid} 0 {docno} {qrel.grade}\n")
+
+
+QRELS_FORMATS = {
+    "trec": "qid, iteration, docno, grade, with blanks or tabs between",
+    "beir": "query-id, corpus-id, score, with tabs between, with or without this header",
+}
+"""The formats of qrels by name."""
+
+
+def _recognise(path: str | Path, number: int, first: bytes) -> str:
+    columns = first.split()
+    forms = {"trec": _is_trec(columns), "beir": _is_beir(columns, first)}
+    return recognise_line(path, number, "qrels", first.decode(errors="replace"), forms)
+
+
+def _is_trec(columns: list[bytes]) -> Conditions:
+    zeros = columns[2:3] == [b"0"] and columns[1] != b"0"
+    is_smart = zeros and columns[3:] in ([b"0"], [b"0.000000"])
+    yield not is_smart, "qid, docno, 0, 0 are SMART's qrels: open their folder as a collection"
+    yield len(columns) == 4, f"its first line has {_count(columns)}, not 4"
+    yield columns and _WHOLE.fullmatch(columns[-1]), ""
+
+
+def _is_beir(columns: list[bytes], line: bytes) -> Conditions:
+    yield len(columns) == 3, f"its first line has {_count(columns)}, not 3"
+    yield line.count(b"\t") == 2, "its first line does not have two tabs"
+
+
+def _count(columns: list[bytes]) -> str:
+    return "1 column" if len(columns) == 1 else f"{len(columns)} columns"
 
 
 def _qrel(path: str | Path, number: int, line: bytes, *, beir: bool) -> Qrel:

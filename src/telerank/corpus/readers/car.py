@@ -45,6 +45,7 @@ from telerank.corpus.readers.reading import list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, open_bytes
 from telerank.trec.qrels import read_qrels
+from telerank.trec.recognition import Conditions
 from telerank.trec.topics import read_topics
 from telerank.types import Doc, Query
 
@@ -193,8 +194,10 @@ def detect_kind(path: Path) -> int | None:
     return PARAGRAPHS if isinstance(item[1], bytes) else OUTLINES if isinstance(item[2], bytes) else None
 
 
-def _recognises(path: Path) -> bool:
-    return any(_car_kind(file) is not None for file in list_files(path))
+def _conditions(path: Path) -> Conditions:
+    files = list_files(path)
+    yield any(".cbor" in file.name for file in files), ""
+    yield any(_car_kind(file) is not None for file in files), "no .cbor file of paragraphs, outlines or pages"
 
 
 def _open(path: Path, encoding: str) -> Collection:
@@ -251,4 +254,4 @@ def _queries_of_level(read: Callable[[], Iterator[Query]], level: str) -> Iterat
     return (query for query in read() if not level or query.qid.count("/") == _STEPS[level])
 
 
-TREC_CAR = Format("trec-car", _recognises, _open, "TREC-CAR: CBOR files of paragraphs and outlines")
+TREC_CAR = Format("trec-car", _conditions, _open, "TREC-CAR: CBOR files of paragraphs and outlines")
