@@ -88,19 +88,20 @@ def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """:func:`numbered_lines` without decoding, for formats with columns separated by ASCII blanks only."""
     with open_bytes(path) as file:
         for number, line in raw_lines(path, file):
-            if number == 1:
-                line = line.removeprefix(BOM)
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             if line and not line.isspace():
                 yield number, line
 
 
 def raw_lines(path: str | Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines of an open file, numbered, with their ends; FormatError for one beyond :data:`LARGEST`."""
+    """The lines of an open file, numbered, with their ends but without a byte order mark.
+
+    Raises FormatError for a line beyond :data:`LARGEST`.
+    """
     for number, line in enumerate(iter(partial(file.readline, LARGEST + 1), b""), 1):
         if len(line) > LARGEST:
             raise FormatError(path, number, f"a line of at most {LARGEST:,} bytes")
-        yield number, line
+        yield number, line.removeprefix(BOM) if number == 1 else line
 
 
 def read_bytes(path: str | Path) -> bytes:

@@ -27,6 +27,7 @@ from telerank.corpus.readers.reading import (
     bind,
     decode,
     list_files,
+    plain_name,
     read_all,
     read_first_lines,
     read_lines,
@@ -148,7 +149,7 @@ def _open(path: Path, encoding: str) -> Collection:
     docs = _doc_files(path)
     if not docs:
         raise CollectionError(f"{path}: no file that begins with Document and a number")
-    others = {file.name.upper(): file for file in list_files(path) if file not in docs}
+    others = {plain_name(file).upper(): file for file in list_files(path) if file not in docs}
     queries, lists, columns = (others.get(name) for name in ("LISA.QUE", "LISA.REL", "LISARJ.NUM"))
     judgments = bind(read_judgments, {WHOLE: lists}, encoding=encoding)
     return Collection(

@@ -22,7 +22,15 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.answer_selection.questions import CandidateQuestion, make_collection
-from telerank.corpus.readers.reading import WHOLE, decode, is_note, list_files, unread_files
+from telerank.corpus.readers.reading import (
+    WHOLE,
+    decode,
+    find_file,
+    is_note,
+    list_files,
+    require_file,
+    unread_files,
+)
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, open_bytes, raw_lines
 from telerank.trec.recognition import Conditions
@@ -39,7 +47,7 @@ def read_questions(path: Path, encoding: str, prefix: str) -> Iterator[Candidate
 
 
 def _rows(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Query, Doc, bool]]:
-    files = [_lines(path / name, encoding) for name in _NAMES]
+    files = [_lines(require_file(path, name), encoding) for name in _NAMES]
     for number, columns in enumerate(zip_longest(*files), 1):
         if None in columns:
             short = path / _NAMES[columns.index(None)]
@@ -59,16 +67,19 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def _folders(path: Path) -> dict[str, Path]:
-    """The folders with all four files, by split."""
-    if all((path / name).is_file() for name in _NAMES):
+    """The folders with all four files, by split; all entries of a folder of splits are such folders."""
+    if not _missing(path):
         return {WHOLE: path}
     entries = [entry for entry in list_files(path) if not is_note(entry)] if path.is_dir() else []
-    folders = {entry.name: entry for entry in entries if all((entry / name).is_file() for name in _NAMES)}
-    return folders if len(folders) == len(entries) else {}
+    return {} if any(map(_missing, entries)) else {entry.name: entry for entry in entries}
+
+
+def _missing(path: Path) -> list[str]:
+    return [name for name in _NAMES if not find_file(path, name)]
 
 
 def _conditions(path: Path) -> Conditions:
-    missing = [name for name in _NAMES if not (path / name).is_file()]
+    missing = _missing(path)
     yield from ((name not in missing, "") for name in _NAMES[1:])
     yield path.is_dir() and _folders(path), f"no {', '.join(missing)} in it" if path.is_dir() else "no folder"
 
@@ -81,8 +92,8 @@ def _open(path: Path, encoding: str) -> Collection:
     collection = make_collection(
         path, PARALLEL.name, folders, read_questions, encoding=encoding, source=source
     )
-    used = [path / name for name in _NAMES] if path in folders.values() else folders.values()
-    return replace(collection, unread=unread_files(path, used))
+    own = [find_file(path, name) for name in _NAMES]
+    return replace(collection, unread=unread_files(path, [*own, *folders.values()]))
 
 
 PARALLEL = Format("parallel", _conditions, _open, f"castorini's parallel files: {', '.join(_NAMES)}")

@@ -28,44 +28,53 @@ from telerank.trec.recognition import Conditions
 from telerank.types import Doc, Query
 
 _BEGINS = re.compile(r"""<QApairs\s++id\s*+=\s*+['"]([^'"<>]*+)['"]\s*+>""", re.IGNORECASE)
+_ELEMENTS = ("<question>", "<positive>", "<negative>")
 _FIRST = re.compile(r"<QApairs\b", re.IGNORECASE)
 
 
 def read_questions(path: Path, encoding: str, prefix: str) -> Iterator[CandidateQuestion]:
     """Read the questions of a file."""
-    qid, tag, texts = "", "", list[tuple[str, str]]()
-    is_text = False  # whether the next line is the text of the element
-    for number, line in read_lines(path, encoding):
+    qid, texts = "", list[tuple[str, str]]()
+    lines = read_lines(path, encoding)
+    for number, line in lines:
         name = line.strip().lower()
-        if match := _BEGINS.fullmatch(line.strip()):
-            if qid:
-                raise FormatError(path, number, f"</QApairs> of {qid}", line)
+        if (match := _BEGINS.fullmatch(line.strip())) and not qid:
             qid, texts = prefix + check_id(match[1], "id", path, number), []
-        elif name == "</qapairs>" and qid and not tag:
+        elif name == "</qapairs>" and qid:
             yield _question(path, number, qid, texts)
             qid = ""
-        elif name in {"<question>", "<positive>", "<negative>"} and qid and not tag:
-            tag, is_text = name.strip("<>"), True
-        elif tag and name == f"</{tag}>" and not is_text:
-            tag = ""
-        elif is_text and not name.startswith("</"):
-            texts.append((tag, " ".join(line.split("\t")).strip()))
-            is_text = False
-        elif not tag:
-            what = "<question>, <positive>, <negative> or </QApairs>" if qid else "<QApairs id='…'>"
+        elif name in _ELEMENTS and qid:
+            texts.append((name, _read_text(path, number, name, lines)))
+        else:
+            what = f"{', '.join(_ELEMENTS)} or </QApairs>" if qid else "<QApairs id='…'>"
             raise FormatError(path, number, what, line)
     if qid:
         raise FormatError(path, None, f"</QApairs> of {qid} before the file ends")
 
 
+def _read_text(path: Path, begun: int, name: str, lines: Iterator[tuple[int, str]]) -> str:
+    """The first line of an element; those up to its end tag are consumed."""
+    end, text = name.replace("<", "</"), ""
+    for number, line in lines:
+        tag = line.strip().lower()
+        if tag == end:
+            break
+        if tag in _ELEMENTS or _FIRST.match(tag):
+            raise FormatError(path, number, f"{end} of line {begun}", line)
+        text = text or " ".join(line.split())
+    if not text:
+        raise FormatError(path, begun, f"a line of text in {name}")
+    return text
+
+
 def _question(path: Path, number: int, qid: str, texts: list[tuple[str, str]]) -> CandidateQuestion:
-    questions = [text for tag, text in texts if tag == "question"]
+    questions = [text for tag, text in texts if tag == "<question>"]
     if len(questions) != 1:
         raise FormatError(path, number, f"one <question> in {qid}", str(len(questions)))
-    candidates = [(tag, text) for tag, text in texts if tag != "question"]
+    candidates = [(tag, text) for tag, text in texts if tag != "<question>"]
     return CandidateQuestion(
         Query(qid, questions[0]),
-        tuple((Doc(f"{qid}-{n}", text), tag == "positive") for n, (tag, text) in enumerate(candidates)),
+        tuple((Doc(f"{qid}-{n}", text), tag == "<positive>") for n, (tag, text) in enumerate(candidates)),
     )
 
 
