@@ -20,15 +20,14 @@ from typing import Any, BinaryIO, TextIO, cast
 from telerank.errors import FormatError
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-_UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
+_UNPACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
     ".xz": lzma.LZMAFile,
 }
 BOM = b"\xef\xbb\xbf"
-LARGEST = 1 << 28
-"""Bytes of the longest line, and of the largest file that is read as a whole.
-
-A small compressed file may unpack to more than fits into memory."""
+LONGEST = 1 << 28
+"""Bytes of the longest line."""
+_UNPACKED, _RATIO = 1 << 26, 200  # bytes, and times of the compressed size (text: about 4 to 30)
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -57,7 +56,8 @@ def open_to_write(path: str | Path) -> Iterator[TextIO]:
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes, decompressed as its name says; ``-`` is standard input.
 
-    Raises FormatError if a compressed file is damaged.
+    Raises FormatError if a compressed file is damaged, or unpacks to more than 64 MiB and 200 times its size,
+    as only files do that are made to fill memory or disk.
     """
     name = str(path)
     if name == "-":
@@ -66,10 +66,29 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     try:
         with open(name, "rb") as file:  # noqa: PTH123
             unpack = _UNPACKERS.get(Path(name).suffix)
-            stream = cast("io.RawIOBase", unpack(file) if unpack else file)
+            stream = _Unpacked(path, unpack(file), file) if unpack else cast("io.RawIOBase", file)
             yield cast("BinaryIO", io.BufferedReader(stream, 1 << 17))  # which splits lines in C
     except _DAMAGE as error:
         raise FormatError(path, None, f"a whole {Path(name).suffix} file", str(error)) from error
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a compressed file up to its limit."""
+
+    def __init__(self, path: str | Path, content: BinaryIO, file: BinaryIO) -> None:
+        self._path, self._content, self._size = path, content, 0
+        self._limit = max(_UNPACKED, _RATIO * os.fstat(file.fileno()).st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._content.readinto(buffer)  # type: ignore[attr-defined]
+        self._size += count
+        if self._size > self._limit:
+            what = f"a file that does not unpack to more than {_RATIO} times its size"
+            raise FormatError(self._path, None, what)
+        return count
 
 
 def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -96,24 +115,12 @@ def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
 def raw_lines(path: str | Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """The lines of an open file, numbered, with their ends but without a byte order mark.
 
-    Raises FormatError for a line beyond :data:`LARGEST`.
+    Raises FormatError for a line beyond :data:`LONGEST`.
     """
-    for number, line in enumerate(iter(partial(file.readline, LARGEST + 1), b""), 1):
-        if len(line) > LARGEST:
-            raise FormatError(path, number, f"a line of at most {LARGEST:,} bytes")
+    for number, line in enumerate(iter(partial(file.readline, LONGEST + 1), b""), 1):
+        if len(line) > LONGEST:
+            raise FormatError(path, number, f"a line of at most {LONGEST:,} bytes")
         yield number, line.removeprefix(BOM) if number == 1 else line
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """Read a whole file without its byte order mark; FormatError if it is beyond :data:`LARGEST`."""
-    parts, size = list[bytes](), 0
-    with open_bytes(path) as file:
-        while part := file.read(1 << 20):
-            parts.append(part)
-            size += len(part)
-            if size > LARGEST:
-                raise FormatError(path, None, f"a file of at most {LARGEST:,} bytes (unpacked)")
-    return b"".join(parts).removeprefix(BOM)
 
 
 def check_id(name: str, what: str, where: str | Path, line: int | None = None) -> str:

@@ -66,9 +66,9 @@ def read_paragraphs(path: str | Path) -> Iterator[Doc]:
             text = "".join(_body_text(body) for body in bodies)
             name = docno.decode("ascii")
         except (TypeError, ValueError, AttributeError, IndexError) as error:
-            raise FormatError(path, None, f"a paragraph as item {number}", str(item)) from error
+            raise FormatError(path, None, f"a paragraph as item {number}", _describe(item)) from error
         if tag != 0:
-            raise FormatError(path, None, f"a paragraph as item {number}", str(item))
+            raise FormatError(path, None, f"a paragraph as item {number}", _describe(item))
         yield Doc(check_id(name, "paragraph id", path), text)
 
 
@@ -82,10 +82,15 @@ def read_outlines(path: str | Path) -> Iterator[Query]:
             tag, name, page, parts = item[:4]
             queries = dict(_paths([(page.decode("utf-8"), name)], parts))
         except (TypeError, ValueError, AttributeError, IndexError) as error:
-            raise FormatError(path, None, f"a page as item {number}", str(item)) from error
+            raise FormatError(path, None, f"a page as item {number}", _describe(item)) from error
         if tag != 0:
-            raise FormatError(path, None, f"a page as item {number}", str(item))
+            raise FormatError(path, None, f"a page as item {number}", _describe(item))
         yield from (Query(check_id(qid, "heading id", path), text) for qid, text in queries.items())
+
+
+def _describe(item: object) -> str:
+    """An item for an error message, however large it is."""
+    return f"a list of {len(item)}" if isinstance(item, list) else type(item).__name__
 
 
 def _body_text(body: list[object]) -> str:
@@ -116,7 +121,7 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
                 kind = _kind_in_header(item)
                 if kind not in kinds:
                     expected = f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}"
-                    raise FormatError(path, None, expected, KINDS.get(kind, str(item)))
+                    raise FormatError(path, None, expected, KINDS.get(kind, _describe(item)))
                 if window.take() != _LIST:
                     raise FormatError(path, None, "a list of items after the header")
             else:

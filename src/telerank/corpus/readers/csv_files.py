@@ -32,7 +32,7 @@ from telerank.corpus.readers.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import LARGEST, first_value, open_bytes, raw_lines
+from telerank.trec.files import LONGEST, first_value, open_bytes, raw_lines
 from telerank.trec.recognition import Conditions
 from telerank.types import Doc
 
@@ -65,7 +65,7 @@ def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """Rows with the number of their last line; blank lines are skipped."""
-    csv.field_size_limit(LARGEST)  # the default, 128 KiB, holds for the whole process
+    csv.field_size_limit(LONGEST)  # the default, 128 KiB, holds for the whole process
     with open_bytes(path) as file:
         lines = (decode(line, path, encoding, number) for number, line in raw_lines(path, file))
         reader = csv.reader(lines, strict=True)

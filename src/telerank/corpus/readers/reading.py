@@ -10,7 +10,7 @@ from pathlib import Path
 from telerank.corpus.collection import Record, Stream
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import BOM, numbered_bytes, open_bytes, read_bytes
+from telerank.trec.files import BOM, numbered_bytes, open_bytes
 from telerank.trec.recognition import Conditions
 from telerank.types import Query
 
@@ -21,7 +21,7 @@ _SUFFIX = re.compile(r"\.(?:txt|tsv|trec|xml|jsonl)$")
 _PREFIX = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)")
 _PART = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
 _NOTES = re.compile(r"readme|licen[sc]e|copying", re.IGNORECASE)
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\Z)|[{}\[\]]', re.DOTALL)  # of JSON
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\\?\Z)|[{}\[\]]', re.DOTALL)  # of JSON
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -42,7 +42,8 @@ def read_columns(path: Path, encoding: str, names: str) -> Iterator[tuple[int, l
 
 def read_text(path: Path, encoding: str) -> str:
     """Read a whole file."""
-    return decode(read_bytes(path), path, encoding)
+    with open_bytes(path) as file:
+        return decode(file.read().removeprefix(BOM), path, encoding)
 
 
 def decode(content: bytes, path: Path, encoding: str, line: int = 1) -> str:

@@ -49,7 +49,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import LARGEST, open_bytes, raw_lines
+from telerank.trec.files import open_bytes, raw_lines
 from telerank.trec.recognition import Conditions
 from telerank.types import Doc, Query
 
@@ -91,15 +91,10 @@ def _is_compressed(path: Path) -> bool:
 
 def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
     """The content between ``<DOC>`` and ``</DOC>``, with the number of the first line."""
-    begun, held, size = 0, list[bytes](), 0
+    begun, held = 0, list[bytes]()
     with open_bytes(path) as file:
         for number, line in raw_lines(path, file):
             end = 0
-            size += len(line)
-            if size > LARGEST:
-                raise FormatError(
-                    path, begun or number, f"at most {LARGEST:,} bytes between <DOC> and </DOC>"
-                )
             for tag in _DOC.finditer(line):
                 before = line[end : tag.start()]
                 end = tag.end()
@@ -114,7 +109,6 @@ def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
                     _check_between(path, number, held)
                 begun = 0 if begun else number
                 held.clear()
-                size = len(line) - end
             held.append(line[end:])
     if begun:
         raise FormatError(path, begun, "</DOC> for the document that begins here, before the file ends")
