@@ -111,8 +111,9 @@ def test_a_megabyte_of_anything_is_read_or_refused_in_linear_time(tmp_path, name
     [
         ("topics.x.txt", "<top><num>1<title>" + "a" * SIZE),
         ("topics.x.txt", "<top><num>1<title>" + "<aaa" * (SIZE // 4)),
+        ("topics.x.txt", "<top><num>1<" + "a" * SIZE),
         ("topics.x.txt", "<top><num>1<title>" + "<b>" * (SIZE // 3) + "</top>"),
-        ("topics.x.txt", "<topic number=" + " " * SIZE),
+        ("topics.x.txt", "<topic number=" + " " * SIZE + ">"),
         ("x.trec", "<DOC><DOCNO>1</DOCNO>" + "<!-- " * (SIZE // 5) + "</DOC>"),
         ("x.trec", "<!---->" * (SIZE // 7) + "<DOC><DOCNO>1</DOCNO></DOC>"),
         ("x.trec", "<DOC><DOCNO>1</DOCNO></DOC>" + "<!---->" * (SIZE // 7) + "lost"),

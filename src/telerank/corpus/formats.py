@@ -70,6 +70,10 @@ _UNREADABLE = (
 )
 _OTHER_FILES = (
     (
+        re.compile(rb"\s*<top(?:ic)?\b.*", re.IGNORECASE),
+        "topics, not a collection; to be opened as one: topics.NAME",
+    ),
+    (
         re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\d+\s+\S+\s+\S+\s*"),
         "a run (qid Q0 docno rank score tag), not a collection",
     ),

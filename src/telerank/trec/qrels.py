@@ -77,7 +77,10 @@ def _recognise(path: str | Path, number: int, first: bytes) -> str:
 def _is_trec(columns: list[bytes]) -> Conditions:
     zeros = columns[2:3] == [b"0"] and columns[1] != b"0"
     is_smart = zeros and columns[3:] in ([b"0"], [b"0.000000"])
-    yield not is_smart, "qid, docno, 0, 0 are SMART's qrels: open their folder as a collection"
+    if is_smart:
+        yield False, "qid, docno, 0, 0 are SMART's qrels: open their folder as a collection"
+    if columns[1:2] == [b"Q0"] and len(columns) == 6:
+        yield False, "qid, Q0, docno, rank, score, tag are a run"
     yield len(columns) == 4, f"its first line has {_count(columns)}, not 4"
     yield columns and _WHOLE.fullmatch(columns[-1]), ""
 

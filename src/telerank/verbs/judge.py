@@ -144,9 +144,9 @@ def _is_qrels_file(path: str) -> bool:
 def _open(path: str | Path) -> Collection:
     try:
         return open_collection(path)
-    except CollectionError as error:
+    except CollectionError:
         if Path(path).is_file():
-            raise CollectionError(f"{path}: neither a qrels file nor a collection") from error
+            next(read_qrels(path), None)  # raises FormatError, which says what qrels are
         raise
 
 

@@ -84,7 +84,7 @@ def _doc(path: Path, number: int | None, record: dict[str, Any]) -> Doc:
 
 
 def _conditions(path: Path) -> Conditions:
-    docs, others = _doc_files(path), _other_files(path)
+    docs = _doc_files(path)
     examined = docs[:_EXAMINED]
     keys = {file.name: read_first_keys(file) for file in examined}
     first = next((name for name, own in keys.items() if not own & {*DOCNO_KEYS}), "")
@@ -95,7 +95,7 @@ def _conditions(path: Path) -> Conditions:
     yield docs and plain_name(docs[0]).endswith(_ENDINGS), "its name ends neither in .jsonl nor in .json"
     if path.is_dir() and any(plain_name(file) == "corpus.jsonl" for file in docs):
         yield False, "corpus.jsonl is that of a BEIR folder"
-    if path.is_dir() and others:
+    if docs and path.is_dir() and (others := _other_files(path, docs)):
         yield False, f"{', '.join(file.name for file in others[:3])}: neither JSON nor queries nor qrels"
 
 
@@ -127,9 +127,9 @@ def _doc_files(path: Path) -> list[Path]:
     return [file for file in files if not _QUERIES.fullmatch(plain_name(file))]
 
 
-def _other_files(folder: Path) -> list[Path]:
+def _other_files(folder: Path, docs: list[Path]) -> list[Path]:
     """Entries of a folder of JSON documents that would not be read."""
-    known = {*_doc_files(folder)}
+    known = {*docs}
     entries = [file for file in list_files(folder) if file not in known and not is_note(file)]
     return [file for file in entries if not any(n.fullmatch(plain_name(file)) for n in (_QUERIES, _QRELS))]
 

@@ -26,7 +26,7 @@ from telerank.corpus.readers.reading import (
     WHOLE,
     bind,
     decode,
-    list_files,
+    list_few,
     plain_name,
     read_all,
     read_first_lines,
@@ -133,12 +133,12 @@ def _judged(path: Path, number: int, qid: str, count: int, docnos: list[str]) ->
 
 
 def _doc_files(path: Path) -> list[Path]:
-    firsts = ((file, read_first_lines(file)[:1]) for file in list_files(path))
+    firsts = ((file, read_first_lines(file)[:1]) for file in list_few(path))
     return [file for file, first in firsts if any(_BEGINS.fullmatch(line) for line in first)]
 
 
 def _conditions(path: Path) -> Conditions:
-    yield any(file.name.upper().startswith("LISA") for file in list_files(path)), ""
+    yield any(file.name.upper().startswith("LISA") for file in list_few(path)), ""
     yield (
         _doc_files(path),
         f"{'no file in it begins' if path.is_dir() else 'it does not begin'} with Document 1",
@@ -149,7 +149,7 @@ def _open(path: Path, encoding: str) -> Collection:
     docs = _doc_files(path)
     if not docs:
         raise CollectionError(f"{path}: no file that begins with Document and a number")
-    others = {plain_name(file).upper(): file for file in list_files(path) if file not in docs}
+    others = {plain_name(file).upper(): file for file in list_few(path) if file not in docs}
     queries, lists, columns = (others.get(name) for name in ("LISA.QUE", "LISA.REL", "LISARJ.NUM"))
     judgments = bind(read_judgments, {WHOLE: lists}, encoding=encoding)
     return Collection(

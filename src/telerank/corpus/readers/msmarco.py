@@ -30,6 +30,8 @@ from typing import NamedTuple
 from telerank.corpus.collection import Collection, Format, Stream, rank_in_order
 from telerank.corpus.readers.reading import (
     bind,
+    find_file,
+    list_few,
     list_files,
     match_splits,
     plain_name,
@@ -94,11 +96,12 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
 
 def _corpora(path: Path) -> list[tuple[Path, Callable[[Path, str], Iterator[Doc]]]]:
     readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
-    return [(file, readers[name]) for file in list_files(path) if (name := plain_name(file)) in readers]
+    files = [find_file(path, name) for name in readers] if path.is_dir() else [path]
+    return [(file, readers[plain_name(file)]) for file in files if file and plain_name(file) in readers]
 
 
 def _conditions(path: Path) -> Conditions:
-    yield any(_QUERIES.fullmatch(plain_name(file)) for file in list_files(path)), ""
+    yield any(_QUERIES.fullmatch(plain_name(file)) for file in list_few(path)), ""
     yield _corpora(path), f"no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz)"
 
 

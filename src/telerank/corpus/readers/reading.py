@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from telerank.corpus.collection import Record, Stream
@@ -20,6 +22,7 @@ PACKED = (".gz", ".xz")
 _SUFFIX = re.compile(r"\.(?:txt|tsv|trec|xml|jsonl)$")
 _PREFIX = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)")
 _PART = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
+_FEW = 100  # files
 _NOTES = re.compile(r"readme|licen[sc]e|copying", re.IGNORECASE)
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\\?\Z)|[{}\[\]]', re.DOTALL)  # of JSON
 
@@ -79,7 +82,16 @@ def list_files(path: Path) -> list[Path]:
     """The entries of a folder that are not hidden, sorted, or the file itself."""
     if not path.is_dir():
         return [path]
-    return sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    return [path / name for name in sorted(os.listdir(path)) if not name.startswith(".")]  # noqa: PTH208
+
+
+def list_few(path: Path) -> list[Path]:
+    """:func:`list_files` for formats of few files, each of which is examined; none of a folder of many."""
+    if not path.is_dir():
+        return [path]
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in islice(entries, _FEW + 1)]
+    return list_files(path) if len(names) <= _FEW else []
 
 
 def find_file(folder: Path, name: str) -> Path | None:

@@ -36,7 +36,7 @@ from functools import cached_property
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import WHOLE, list_files, read_first_lines, read_lines, unread_files
+from telerank.corpus.readers.reading import WHOLE, list_few, read_first_lines, read_lines, unread_files
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.recognition import Conditions
 from telerank.trec.smart import NUMBER, SmartRecord, read_records, starts_smart
@@ -158,10 +158,10 @@ def _read_judgment(path: Path, number: int, line: str) -> tuple[str, str, int]:
 
 def _smart_files(path: Path, encoding: str) -> _SmartFiles:
     """The files of a folder by their kind; CollectionError if two have the same."""
-    files = [file for file in list_files(path) if starts_smart(read_first_lines(file))]
+    files = [file for file in list_few(path) if starts_smart(read_first_lines(file))]
     queries = [file for file in files if _QUERIES.search(file.name)]
     docs = [file for file in files if file not in queries]
-    others = [file for file in list_files(path) if file not in files] if path.is_dir() else []
+    others = [file for file in list_few(path) if file not in files] if path.is_dir() else []
     judgments = [file for file in others if _JUDGMENTS.search(file.name) and _has_judgments(file)]
     for kind, named in (("documents", docs), ("queries", queries), ("judgments", judgments)):
         if len(named) > 1:
@@ -178,7 +178,7 @@ def _has_judgments(file: Path) -> bool:
 
 
 def _conditions(path: Path) -> Conditions:
-    starts = any(starts_smart(read_first_lines(file)) for file in list_files(path))
+    starts = any(starts_smart(read_first_lines(file)) for file in list_few(path))
     yield (
         starts,
         "no file in it begins with .I and a number" if path.is_dir() else "it does not begin with .I",

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from telerank.corpus.collection import Collection, Format, Record, Stream
 from telerank.corpus.readers.reading import (
     WHOLE,
-    list_files,
+    list_few,
     name_splits,
     plain_name,
     read_beginning,
@@ -209,7 +209,7 @@ def _stream(read: Callable[[], QASet], records: Callable[[QASet], Iterable[Recor
 
 def _files(path: Path) -> dict[str, Path]:
     """The SQuAD-style files of a folder, or the file itself, by split."""
-    return name_splits([file for file in list_files(path) if holds(_file_conditions(file))])
+    return name_splits([file for file in list_few(path) if holds(_file_conditions(file))])
 
 
 def _conditions(path: Path) -> Conditions:

@@ -27,7 +27,7 @@ from telerank.corpus.readers.reading import (
     decode,
     find_file,
     is_note,
-    list_files,
+    list_few,
     require_file,
     unread_files,
 )
@@ -70,7 +70,7 @@ def _folders(path: Path) -> dict[str, Path]:
     """The folders with all four files, by split; all entries of a folder of splits are such folders."""
     if not _missing(path):
         return {WHOLE: path}
-    entries = [entry for entry in list_files(path) if not is_note(entry)] if path.is_dir() else []
+    entries = [entry for entry in list_few(path) if not is_note(entry)] if path.is_dir() else []
     return {} if any(map(_missing, entries)) else {entry.name: entry for entry in entries}
 
 

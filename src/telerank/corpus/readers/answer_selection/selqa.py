@@ -22,7 +22,7 @@ from telerank.corpus.readers.answer_selection.questions import (
     split_files,
 )
 from telerank.corpus.readers.reading import (
-    list_files,
+    list_few,
     plain_name,
     read_first_keys,
     read_first_lines,
@@ -84,7 +84,7 @@ def _rows(path: Path, encoding: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _files(path: Path) -> dict[str, Path]:
-    files = list_files(path)
+    files = list_few(path)
     tables = split_files([file for file in files if _is_table(file)])
     return tables | split_files([file for file in files if read_first_keys(file) >= _KEYS])
 
@@ -96,7 +96,7 @@ def _is_table(file: Path) -> bool:
 
 
 def _conditions(path: Path) -> Conditions:
-    yield any("selqa" in file.name.lower() for file in list_files(path)), ""
+    yield any("selqa" in file.name.lower() for file in list_few(path)), ""
     keys = "question, candidates and answers"
     yield _files(path), f"no file of {keys} in it" if path.is_dir() else f"its first object has not {keys}"
 

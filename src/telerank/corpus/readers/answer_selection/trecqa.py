@@ -21,7 +21,7 @@ from telerank.corpus.readers.answer_selection.questions import (
     make_collection,
     split_files,
 )
-from telerank.corpus.readers.reading import list_files, read_first_lines, read_lines
+from telerank.corpus.readers.reading import list_few, read_first_lines, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id
 from telerank.trec.recognition import Conditions
@@ -79,7 +79,7 @@ def _question(path: Path, number: int, qid: str, texts: list[tuple[str, str]]) -
 
 
 def _files(path: Path) -> list[Path]:
-    firsts = ((file, read_first_lines(file)[:1]) for file in list_files(path))
+    firsts = ((file, read_first_lines(file)[:1]) for file in list_few(path))
     return [file for file, first in firsts if any(_FIRST.match(line.strip()) for line in first)]
 
 

@@ -20,7 +20,7 @@ from telerank.corpus.readers.answer_selection.questions import (
     make_collection,
     split_files,
 )
-from telerank.corpus.readers.reading import list_files, read_first_lines, read_lines
+from telerank.corpus.readers.reading import list_few, read_first_lines, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id
 from telerank.trec.recognition import Conditions
@@ -52,12 +52,12 @@ def _rows(path: Path, encoding: str) -> Iterator[tuple[Query, Doc, bool]]:
 
 
 def _files(path: Path) -> list[Path]:
-    firsts = ((file, read_first_lines(file)[:1]) for file in list_files(path))
+    firsts = ((file, read_first_lines(file)[:1]) for file in list_few(path))
     return [file for file, first in firsts if first and first[0].rstrip().split("\t") == _HEADER]
 
 
 def _conditions(path: Path) -> Conditions:
-    yield any("wikiqa" in file.name.lower() for file in list_files(path)), ""
+    yield any("wikiqa" in file.name.lower() for file in list_few(path)), ""
     where = "no file in it has a first line that begins" if path.is_dir() else "its first line does not begin"
     yield _files(path), f"{where} with QuestionID and Question"
 
