@@ -529,3 +529,67 @@ def test_every_topic_of_robust04_has_its_three_fields(data):
         assert all(query.text for query in read_topics(path, field))
     first = next(read_topics(path, "desc")).text
     assert first.startswith("Identify organizations that participate in international criminal activity, the")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"_id": "1", "text": "\\ud83d"}\n', "whole characters, got 'half of a surrogate pair, U+D83D'"),
+        (
+            '{"_id": "1", "text": "\\ude00\\ud83d"}\n',
+            "whole characters, got 'half of a surrogate pair, U+DE00'",
+        ),
+        (
+            '{"_id": "1", "text": "a", "text": "b"}\n',
+            "a JSON object (the key 'text' comes twice in one object)",
+        ),
+        ('{"_id": "1", "text": ' + "[" * 100_000 + "\n", "a JSON object (maximum recursion depth exceeded"),
+        ('{"_id": ' + "9" * 5000 + "}\n", "a JSON object (Exceeds the limit (4300 digits)"),
+    ],
+    ids=["half", "two halves", "key", "deep", "digits"],
+)
+def test_json_topics_are_refused_as_json_documents_are(tmp_path, text, said):
+    assert refusal(read_topics, written(tmp_path, text)).startswith(f"file:1: expected {said}")
+
+
+def test_a_whole_surrogate_pair_and_an_escaped_backslash_are_characters(tmp_path):
+    path = written(tmp_path, '{"_id": "1", "text": "\\ud83d\\ude00 \\\\ud83d"}\n')
+    assert list(read_topics(path)) == [Query("1", "\U0001f600 \\ud83d")]
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "nearest"),
+    [
+        (read_qrels, "1,0,a,1\n", ["not trec: its first line has 1 column, not 4", "not beir: "]),
+        (read_qrels, "1 a 1\n", ["not beir: its first line does not have two tabs", "not trec: "]),
+        (
+            read_qrels,
+            "1 Q0 a 1 2.5 x\n",
+            ["not trec: qid, Q0, docno, rank, score, tag are a run", "not beir: "],
+        ),
+        (read_topics, "1 what\n", ["not tsv: its first line has no tab", "not trec: "]),
+        (read_topics, "[1]\n", ["not car: its first line is not an outline path: no slash", "not trec: "]),
+    ],
+)
+def test_qrels_and_topics_of_no_format_name_the_two_nearest(tmp_path, read, text, nearest):
+    with pytest.raises(FormatError, match="in a known format, got") as refused:
+        list(read(written(tmp_path, text)))
+    notes = refused.value.__notes__
+    assert [note.startswith(start) for note, start in zip(notes, nearest, strict=False)] == [True, True]
+    assert notes[2:] == ["all formats: telerank data ls"]
+
+
+def test_beir_qrels_need_no_header(tmp_path):
+    path = written(tmp_path, "q 1\td1\t1\n".replace(" ", "") + "q2\td2\t0\n")
+    assert list(read_qrels(path)) == [Qrel("q1", "d1", 1), Qrel("q2", "d2", 0)]
+
+
+def test_topics_as_smart_files_have_their_numbers_as_qids(tmp_path):
+    path = written(tmp_path, ".I 001\n.W\nwhat is\nthis\n.I 4\n.W\nthat\n")
+    assert list(read_topics(path)) == [Query("1", "what is this"), Query("4", "that")]
+
+
+def test_references_to_characters_beyond_unicode_stay_or_are_replaced(tmp_path):
+    path = written(tmp_path, f"<top><num>1<title>&#{'9' * 5000}; &#65;</top>")
+    (query,) = read_topics(path)
+    assert query.text == f"&#{'9' * 5000}; A"

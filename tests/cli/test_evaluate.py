@@ -43,7 +43,9 @@ def refusal(monkeypatch, capsys, *arguments: str) -> str:
     assert stopped.value.code == 2
     said = capsys.readouterr()
     assert said.out == ""
-    (line,) = said.err.splitlines()
+    line, *notes = said.err.splitlines()
+    assert len(notes) <= 4
+    assert all(note.startswith("  ") for note in notes)
     return line
 
 

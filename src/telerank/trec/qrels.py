@@ -87,6 +87,7 @@ def _is_trec(columns: list[bytes]) -> Conditions:
 
 def _is_beir(columns: list[bytes], line: bytes) -> Conditions:
     yield len(columns) == 3, f"its first line has {_count(columns)}, not 3"
+    yield columns and _WHOLE.fullmatch(columns[-1]), ""
     yield line.count(b"\t") == 2, "its first line does not have two tabs"
 
 
