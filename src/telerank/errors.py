@@ -22,7 +22,7 @@ from pathlib import Path
 
 
 class TelerankError(Exception):
-    """Base class; the message is one line written for users."""
+    """Base class; the message is one line written for users, its notes (PEP 678) are further lines."""
 
 
 class FormatError(TelerankError):
@@ -30,7 +30,7 @@ class FormatError(TelerankError):
 
     def __init__(self, where: str | Path, line: int | None, expected: str, got: str | None = None) -> None:
         location = str(where) if line is None else f"{where}:{line}"
-        tail = "" if got is None else f", got {_shorten(got)}"
+        tail = "" if got is None else f", got {shorten(got)}"
         super().__init__(f"{location}: expected {expected}{tail}")
         self.where, self.line, self.expected, self.got = where, line, expected, got
 
@@ -89,6 +89,7 @@ class MissingExtra(TelerankError):  # noqa: N818
         return type(self), (self.module, self.extra)
 
 
-def _shorten(text: str, width: int = 80) -> str:
-    shown = repr(text)
+def shorten(text: str, width: int = 80) -> str:
+    """A text of a file as an error message shows it: quoted, escaped and cut."""
+    shown = repr(text[: width + 1])
     return shown if len(shown) <= width else shown[: width - 1] + "…"

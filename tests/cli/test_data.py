@@ -149,3 +149,115 @@ def test_the_folder_of_real_collections_is_listed(data):
     assert listed["cranfield"] == "cranfield"
     assert listed["msdocs"] == "passages"
     assert not any(" or " in format_ for format_ in listed.values())
+
+
+def test_an_unknown_file_shows_its_first_line_and_the_nearest_formats(tmp_path, command):
+    (tmp_path / "docs.txt").write_text('{"id": "1", "text": "a"}\n')
+    status, shown, said = command("show", tmp_path / "docs.txt")
+    lines = said.splitlines()
+    assert (status, shown) == (2, "")
+    assert 1 < len(lines) <= 5
+    assert "no known collection format; its first line is '{" in lines[0]
+    assert lines[1] == "  not jsonl: its name ends neither in .jsonl nor in .json"
+    assert lines[2].startswith("  not csv: ")
+    assert lines[3] == "  all formats: telerank data ls"
+
+
+def test_a_collection_that_gives_nothing_says_so(tmp_path, command):
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
+    status, shown, said = command("show", tmp_path / "qrels.txt")
+    assert (status, shown) == (2, "")
+    assert "no documents and no queries, read as topics" in said
+
+
+def test_files_beside_a_collection_are_named(folder, command):
+    (folder / "more.jsonl").write_text("{}\n")
+    (folder / "README.md").write_text("x")
+    status, shown, said = command("show", folder, "d3")
+    assert (status, "document d3" in shown) == (0, True)
+    assert said == f"note: not read in {folder}: more.jsonl\n"
+    assert json.loads(run("ls", folder, "--json"))["unread"] == ["more.jsonl"]
+
+
+def test_questions_without_ids_are_counted(tmp_path):
+    paragraph = {"context": "A lake.", "qas": [{"question": "What?"}, {"question": "Why?", "id": None}]}
+    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    assert [query.qid for query in open_collection(tmp_path).split_queries()] == ["0-0-0", "0-0-1"]
+    assert "questions numbered" in run("ls", tmp_path)
+    assert json.loads(run("ls", tmp_path, "--json"))["notes"]["questions_numbered"] == 2
+
+
+ESCAPES = "\x1b[31m\x1b]0;title\x07\x9b2J\u202e\r"
+
+
+def test_terminal_escapes_of_foreign_files_are_not_printed(tmp_path, command):
+    place = tmp_path / f"x{ESCAPES}"
+    place.mkdir()
+    doc = {"_id": "d", "title": f"t{ESCAPES}", "text": f"lake {ESCAPES}", "url": ESCAPES}
+    (place / "docs.jsonl").write_text(json.dumps(doc))
+    (place / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": f"What {ESCAPES}?"}))
+    (tmp_path / "unknown").write_text(ESCAPES)
+    for arguments in (
+        *(
+            ["show", place],
+            ["show", place, "--json"],
+            ["ls", place],
+            ["ls", place, "--json"],
+            ["ls", tmp_path],
+        ),
+        *(["stats", place], ["show", tmp_path / "unknown"], ["show", place, ESCAPES]),
+    ):
+        _, shown, said = command(*arguments)
+        assert shown + said
+        assert not {*"\x1b\x07\x9b\u202e\r"} & {*shown, *said}, arguments
+
+
+def test_docnos_that_look_like_paths_stay_names(tmp_path):
+    docnos = [
+        "../../up",
+        "/etc/passwd",
+        "a/../b",
+        "..",
+        "~",
+        "-rf",
+        "C:\\x",
+        "%2e%2e%2f",
+        "$(id)",
+        "a\u2044b",
+        "NUL",
+    ]
+    lines = [json.dumps({"id": docno, "text": "lake"}) + "\n" for docno in docnos]
+    (tmp_path / "docs.jsonl").write_text("".join(lines))
+    for form in ("beir", "jsonl", "msmarco", "trec"):
+        run("convert", tmp_path / "docs.jsonl", tmp_path / form, "--to", form)
+        assert [doc.docno for doc in open_collection(tmp_path / form).docs()] == docnos
+    names = {path.name for path in tmp_path.rglob("*")}
+    assert names == {
+        *(
+            "beir",
+            "jsonl",
+            "msmarco",
+            "trec",
+            "corpus.jsonl",
+            "queries.jsonl",
+            "docs.jsonl",
+            "collection.tsv",
+        ),
+        "docs.trec",
+    }
+
+
+def test_terminal_escapes_in_a_result_are_not_printed(tmp_path, monkeypatch, capsys):
+    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "title": ESCAPES, "text": f"lake {ESCAPES}"}))
+    for arguments in (
+        ["index", tmp_path / "docs.jsonl", tmp_path / "idx"],
+        ["search", tmp_path / "idx", "--query", f"lake {ESCAPES}"],
+        ["search", tmp_path / "idx", "--query", f"lake {ESCAPES}", "--json", "--explain"],
+    ):
+        monkeypatch.setattr(sys, "argv", ["telerank", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert left.value.code == 0
+        printed = "".join(capsys.readouterr())
+        assert printed
+        assert not {*"\x1b\x07\x9b\u202e\r"} & {*printed}

@@ -43,7 +43,9 @@ def refusal(monkeypatch, capsys, *arguments: str) -> str:
     assert stopped.value.code == 2
     said = capsys.readouterr()
     assert said.out == ""
-    (line,) = said.err.splitlines()
+    line, *notes = said.err.splitlines()
+    assert len(notes) <= 4
+    assert all(note.startswith("  ") for note in notes)
     return line
 
 
@@ -190,7 +192,7 @@ def test_without_a_split_it_is_the_one_that_judges_the_run(collection):
             ["qrels.txt", "qrels.txt"],
             "qrels.txt:1: expected 6 columns: qid Q0 docno rank score tag, got '1 0 a 1'",
         ),
-        (["bm25.run", "bm25.run"], "bm25.run: neither a qrels file nor a collection"),
+        (["bm25.run", "bm25.run"], "bm25.run:1: expected qrels in a known format, got"),
         (["empty.txt", "bm25.run"], "empty.txt holds no qrels"),
         (["broken.txt", "bm25.run"], "broken.txt:2: expected 4 columns"),
         (

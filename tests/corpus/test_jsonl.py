@@ -128,3 +128,42 @@ def test_a_folder_may_hold_queries_and_qrels_beside_the_documents(tmp_path):
 def test_a_collection_can_be_read_again_from_its_beginning(tmp_path):
     collection = open_collection(lines(tmp_path / "x.jsonl", {"id": "1", "text": "x"}))
     assert list(collection.docs()) == list(collection.docs()) == [Doc("1", "x")]
+
+
+def test_queries_and_qrels_without_a_split_are_one(tmp_path):
+    lines(tmp_path / "docs.jsonl", {"id": "1", "text": "x"})
+    lines(tmp_path / "queries.jsonl", {"_id": "q", "text": "which"})
+    (tmp_path / "qrels.tsv").write_text("q\t1\t1\n")
+    collection = open_collection(tmp_path)
+    assert (collection.format, collection.splits) == ("jsonl", ("all",))
+    assert list(collection.split_queries()) == [Query("q", "which")]
+    assert list(collection.split_qrels()) == [Qrel("q", "1", 1)]
+    assert [doc.docno for doc in collection.docs()] == ["1"]
+
+
+def test_one_file_of_queries_serves_all_splits(tmp_path):
+    lines(tmp_path / "docs.jsonl", {"id": "1", "text": "x"})
+    lines(tmp_path / "queries.jsonl", {"_id": "a", "text": "which"}, {"_id": "b", "text": "what"})
+    for split, qid in (("dev", "a"), ("test", "b")):
+        (tmp_path / f"qrels.{split}.tsv").write_text(f"{qid}\t1\t1\n")
+    collection = open_collection(tmp_path)
+    assert list(collection.split_queries("dev")) == [Query("a", "which")]
+    assert list(collection.split_queries("test")) == [Query("b", "what")]
+
+
+def test_queries_alone_have_the_split_all(tmp_path):
+    path = lines(tmp_path / "queries.jsonl", {"_id": "q", "text": "which"})
+    assert open_collection(path).splits == ("all",)
+    assert open_collection(tmp_path).splits == ("all",)
+
+
+def test_a_repeated_key_is_refused_at_any_depth(tmp_path):
+    for record in (
+        '{"id": "a", "text": "x", "text": "y"}',
+        '{"id": "a", "text": "x", "o": [{"k": 1, "k": 1}]}',
+    ):
+        (tmp_path / "x.jsonl").write_text(record)
+        with pytest.raises(
+            FormatError, match=r"x\.jsonl:1: expected a JSON object .the key '(text|k)' comes twice"
+        ):
+            list(read_docs(tmp_path / "x.jsonl"))

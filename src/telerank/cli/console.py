@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from telerank.show.tables import plain
+from telerank.show.tables import CONTROL, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,9 +61,13 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print JSON on one line, for machines; its own escapes are for what the output's encoding lacks."""
+    """Print JSON on one line, for machines.
+
+    Control characters of the terminal are escaped, and what the output's encoding lacks.
+    """
     unicode = codecs.lookup(sys.stdout.encoding).name.startswith("utf")
-    print(json.dumps(value, ensure_ascii=not unicode))
+    text = json.dumps(value, ensure_ascii=not unicode)
+    print(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def say(text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from telerank.cli import console
+from telerank.cli import console, options
 from telerank.cli.commands import group_with_default
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, IndexArgument
 from telerank.show.tables import count_noun
@@ -57,7 +57,7 @@ def build(
     """
     import telerank as tr
 
-    opened = tr.collection(collection, format=format, encoding=encoding)
+    opened = options.open_collection(collection, format, encoding)
     began = time.perf_counter()
     documents = len(tr.index(opened, index, analyzer=analyzer, overwrite=overwrite, workers=workers))
     seconds = time.perf_counter() - began
@@ -79,10 +79,9 @@ def add(
 
     Example: `telerank index add new.jsonl idx --update`
     """
-    import telerank as tr
     from telerank.verbs.index import add_documents
 
-    opened = tr.collection(collection, format=format, encoding=encoding)
+    opened = options.open_collection(collection, format, encoding)
     added = add_documents(index, opened, update=update, workers=workers)
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
 

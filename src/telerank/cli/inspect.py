@@ -68,11 +68,10 @@ def diffusion(
 
     Example: `telerank inspect diffusion insuranceqa-v2 minilm --candidates test/100 -n 20 --plot cosines.png`
     """
-    import telerank as tr
     from telerank.verbs.inspect import diffusion
 
     report = diffusion(
-        tr.collection(collection, format=format, encoding=encoding),
+        options.open_collection(collection, format, encoding),
         model,
         candidates,
         split=split,
@@ -109,11 +108,10 @@ def faithfulness(
 
     Example: `telerank inspect faithfulness insuranceqa-v2 --model bert-dmn/model --candidates test/100 -n 50`
     """
-    import telerank as tr
     from telerank.verbs.inspect import faithfulness
 
     report = faithfulness(
-        tr.collection(collection, format=format, encoding=encoding),
+        options.open_collection(collection, format, encoding),
         model,
         candidates,
         split=split,
@@ -184,11 +182,10 @@ def tsne(
 
     Example: `telerank inspect tsne insuranceqa-v2 minilm --candidates test/100 --each 20 --plot tsne.png`
     """
-    import telerank as tr
     from telerank.verbs.inspect import tsne
 
     report = tsne(
-        tr.collection(collection, format=format, encoding=encoding),
+        options.open_collection(collection, format, encoding),
         model,
         candidates,
         split=split,

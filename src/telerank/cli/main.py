@@ -122,6 +122,8 @@ def _report(error: BaseException) -> None:
 
         traceback.print_exc()
     console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
+    for note in getattr(error, "__notes__", ()):
+        console.say(f"  {note}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *origin: Any) -> None:

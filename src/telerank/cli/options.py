@@ -8,13 +8,18 @@ from errno import ENOENT
 from math import isfinite
 from os import strerror
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option
 
+from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
 
+if TYPE_CHECKING:
+    from telerank.corpus.collection import Collection
+
 _DEPTHS, _DIGITS, _SHOWN = 1_000, 9, 60  # depths, their digits, and characters of a text that is refused
+_NAMED = 5  # files beside a collection that are named
 
 
 class Form(StrEnum):
@@ -113,6 +118,17 @@ PipelineOption = Annotated[
         "or the name of a saved one. Default: `bm25`; for a folder of vectors `dense`.",
     ),
 ]
+
+
+def open_collection(name: str, form: str | None, encoding: str) -> Collection:
+    """Open the collection that the options name; name the files beside it that are not read."""
+    import telerank as tr
+
+    collection = tr.collection(name, format=form, encoding=encoding)
+    if collection.unread:
+        rest = ", …" if len(collection.unread) > _NAMED else ""
+        console.say(f"note: not read in {name}: {', '.join(collection.unread[:_NAMED])}{rest}")
+    return collection
 
 
 def _check_plot(plot: str | None) -> str | None:

@@ -74,7 +74,7 @@ def rerank(
     import telerank as tr
     from telerank.verbs.rerank import DevRun, open_topics, rerank_run
 
-    data = tr.collection(collection, format=format, encoding=encoding) if collection else None
+    data = options.open_collection(collection, format, encoding) if collection else None
     reranked = rerank_run(
         run,
         model,

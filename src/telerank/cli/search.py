@@ -70,7 +70,7 @@ def search(
     queries = (
         open_topics(topics, format=format)
         if topics is not None
-        else tr.collection(collection or "", format=format, encoding=encoding)
+        else options.open_collection(collection or "", format, encoding)
     )
     run = tr.search(opened, queries, model, split=split, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)

@@ -44,7 +44,7 @@ def tune(
 
     result = tr.tune(
         index,
-        tr.collection(collection, format=format, encoding=encoding),
+        options.open_collection(collection, format, encoding),
         model or (),
         settings=setting or (),
         analyzers=analyzers.split(",") if analyzers else (),

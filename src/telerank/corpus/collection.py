@@ -11,6 +11,7 @@ import numpy as np
 
 from telerank.errors import CollectionError
 from telerank.trec import load_qrels
+from telerank.trec.recognition import Conditions, FormatFit, holds, measure_fit
 from telerank.types import Answer, Doc, Qrel, Qrels, Query, Ranking
 
 Record = TypeVar("Record")
@@ -25,8 +26,8 @@ class Collection:
     candidate lists that come with a collection, by ``split/name`` (``test/500``, ``dev.small/top1000``);
     scores in them decrease by one from rank to rank, to keep the order of the file. ``size`` is the number of
     documents if it is known without reading them. ``relevant_from`` is the lowest grade that the collection's
-    makers count as relevant (3 of 4 in ANTIQUE). ``notes`` counts what the reader repaired, by name:
-    paragraphs merged, answers moved.
+    makers count as relevant (3 of 4 in ANTIQUE). ``notes`` counts what the reader repaired or left out, by
+    name: paragraphs merged, answers moved. ``unread`` names the files beside it that are not read.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Collection:
     source: str = ""
     relevant_from: int = 1
     notes: Callable[[], Mapping[str, int]] = dict
+    unread: tuple[str, ...] = ()
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -94,14 +96,22 @@ class Collection:
 class Format:
     """A file format of collections.
 
-    ``recognises`` checks names and the beginning of files only. ``open`` takes the path and the encoding of
+    ``conditions`` examines names and the beginning of files only. ``open`` takes the path and the encoding of
     the texts.
     """
 
     name: str
-    recognises: Callable[[Path], bool]
+    conditions: Callable[[Path], Conditions]
     open: Callable[[Path, str], Collection]
     description: str
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a file or folder has this format."""
+        return holds(self.conditions(path))
+
+    def fit(self, path: Path) -> FormatFit:
+        """How near a file or folder comes to this format."""
+        return measure_fit(self.name, self.conditions(path))
 
 
 def rank_in_order(query: Query, docnos: Iterable[str]) -> Ranking:

@@ -25,6 +25,7 @@ class CollectionContents:
     splits: Mapping[str, Mapping[str, int]]
     pools: Sequence[str]
     notes: Mapping[str, int]
+    unread: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
         splits,
         list(collection.pools),
         dict(collection.notes()),
+        list(collection.unread),
     )
 
 

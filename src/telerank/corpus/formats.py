@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.ranking_sets.ranking_set import RANKING_SET
+from telerank.corpus.readers.answer_selection.parallel import PARALLEL
+from telerank.corpus.readers.answer_selection.selqa import SELQA
+from telerank.corpus.readers.answer_selection.trecqa import TRECQA
+from telerank.corpus.readers.answer_selection.wikiqa import WIKIQA
 from telerank.corpus.readers.antique import ANTIQUE
 from telerank.corpus.readers.beir import BEIR
 from telerank.corpus.readers.car import TREC_CAR
@@ -16,32 +21,45 @@ from telerank.corpus.readers.folder import FOLDER
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, open_id
 from telerank.corpus.readers.jsonl import JSONL
+from telerank.corpus.readers.lisa import LISA
 from telerank.corpus.readers.msmarco import MSMARCO
-from telerank.corpus.readers.reading import check_encoding
+from telerank.corpus.readers.reading import check_encoding, list_files, read_first_lines
+from telerank.corpus.readers.smart import SMART
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.topics_qrels import TOPICS
 from telerank.corpus.readers.trec_sgml import CRANFIELD, TREC
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, shorten
 from telerank.trec.files import open_bytes
+from telerank.trec.qrels import QRELS_FORMATS
+from telerank.trec.recognition import add_nearest
+from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 
 FORMATS: tuple[Format, ...] = (
-    ANTIQUE,
-    BEIR,
-    CRANFIELD,
+    JSONL,
     CSV,
+    TREC,
+    BEIR,
     FOLDER,
+    TOPICS,
+    MSMARCO,
+    SMART,
+    SQUAD,
+    WIKIQA,
+    TRECQA,
+    SELQA,
+    PARALLEL,
+    LISA,
+    ANTIQUE,
+    CRANFIELD,
     INSURANCEQA,
     INSURANCEQA_TOKEN,
-    JSONL,
-    MSMARCO,
     PASSAGES,
     RANKING_SET,
-    SQUAD,
-    TOPICS,
-    TREC,
     TREC_CAR,
 )
+"""All formats; of formats that are equally near to an unknown file, the first is named."""
+_NAMED = 5  # entries of an unknown folder that are named
 
 
 _UNREADABLE = (
@@ -49,6 +67,17 @@ _UNREADABLE = (
     (b"\x1f\x8b", "compressed by gzip: its name must end in .gz"),
     (b"\xfd7zXZ\x00", "compressed by xz: its name must end in .xz"),
     (b"PK\x03\x04", "a zip archive: unpack it"),
+)
+_OTHER_FILES = (
+    (
+        re.compile(rb"\s*<top(?:ic)?\b.*", re.IGNORECASE),
+        "topics, not a collection; to be opened as one: topics.NAME",
+    ),
+    (
+        re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\d+\s+\S+\s+\S+\s*"),
+        "a run (qid Q0 docno rank score tag), not a collection",
+    ),
+    (re.compile(rb"\s*\S+(?:\s+\S+){1,2}\s+-?\d+(?:\.\d+)?\s*"), "judgments (qrels), not a collection"),
 )
 
 
@@ -70,7 +99,7 @@ def open_collection(source: str | Path, *, format: str | None = None, encoding: 
     path = Path(source)
     known = {form.name: form for form in FORMATS}
     if format is not None and format not in (*known, IR_DATASETS):
-        raise CollectionError(f"unknown format {format!r}; known: {', '.join((*known, IR_DATASETS))}")
+        raise CollectionError(f"unknown format {format!r}; known: {', '.join(sorted((*known, IR_DATASETS)))}")
     if str(source) == "-":
         return _standard_input(format or JSONL.name, encoding)
     if format == IR_DATASETS or (format is None and not path.exists()):
@@ -87,9 +116,12 @@ def recognise_formats(path: Path) -> list[Format]:
 
 
 def list_formats() -> dict[str, str]:
-    """The description of each format that can be read, by name."""
+    """The description of each format of collections, topics and qrels that can be read, by name."""
     ids = "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"
-    return {form.name: form.description for form in FORMATS} | {IR_DATASETS: ids}
+    collections = {form.name: form.description for form in FORMATS} | {IR_DATASETS: ids}
+    topics = {f"topics: {name}": form.description for name, form in TOPICS_FORMATS.items()}
+    qrels = {f"qrels: {name}": description for name, description in QRELS_FORMATS.items()}
+    return dict(sorted(collections.items())) | topics | qrels
 
 
 def list_collections(folder: str | Path) -> dict[str, str]:
@@ -114,8 +146,15 @@ def _recognise(path: Path) -> Format:
         raise CollectionError(f"{path}: may be {names}: choose one with format= (--format)")
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
-    known = "; ".join(f"{form.name} ({form.description})" for form in FORMATS)
-    raise CollectionError(f"{path}: no known collection format; known: {known}")
+    problem = f"no known collection format; {_describe(path)}"
+    raise add_nearest(CollectionError(f"{path}: {problem}"), (form.fit(path) for form in FORMATS))
+
+
+def _describe(path: Path) -> str:
+    if path.is_file():
+        return f"its first line is {shorten(next(iter(read_first_lines(path)), ''))}"
+    names = [file.name for file in list_files(path)]
+    return f"it has {', '.join(map(shorten, names[:_NAMED]))}{' …' if len(names) > _NAMED else ''}"
 
 
 def _diagnose(path: Path) -> str:
@@ -128,7 +167,9 @@ def _diagnose(path: Path) -> str:
         start = file.read(1 << 16)
     if not start:
         return "an empty file"
-    return next((problem for mark, problem in _UNREADABLE if start.startswith(mark)), "")
+    problem = next((problem for mark, problem in _UNREADABLE if start.startswith(mark)), "")
+    first = next((line for line in start.split(b"\n") if line.strip()), b"")
+    return problem or next((what for form, what in _OTHER_FILES if form.fullmatch(first)), "")
 
 
 def _standard_input(form: str, encoding: str) -> Collection:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _GAP = 2  # between columns on a terminal
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def plain(text: str) -> str:
 
     These are escape sequences, marks of writing direction and lone surrogates.
     """
-    return _CONTROL.sub("\ufffd", text)
+    return CONTROL.sub("\ufffd", text)
 
 
 def count_noun(number: int, noun: str) -> str:

@@ -6,11 +6,14 @@ import gzip
 import io
 import json
 import lzma
+import os
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 
@@ -18,11 +21,19 @@ from telerank.errors import FormatError
 from telerank.stored import is_device, open_draft, replace_file
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-_UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
+_UNPACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
     ".xz": lzma.LZMAFile,
 }
 BOM = b"\xef\xbb\xbf"
+LONGEST = 1 << 28
+"""Bytes of the longest line."""
+_UNPACKED, _RATIO = 1 << 26, 200  # bytes, and times of the compressed size (text: about 4 to 30)
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""An escape of JSON; the group has half of a surrogate pair without its other half."""
 _NOT_IN_AN_ID = re.compile("^\ufeff|[ \t\n\r\v\f\0]")  # splits, cuts or hides a column for trec_eval
 
 
@@ -52,7 +63,8 @@ def open_to_write(path: str | Path, record: Record | None = None) -> Iterator[Te
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes, decompressed as its name says; ``-`` is standard input.
 
-    Raises FormatError if a compressed file is damaged.
+    Raises FormatError if a compressed file is damaged, or unpacks to more than 64 MiB and 200 times its size,
+    as only files do that are made to fill memory or disk.
     """
     name = str(path)
     if name == "-":
@@ -61,10 +73,29 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     try:
         with open(name, "rb") as file:  # noqa: PTH123
             unpack = _UNPACKERS.get(Path(name).suffix)
-            stream = cast("io.RawIOBase", unpack(file) if unpack else file)
+            stream = _Unpacked(path, unpack(file), file) if unpack else cast("io.RawIOBase", file)
             yield cast("BinaryIO", io.BufferedReader(stream, 1 << 17))  # which splits lines in C
     except _DAMAGE as error:
         raise FormatError(path, None, f"a whole {Path(name).suffix} file", str(error)) from error
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a compressed file up to its limit."""
+
+    def __init__(self, path: str | Path, content: BinaryIO, file: BinaryIO) -> None:
+        self._path, self._content, self._size = path, content, 0
+        self._limit = max(_UNPACKED, _RATIO * os.fstat(file.fileno()).st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._content.readinto(buffer)  # type: ignore[attr-defined]
+        self._size += count
+        if self._size > self._limit:
+            what = f"a file that does not unpack to more than {_RATIO} times its size"
+            raise FormatError(self._path, None, what)
+        return count
 
 
 def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -82,12 +113,21 @@ def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[
 def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """:func:`numbered_lines` without decoding, for formats with columns separated by ASCII blanks only."""
     with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            if number == 1:
-                line = line.removeprefix(BOM)
+        for number, line in raw_lines(path, file):
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             if line and not line.isspace():
                 yield number, line
+
+
+def raw_lines(path: str | Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The lines of an open file, numbered, with their ends but without a byte order mark.
+
+    Raises FormatError for a line beyond :data:`LONGEST`.
+    """
+    for number, line in enumerate(iter(partial(file.readline, LONGEST + 1), b""), 1):
+        if len(line) > LONGEST:
+            raise FormatError(path, number, f"a line of at most {LONGEST:,} bytes")
+        yield number, line.removeprefix(BOM) if number == 1 else line
 
 
 def check_id(name: str, what: str, where: str | Path, line: int | None = None) -> str:
@@ -97,15 +137,46 @@ def check_id(name: str, what: str, where: str | Path, line: int | None = None) -
     return name
 
 
-def parse_object(path: str | Path, number: int, line: str) -> dict[str, Any]:
-    """Parse a line that is a JSON object."""
+def parse_json(path: str | Path, text: str, number: int = 1, what: str = "JSON") -> Any:
+    r"""Parse JSON that begins at a line.
+
+    A repeated key of an object is an error, and so is half of a surrogate pair (``\ud83d``), which UTF-8
+    cannot encode.
+    """
     try:
-        record = json.loads(line)
+        loaded = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(path, number, f"a JSON object ({error})", line) from error
+        line = number + getattr(error, "lineno", 1) - 1
+        raise FormatError(path, line, f"{what} ({error})", None if "\n" in text.strip() else text) from error
+    if "\\u" in text and (half := next(filter(None, (match[1] for match in _ESCAPE.finditer(text))), None)):
+        raise FormatError(path, number, "whole characters", f"half of a surrogate pair, U+{half.upper()}")
+    return loaded
+
+
+def parse_object(path: str | Path, number: int, line: str) -> dict[str, Any]:
+    """Parse a line that is a JSON object (see :func:`parse_json`)."""
+    record = parse_json(path, line, number, "a JSON object")
     if not isinstance(record, dict):
         raise FormatError(path, number, "a JSON object", line)
     return record
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {repeated!r} comes twice in one object")
+    return record
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def describe_json(value: object) -> str:
+    """A value of a JSON file for an error message, however large or deep it is."""
+    return (
+        "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else json.dumps(value)
+    )
 
 
 def first_value(record: dict[str, Any], keys: Iterable[str]) -> Any:

@@ -9,10 +9,11 @@ from pathlib import Path
 from telerank.errors import FormatError
 from telerank.trec.deviations import Deviations
 from telerank.trec.files import check_id, numbered_bytes, open_to_write
+from telerank.trec.recognition import Conditions, recognise_line
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Qrel, Qrels
 
 _BEIR_HEADER = [b"query-id", b"corpus-id", b"score"]
-_TREC = "4 columns: qid iteration docno grade (or BEIR's header: query-id corpus-id score)"
+_TREC = "4 columns: qid iteration docno grade"
 _BEIR = "3 columns with tabs between: query-id corpus-id score"
 _GRADE = re.compile(rb"([+-]?)0*([0-9]{1,5})([.][0-9]*)?")
 _WHOLE = re.compile(rb"[+-]?[0-9]+")
@@ -24,25 +25,27 @@ def read_qrels(path: str | Path, *, strict: bool = True) -> Iterator[Qrel]:
     """Read the judgments of a qrels file, in the file's order.
 
     The file has TREC's four columns separated by any blanks (as MS MARCO's), or BEIR's three separated by
-    tabs with a header line. A judgment repeated with the same grade is yielded each time, and counts once in
-    :func:`load_qrels`. If not ``strict``, comments (``#``, as in trec_eval 10.0) are skipped and grades with
-    decimals are cut to whole numbers, as trec_eval reads them, with a FormatWarning.
+    tabs, with or without its header line. A judgment repeated with the same grade is yielded each time, and
+    counts once in :func:`load_qrels`. If not ``strict``, comments (``#``, as in trec_eval 10.0) are skipped
+    and grades with decimals are cut to whole numbers, as trec_eval reads them, with a FormatWarning.
 
     Raises FormatError for other lines, a grade beyond the limits, and a judgment repeated with another grade.
     """
     deviations = Deviations(path, strict)
-    beir = False
+    form = ""
     groups: set[bytes] = set()
     grades: dict[str, dict[str, int]] = {}
-    for position, (number, line) in enumerate(numbered_bytes(path)):
-        if position == 0 and line.split() == _BEIR_HEADER:
-            beir = True
-            continue
-        columns = line.split(b"\t") if beir else _split(line, number, deviations)
+    for number, line in numbered_bytes(path):
+        columns = line.split(b"\t") if form == "beir" else _split(line, number, deviations)
         if not columns:
             continue
-        qrel = _qrel(number, line, columns, beir, deviations)
-        if len(groups) < 2 and not beir:
+        if not form:
+            form = _recognise(path, number, line, columns)
+            if line.split() == _BEIR_HEADER:
+                continue
+            columns = line.split(b"\t") if form == "beir" else columns
+        qrel = _qrel(number, line, columns, form == "beir", deviations)
+        if len(groups) < 2 and form != "beir":
             groups.add(columns[1])
         _add_grade(grades, qrel, path, number, " (judgment groups are not read)" * (len(groups) > 1))
         yield qrel
@@ -89,9 +92,46 @@ def _split(line: bytes, number: int, deviations: Deviations) -> list[bytes]:
     return columns[: comment[0]]
 
 
+QRELS_FORMATS = {
+    "trec": "qid, iteration, docno, grade, with blanks or tabs between",
+    "beir": "query-id, corpus-id, score, with tabs between, with or without this header",
+}
+"""The formats of qrels by name."""
+
+
+def _recognise(path: str | Path, number: int, line: bytes, columns: list[bytes]) -> str:
+    got = line.decode(errors="replace")
+    if other := _name(columns):
+        raise FormatError(path, number, f"{_TREC}{other}", got)
+    return recognise_line(
+        path, number, "qrels", got, {"trec": _is_trec(columns), "beir": _is_beir(columns, line)}
+    )
+
+
+def _is_trec(columns: list[bytes]) -> Conditions:
+    zeros = columns[2:3] == [b"0"] and columns[1] != b"0"
+    is_smart = zeros and columns[3:] in ([b"0"], [b"0.000000"])
+    if is_smart:
+        yield False, "qid, docno, 0, 0 are SMART's qrels: open their folder as a collection"
+    if columns[1:2] == [b"Q0"] and len(columns) == 6:
+        yield False, "qid, Q0, docno, rank, score, tag are a run"
+    yield len(columns) == 4, f"its first line has {_count(columns)}, not 4"
+    yield columns and _WHOLE.fullmatch(columns[-1]), ""
+
+
+def _is_beir(columns: list[bytes], line: bytes) -> Conditions:
+    yield len(columns) == 3, f"its first line has {_count(columns)}, not 3"
+    yield columns and _WHOLE.fullmatch(columns[-1]), ""
+    yield line.count(b"\t") == 2, "its first line does not have two tabs"
+
+
+def _count(columns: list[bytes]) -> str:
+    return "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+
+
 def _qrel(number: int, line: bytes, columns: list[bytes], beir: bool, deviations: Deviations) -> Qrel:
     path = deviations.path
-    if len(columns) != (3 if beir else 4) or _is_zscore(columns):
+    if len(columns) != (3 if beir else 4) or (not beir and _is_zscore(columns)):
         raise FormatError(
             path, number, _BEIR if beir else f"{_TREC}{_name(columns)}", line.decode(errors="replace")
         )

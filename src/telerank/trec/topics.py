@@ -1,4 +1,4 @@
-"""Topics files: TREC's SGML, tab-separated lines, JSON lines, and outline paths of TREC-CAR."""
+"""Topics files: TREC's SGML, tab-separated and JSON lines, outline paths of TREC-CAR, SMART's queries."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from telerank.errors import FormatError
 from telerank.trec.files import check_id, first_value, numbered_lines, parse_object
+from telerank.trec.recognition import Conditions, recognise_line
+from telerank.trec.smart import read_records, starts_smart
 from telerank.types import Query
 
 _Lines: TypeAlias = Iterator[tuple[int, str]]
@@ -19,9 +21,9 @@ _Numbered: TypeAlias = Iterator[tuple[int, Query]]
 
 _ID_KEYS = ("_id", "qid", "id", "query_id")
 _TEXT_KEYS = ("text", "query", "title", "question")
-_TAG = re.compile(r"<([/?!]?)([A-Za-z][\w-]*)([^<>]*)>")
-_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);")
-_NUMBER = re.compile(r"""\bnumber\s*=\s*["']?\s*([^"'\s>]+)""")
+_TAG = re.compile(r"<([/?!]?)([A-Za-z][\w-]*+)([^<>]*+)>")  # ++ and *+ never try a shorter match: linear cost
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});")
+_NUMBER = re.compile(r"""\bnumber\s*+=[\s"']*+([^"'\s>]++)""")
 _LABEL = re.compile(r"^(?:Number|Topic|Description|Narrative)\s*:\s*")
 _SAME = {"query": "title", "description": "desc", "question": "desc", "narrative": "narr"}
 _OTHER = ("num", "title", "desc", "narr", "head", "dom", "smry", "con", "fac", "nat", "time", "def")
@@ -50,6 +52,8 @@ def read_topics(
         the first present of ``text``, ``query``, ``title`` or ``question``, or as ``field`` names it.
     ``car``
         One outline path a line, which is the qid; its headings are the text.
+    ``smart``
+        Records of ``.I`` and a number, which is the qid without leading zeros; the text is ``.W``.
 
     Raises
     ------
@@ -62,30 +66,19 @@ def read_topics(
     first = next(lines, None)
     if first is None:
         return
-    name = format or _recognise_format(path, *first)
-    if name not in _READERS:
-        raise ValueError(f"a topics format is one of {', '.join(_READERS)}, got {name!r}")
-    if field is not None and name in {"tsv", "car"}:
-        raise ValueError(f"{path}: topics in the format {name} have no fields, got field={field!r}")
+    if format is None:
+        forms = {form: reader.conditions(first[1]) for form, reader in TOPICS_FORMATS.items()}
+        format = recognise_line(path, first[0], "topics", first[1], forms)  # noqa: A001
+    if format not in TOPICS_FORMATS:
+        raise ValueError(f"a topics format is one of {', '.join(TOPICS_FORMATS)}, got {format!r}")
+    if field is not None and format in {"tsv", "car", "smart"}:
+        raise ValueError(f"{path}: topics in the format {format} have no fields, got field={field!r}")
     begun: dict[str, int] = {}
-    for number, query in _READERS[name](path, chain([first], lines), field):
+    for number, query in TOPICS_FORMATS[format].read(path, chain([first], lines), field):
         check_id(query.qid, "qid", path, number)
         if begun.setdefault(query.qid, number) != number:
             raise FormatError(path, number, f"query {query.qid} once, as on line {begun[query.qid]}")
         yield query
-
-
-def _recognise_format(path: str | Path, number: int, line: str) -> str:
-    start = line.lstrip()
-    if start.startswith("<"):
-        return "trec"
-    if start.startswith("{"):
-        return "jsonl"
-    if "\t" in line:
-        return "tsv"
-    if " " not in line and ("/" in line or line.startswith("enwiki:")):
-        return "car"
-    raise FormatError(path, number, "topics: <top>, {…}, a qid and a tab, or an outline path", line)
 
 
 def _tsv(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
@@ -115,6 +108,13 @@ def _jsonl(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
         yield number, Query(str(qid), " ".join(texts))
 
 
+def _smart(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
+    for record in read_records(path, lines):
+        if record.id is None or not record.text("W"):
+            raise FormatError(path, record.line, "a number after .I, and a text after .W", record.number)
+        yield record.line, Query(record.id, " ".join(record.text("W").split()))
+
+
 def _trec(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
     names = (field or "title").split("+")
     for number, fields in _read_fields(path, lines):
@@ -133,7 +133,7 @@ def _unescape(text: str) -> str:
 
 def _read_fields(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield each topic's first line number and raw fields; a field ends at its end tag or the next field."""
-    begun, name, fields = 0, "", dict[str, str]()
+    begun, name, fields = 0, "", dict[str, list[str]]()
     for number, line in lines:
         for ends, tag, attributes, text in _split_at_tags(line):
             if tag in {"top", "topic"}:
@@ -141,13 +141,13 @@ def _read_fields(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[st
                     what = "<top> before </top>" if ends else f"</top> for the topic of line {begun}"
                     raise FormatError(path, number, what, line)
                 if ends:
-                    yield begun, fields
+                    yield begun, {field: " ".join(texts) for field, texts in fields.items()}
                 begun, name, fields = (0 if ends else number), "", _read_attributes(attributes)
             elif tag in _FIELDS:
                 name = "" if ends else _FIELDS[tag]
             if not begun and text.strip():
                 raise FormatError(path, number, "no text outside of <top> and </top>", text.strip())
-            fields[name] = f"{fields.get(name, '')} {text}"
+            fields.setdefault(name, []).append(text)
     if begun:
         raise FormatError(path, begun, "</top> for the topic that begins here, before the file ends")
 
@@ -161,14 +161,48 @@ def _split_at_tags(line: str) -> Iterator[tuple[bool, str, str, str]]:
         yield tag[1] == "/", tag[2].lower(), tag[3], line[tag.end() : end]
 
 
-def _read_attributes(text: str) -> dict[str, str]:
+def _read_attributes(text: str) -> dict[str, list[str]]:
     number = _NUMBER.search(text)
-    return {"num": number[1]} if number else {}
+    return {"num": [number[1]]} if number else {}
 
 
-_READERS: dict[str, Callable[[str | Path, _Lines, str | None], _Numbered]] = {
-    "trec": _trec,
-    "tsv": _tsv,
-    "jsonl": _jsonl,
-    "car": _car,
+class TopicsFormat(NamedTuple):
+    """A format of topics: its reader, and the conditions that the first line must meet."""
+
+    read: Callable[[str | Path, _Lines, str | None], _Numbered]
+    conditions: Callable[[str], Conditions]
+    description: str
+
+
+def _is_trec(line: str) -> Conditions:
+    yield line.lstrip().startswith("<"), "its first line does not begin with <top>"
+
+
+def _is_jsonl(line: str) -> Conditions:
+    yield "{" in line, ""
+    yield line.lstrip().startswith("{"), "its first line is not a JSON object"
+
+
+def _is_tsv(line: str) -> Conditions:
+    yield len(line.split()) > 1, ""
+    yield "\t" in line, "its first line has no tab between qid and text"
+
+
+def _is_car(line: str) -> Conditions:
+    yield "/" in line or line.startswith("enwiki:"), "its first line is not an outline path: no slash"
+    yield not line.split()[1:], "its first line is not an outline path: blanks"
+
+
+def _is_smart(line: str) -> Conditions:
+    yield line.startswith("."), ""
+    yield starts_smart([line]), "its first line is not .I and a number"
+
+
+TOPICS_FORMATS = {
+    "trec": TopicsFormat(_trec, _is_trec, "<top> with <num>, <title>, <desc>, <narr>"),
+    "jsonl": TopicsFormat(_jsonl, _is_jsonl, "a JSON object a line: qid (or _id, id), text (or query)"),
+    "smart": TopicsFormat(_smart, _is_smart, "records of .I and .W"),
+    "tsv": TopicsFormat(_tsv, _is_tsv, "qid, a tab, text"),
+    "car": TopicsFormat(_car, _is_car, "outline paths of TREC-CAR, one a line"),
 }
+"""The formats of topics by name; the first that a file's first line has is its format."""

@@ -152,21 +152,10 @@ def _is_qrels_file(path: str, strict: bool) -> bool:
 def _open(path: str | Path) -> Collection:
     try:
         return open_collection(path)
-    except CollectionError as error:
+    except CollectionError:
         if Path(path).is_file():
-            raise CollectionError(
-                f"{path}: neither a qrels file nor a collection (as qrels: {_refusal(path)})"
-            ) from error
+            next(read_qrels(path, strict=False), None)  # raises FormatError, which says what qrels are
         raise
-
-
-def _refusal(path: str | Path) -> str:
-    """Why a file is not read as qrels."""
-    try:
-        next(read_qrels(path, strict=False), None)
-    except FormatError as error:
-        return str(error)
-    return "it is empty"
 
 
 def _find_split(collection: Collection, runs: Mapping[str, RunSource], strict: bool) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.topics_qrels import open_topics
+from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.pipelines.saved import remove_pipeline, save_pipeline, saved_pipeline
@@ -51,7 +53,7 @@ def search(
     ExpressionError
         If the text of the pipeline cannot be read.
     CollectionError
-        If there is no such collection or split.
+        If there is no such collection or split, or a qid comes twice.
     """
     opened = Index(index) if isinstance(index, str | Path) else index
     stage = (model if isinstance(model, Stage) else pipeline(model or opened.default_pipeline, opened)) % k
@@ -74,9 +76,14 @@ def search(
 def _read_queries(
     queries: Collection | str | Path | Iterable[Query], split: str | None
 ) -> tuple[str, list[Query]]:
-    """The name of what has the queries, and the queries."""
+    """The name of what has the queries, and the queries; CollectionError if a qid comes twice."""
     if isinstance(queries, str | Path):
         queries = open_collection(queries)
     if isinstance(queries, Collection):
-        return queries.name, list(queries.split_queries(split))
-    return "in memory", list(queries)
+        name, query_list = queries.name, list(queries.split_queries(split))
+    else:
+        name, query_list = "in memory", list(queries)
+    qid, count = next(iter(Counter(query.qid for query in query_list).most_common(1)), ("", 0))
+    if count > 1:
+        raise CollectionError(f"queries {name}: query {qid} comes twice")
+    return name, query_list

@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Column, Table
 from typer import Argument, Option
 
-from telerank.cli import console
+from telerank.cli import console, options
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
+from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
@@ -45,7 +45,6 @@ def ls(
 
     Example: `telerank data ls scifact`
     """
-    import telerank as tr
     from telerank.show.progress import show_progress
     from telerank.verbs.data import count_contents, list_collections, list_formats
 
@@ -55,7 +54,7 @@ def ls(
         _show_names(collections, ("collection", "format"), as_json=as_json)
     else:
         with show_progress() as progress:
-            collection = tr.collection(where, format=format, encoding=encoding)
+            collection = options.open_collection(where, format, encoding)
             contents = count_contents(collection, progress=progress)
         if as_json:
             console.print_json(asdict(contents))
@@ -69,19 +68,21 @@ def _show_names(names: Mapping[str, str], columns: tuple[str, str], *, as_json: 
         return
     table = Table(Column(columns[0], no_wrap=True), columns[1])
     for name, description in names.items():
-        table.add_row(escape(name), escape(description))
+        table.add_row(console.shown(name), console.shown(description))
     console.out.print(table)
 
 
 def _show_contents(contents: CollectionContents) -> None:
     head = Table(show_header=False, box=None)
     for name in ("name", "format", "licence", "source"):
-        head.add_row(name, escape(getattr(contents, name) or "not stated by the files"))
+        head.add_row(name, console.shown(getattr(contents, name) or "not stated by the files"))
     head.add_row("documents", f"{contents.documents:,}")
     for note, count in contents.notes.items():
-        head.add_row(escape(note.replace("_", " ")), f"{count:,}")
+        head.add_row(console.shown(note.replace("_", " ")), f"{count:,}")
+    if contents.unread:
+        head.add_row("not read", console.shown(", ".join(contents.unread)))
     if contents.pools:
-        head.add_row("pools", escape(", ".join(contents.pools)))
+        head.add_row("pools", console.shown(", ".join(contents.pools)))
     console.out.print(head)
     if not contents.splits:
         return
@@ -89,7 +90,8 @@ def _show_contents(contents: CollectionContents) -> None:
     kinds = [kind for kind in ("queries", "qrels", "answers") if kind in known]
     table = Table(Column("split", no_wrap=True), *(Column(kind, justify="right") for kind in kinds))
     for split, counts in contents.splits.items():
-        table.add_row(escape(split), *(f"{counts[kind]:,}" if kind in counts else "" for kind in kinds))
+        numbers = (f"{counts[kind]:,}" if kind in counts else "" for kind in kinds)
+        table.add_row(console.shown(split), *numbers)
     console.out.print(table)
 
 
@@ -108,10 +110,9 @@ def show(
 
     Example: `telerank data show scifact 4983 --query 1`
     """
-    import telerank as tr
     from telerank.verbs.data import find_docs, find_query
 
-    opened = tr.collection(collection, format=format, encoding=encoding)
+    opened = options.open_collection(collection, format, encoding)
     records: list[dict[str, Any]] = []
     if docnos:
         records += ({"kind": "document", **asdict(doc)} for doc in find_docs(opened, docnos))
@@ -128,6 +129,8 @@ def show(
         )
     if head is not None or not (docnos or query is not None):
         records += _first(opened, head or 3, split)
+    if not records:
+        raise CollectionError(f"{collection}: no documents and no queries, read as {opened.format}")
     for record in records:
         if as_json:
             console.print_json(record)
@@ -177,17 +180,16 @@ def convert(
 
     Example: `telerank data convert vaswani vaswani-beir --to beir`
     """
-    import telerank as tr
     from telerank.show.progress import show_progress
     from telerank.verbs.data import convert
 
     with show_progress() as progress:
-        opened = tr.collection(collection, format=format, encoding=encoding)
+        opened = options.open_collection(collection, format, encoding)
         written = convert(opened, out, to.value, progress=progress)
     if as_json:
         console.print_json(asdict(written))
     else:
         counts = f"{written.docs:,} documents, {written.queries:,} queries, {written.qrels:,} qrels"
-        console.out.print(f"{escape(str(out))}: {counts}", soft_wrap=True)
+        console.out.print(f"{console.shown(str(out))}: {counts}", soft_wrap=True)
     for note in written.notes:
         console.say(f"note: {note}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Column, Table
 from typer import Argument, Option
 
-from telerank.cli import console
+from telerank.cli import console, options
 from telerank.cli.options import AsJson, Encoding, FormatOption
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def make_ranking_set(
 
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
-    import telerank as tr
     from telerank.show.progress import show_progress
     from telerank.verbs.data import TemporaryIndex
     from telerank.verbs.data import ranking_set as sets_of
@@ -60,7 +59,7 @@ def make_ranking_set(
     sets_of.check_target(out, overwrite=overwrite)
     with show_progress() as progress:
         first_stage = TemporaryIndex(analyzer, model, progress) if description else None
-        opened = [tr.collection(name, format=format, encoding=encoding) for name in sets]
+        opened = [options.open_collection(name, format, encoding) for name in sets]
         ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)
     if as_json:

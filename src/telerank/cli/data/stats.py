@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from telerank.cli import console
+from telerank.cli import console, options
 from telerank.cli.options import AsJson, Encoding, FormatOption, TableForm, TableOutput
 from telerank.cli.runs.output import write_json, write_tables
 
@@ -46,14 +46,13 @@ def stats(
 
     Example: `telerank data stats piaf --plots plots`
     """
-    import telerank as tr
     from telerank.show.progress import show_progress
     from telerank.verbs.data import describe, token_counter
 
     count = token_counter(analyzer, tokenizer)
     reports = []
     for name in collections:
-        opened = tr.collection(name, format=format, encoding=encoding)
+        opened = options.open_collection(name, format, encoding)
         with show_progress(total=opened.size) as progress:
             reports.append(describe(opened, count=count, splits=split, language=language, progress=progress))
         if plots is not None:

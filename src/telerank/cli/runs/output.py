@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telerank.cli import console
+from telerank.cli import console, options
 from telerank.cli.options import Form, check_one_dash
 
 if TYPE_CHECKING:
@@ -82,12 +82,11 @@ def open_runs(
     strict: bool,
 ) -> JudgedRuns:
     """The runs with their qrels, as the options name them; prints remarks about them."""
-    import telerank as tr
     from telerank.verbs.judge import judge
 
     check_one_dash([qrels, *runs])
     plain = format is None and encoding == "utf-8"
-    data = qrels if plain else tr.collection(qrels, format=format, encoding=encoding)
+    data = qrels if plain else options.open_collection(qrels, format, encoding)
     judged = judge(runs, data, split=split, strict=strict)
     for remark in judged.remarks:
         console.say(remark)

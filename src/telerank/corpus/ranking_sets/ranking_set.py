@@ -39,10 +39,11 @@ from telerank.corpus.ranking_sets.splits import (
     split_by_question,
 )
 from telerank.corpus.readers.beir import BEIR
+from telerank.corpus.readers.reading import has_file
 from telerank.errors import CollectionError, FormatError
 from telerank.stage import Stage
 from telerank.stored import draft_folder
-from telerank.trec.files import numbered_lines, open_to_write
+from telerank.trec.files import numbered_lines, open_to_write, parse_object
 from telerank.trec.runs import read_run, write_run
 from telerank.types import Answer, Doc, Progress, Ranking, silent
 
@@ -230,8 +231,8 @@ def _open(path: Path, encoding: str) -> Collection:
 
 def _read_answers(path: Path) -> Iterator[Answer]:
     for number, line in numbered_lines(path):
+        record = parse_object(path, number, line)
         try:
-            record = json.loads(line)
             yield Answer(record["query-id"], record["corpus-id"], record["text"], record["start"])
         except (ValueError, TypeError, KeyError) as error:
             raise FormatError(
@@ -248,7 +249,7 @@ def _read_negatives(path: Path, collection: Collection, part: str) -> Iterator[R
 
 RANKING_SET = Format(
     "ranking-set",
-    lambda path: (path / MANIFEST).is_file(),
+    partial(has_file, name=MANIFEST),
     _open,
     f"ranking set made by telerank: {MANIFEST}",
 )

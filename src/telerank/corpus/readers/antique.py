@@ -21,7 +21,14 @@ from itertools import starmap
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import bind, find_file, read_columns, require_file
+from telerank.corpus.readers.reading import (
+    bind,
+    find_file,
+    has_file,
+    read_columns,
+    require_file,
+    unread_files,
+)
 from telerank.errors import FormatError
 from telerank.trec.files import check_id
 from telerank.trec.qrels import read_qrels
@@ -56,23 +63,25 @@ def _pairs(path: Path, what: str, encoding: str) -> Iterator[tuple[str, str]]:
 
 
 def _open(path: Path, encoding: str) -> Collection:
+    docs = require_file(path, _DOCS)
     queries = {split: find_file(path, f"antique-{split}-queries.txt") for split in _SPLITS}
     qrels = {split: find_file(path, f"antique-{split}.qrel") for split in _SPLITS}
     return Collection(
         name=path.name,
         format=ANTIQUE.name,
-        docs=partial(read_antique_docs, require_file(path, _DOCS), encoding=encoding),
+        docs=partial(read_antique_docs, docs, encoding=encoding),
         queries=bind(read_antique_queries, queries, encoding=encoding),
         qrels=bind(read_antique_qrels, qrels),
         licence="research purposes",
         source="ciir.cs.umass.edu/downloads/Antique",
         relevant_from=3,
+        unread=unread_files(path, [docs, *queries.values(), *qrels.values()]),
     )
 
 
 ANTIQUE = Format(
     "antique",
-    lambda path: find_file(path, _DOCS) is not None,
+    partial(has_file, name=_DOCS),
     _open,
     f"ANTIQUE: {_DOCS}, …",
 )

@@ -1,5 +1,7 @@
 """BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``, plain or compressed.
 
+Qrels may also be beside them, as ``qrels.tsv`` or ``qrels.SPLIT.tsv``, and may have no header.
+
 Source: Thakur et al., BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval
 Models, NeurIPS 2021 (github.com/beir-cellar/beir). Each set has the licence of its own source; the
 folder does not state it.
@@ -8,31 +10,45 @@ folder does not state it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.jsonl import read_docs
-from telerank.corpus.readers.reading import WHOLE, bind, find_file, match_splits, require_file
-from telerank.errors import CollectionError, FormatError
+from telerank.corpus.readers.reading import (
+    WHOLE,
+    bind,
+    find_file,
+    has_file,
+    judged_queries,
+    match_splits,
+    require_file,
+    unread_files,
+)
+from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
-from telerank.types import Query
+from telerank.trec.recognition import Conditions
 
-_QRELS = re.compile(r"(.+)\.tsv")
+_QRELS = re.compile(r"(.+)\.(?:tsv|txt)")
+_FLAT = re.compile(r"qrels(?:[._-](.+))?\.(?:tsv|txt)")
 
 
-def _recognises(path: Path) -> bool:
-    ranking_set = path / "ranking-set.json"  # has a reader of its own
-    return find_file(path, "corpus.jsonl") is not None and not ranking_set.exists()
+def _conditions(path: Path) -> Conditions:
+    yield from has_file(path, "corpus.jsonl")
+    yield (path / "qrels").is_dir(), ""
+    yield path.is_dir() and find_file(path, "queries.jsonl"), ""
+    if (path / "ranking-set.json").exists():
+        yield False, "a ranking set"  # which has a reader of its own
 
 
 def _open(path: Path, encoding: str) -> Collection:
     corpus, queries = require_file(path, "corpus.jsonl"), find_file(path, "queries.jsonl")
-    qrels = match_splits(path / "qrels", _QRELS)
+    flat = match_splits(path, _FLAT)
+    qrels = match_splits(path / "qrels", _QRELS) | flat
     if qrels and not queries:
         raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
-    judged = bind(_judged_queries, qrels, queries=queries, encoding=encoding)
+    judged = bind(judged_queries, qrels, queries=queries, encoding=encoding)
+    unread = unread_files(path / "qrels", qrels.values())
     return Collection(
         path.name,
         BEIR.name,
@@ -40,19 +56,11 @@ def _open(path: Path, encoding: str) -> Collection:
         judged or bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding),
         bind(read_qrels, qrels),
         source="a BEIR folder (github.com/beir-cellar/beir names the source of each set)",
+        unread=(
+            *unread_files(path, [corpus, queries, path / "qrels", *flat.values()]),
+            *(f"qrels/{name}" for name in unread),
+        ),
     )
 
 
-def _judged_queries(qrels: Path, queries: Path, encoding: str) -> Iterator[Query]:
-    """The queries that a split judges, in the order of ``queries.jsonl``, which has those of all splits."""
-    missing = {qrel.qid for qrel in read_qrels(qrels)}
-    for query in read_topics(queries, format="jsonl", encoding=encoding):
-        if query.qid in missing:
-            missing.remove(query.qid)
-            yield query
-    if missing:
-        some = ", ".join(sorted(missing)[:3])
-        raise FormatError(queries, None, f"every query of {qrels.name}; {len(missing)} are missing ({some})")
-
-
-BEIR = Format("beir", _recognises, _open, "BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv")
+BEIR = Format("beir", _conditions, _open, "BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv")

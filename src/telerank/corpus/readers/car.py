@@ -45,6 +45,7 @@ from telerank.corpus.readers.reading import list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, open_bytes
 from telerank.trec.qrels import read_qrels
+from telerank.trec.recognition import Conditions
 from telerank.trec.topics import read_topics
 from telerank.types import Doc, Query
 
@@ -65,9 +66,9 @@ def read_paragraphs(path: str | Path) -> Iterator[Doc]:
             text = "".join(_body_text(body) for body in bodies)
             name = docno.decode("ascii")
         except (TypeError, ValueError, AttributeError, IndexError) as error:
-            raise FormatError(path, None, f"a paragraph as item {number}", str(item)) from error
+            raise FormatError(path, None, f"a paragraph as item {number}", _describe(item)) from error
         if tag != 0:
-            raise FormatError(path, None, f"a paragraph as item {number}", str(item))
+            raise FormatError(path, None, f"a paragraph as item {number}", _describe(item))
         yield Doc(check_id(name, "paragraph id", path), text)
 
 
@@ -81,10 +82,15 @@ def read_outlines(path: str | Path) -> Iterator[Query]:
             tag, name, page, parts = item[:4]
             queries = dict(_paths([(page.decode("utf-8"), name)], parts))
         except (TypeError, ValueError, AttributeError, IndexError) as error:
-            raise FormatError(path, None, f"a page as item {number}", str(item)) from error
+            raise FormatError(path, None, f"a page as item {number}", _describe(item)) from error
         if tag != 0:
-            raise FormatError(path, None, f"a page as item {number}", str(item))
+            raise FormatError(path, None, f"a page as item {number}", _describe(item))
         yield from (Query(check_id(qid, "heading id", path), text) for qid, text in queries.items())
+
+
+def _describe(item: object) -> str:
+    """An item for an error message, however large it is."""
+    return f"a list of {len(item)}" if isinstance(item, list) else type(item).__name__
 
 
 def _body_text(body: list[object]) -> str:
@@ -115,7 +121,7 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
                 kind = _kind_in_header(item)
                 if kind not in kinds:
                     expected = f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}"
-                    raise FormatError(path, None, expected, KINDS.get(kind, str(item)))
+                    raise FormatError(path, None, expected, KINDS.get(kind, _describe(item)))
                 if window.take() != _LIST:
                     raise FormatError(path, None, "a list of items after the header")
             else:
@@ -193,8 +199,10 @@ def detect_kind(path: Path) -> int | None:
     return PARAGRAPHS if isinstance(item[1], bytes) else OUTLINES if isinstance(item[2], bytes) else None
 
 
-def _recognises(path: Path) -> bool:
-    return any(_car_kind(file) is not None for file in list_files(path))
+def _conditions(path: Path) -> Conditions:
+    files = list_files(path)
+    yield any(".cbor" in file.name for file in files), ""
+    yield any(_car_kind(file) is not None for file in files), "no .cbor file of paragraphs, outlines or pages"
 
 
 def _open(path: Path, encoding: str) -> Collection:
@@ -251,4 +259,4 @@ def _queries_of_level(read: Callable[[], Iterator[Query]], level: str) -> Iterat
     return (query for query in read() if not level or query.qid.count("/") == _STEPS[level])
 
 
-TREC_CAR = Format("trec-car", _recognises, _open, "TREC-CAR: CBOR files of paragraphs and outlines")
+TREC_CAR = Format("trec-car", _conditions, _open, "TREC-CAR: CBOR files of paragraphs and outlines")

@@ -12,8 +12,6 @@ which is not searched. These are file formats, not data sets: source and licence
 from __future__ import annotations
 
 import csv
-import itertools
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,16 +20,20 @@ from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.jsonl import DOCNO_KEYS, TEXT_KEYS
 from telerank.corpus.readers.reading import (
     decode,
+    find_file,
     list_files,
     plain_name,
     read_all,
     read_beginning,
     read_columns,
+    read_first_lines,
     read_lines,
     require_file,
+    unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import BOM, first_value, open_bytes
+from telerank.trec.files import LONGEST, first_value, open_bytes, raw_lines
+from telerank.trec.recognition import Conditions
 from telerank.types import Doc
 
 _NAMES = {"docno": DOCNO_KEYS, "text": TEXT_KEYS, "title": ("title",), "url": ("url",)}
@@ -63,10 +65,10 @@ def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """Rows with the number of their last line; blank lines are skipped."""
-    csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, holds for the whole process
+    csv.field_size_limit(LONGEST)  # the default, 128 KiB, holds for the whole process
     with open_bytes(path) as file:
-        numbered = enumerate(itertools.chain([next(file, b"").removeprefix(BOM)], file), 1)
-        reader = csv.reader((decode(line, path, encoding, number) for number, line in numbered), strict=True)
+        lines = (decode(line, path, encoding, number) for number, line in raw_lines(path, file))
+        reader = csv.reader(lines, strict=True)
         try:
             for row in reader:
                 if row:
@@ -82,14 +84,20 @@ def _columns(header: list[str]) -> dict[str, int]:
     return {field: column for field, column in fields.items() if column is not None}
 
 
-def _recognises(path: Path) -> bool:
-    files = _files(path)
-    return bool(files) and all(_has_header(file) for file in files)
+def _conditions(path: Path) -> Conditions:
+    files = list_files(path)
+    tables = _files(path)
+    other = next((file.name for file in files if file not in tables), "")
+    plain = next((file.name for file in tables or files if not _has_header(file)), "")
+    yield any(sign in line for file in files[:1] for line in read_first_lines(file)[:1] for sign in "\t,"), ""
+    yield not plain, f"the first line of {plain} does not name docno (or id) and text (or contents)"
+    yield tables, "no file in it ends in .csv or .tsv"
+    if other:
+        yield False, f"{other}: its name ends neither in .csv nor in .tsv"
 
 
 def _files(path: Path) -> list[Path]:
-    files = list_files(path)
-    return files if all(file.is_file() and _suffix(file) in {".csv", ".tsv"} for file in files) else []
+    return [file for file in list_files(path) if file.is_file() and _suffix(file) in {".csv", ".tsv"}]
 
 
 def _suffix(path: Path) -> str:
@@ -98,22 +106,24 @@ def _suffix(path: Path) -> str:
 
 def _has_header(path: Path) -> bool:
     first = next(iter(read_beginning(path).splitlines()), "")
-    header = first.split("\t") if _suffix(path) == ".tsv" else next(csv.reader([first]), [])
+    try:
+        header = first.split("\t") if "\t" in first else next(csv.reader([first]), [])
+    except csv.Error:  # a zero byte, or a field beyond the limit
+        return False
     return {"docno", "text"} <= _columns(header).keys()
 
 
 def _open(path: Path, encoding: str) -> Collection:
     files = _files(path)
-    if not files:
+    if not files or len(files) < len(list_files(path)):
         raise CollectionError(f"{path}: expected a .csv or .tsv file, or a folder of such files only")
     return Collection(path.name, CSV.name, partial(read_all, read_docs, files, encoding))
 
 
-def _recognises_passages(path: Path) -> bool:
-    try:
-        return not _has_header(_passages_file(path))
-    except CollectionError:
-        return False
+def _passages_conditions(path: Path) -> Conditions:
+    file = path if plain_name(path) == "passages.tsv" else find_file(path, "passages.tsv")
+    yield file, "no passages.tsv (or .gz, .xz)"
+    yield file and not _has_header(file), "passages.tsv has a header"
 
 
 def _passages_file(path: Path) -> Path:
@@ -122,10 +132,11 @@ def _passages_file(path: Path) -> Path:
 
 def _open_passages(path: Path, encoding: str) -> Collection:
     file = _passages_file(path)
-    return Collection(path.name, PASSAGES.name, partial(read_passages, file, encoding))
+    unread = unread_files(path, [file])
+    return Collection(path.name, PASSAGES.name, partial(read_passages, file, encoding), unread=unread)
 
 
 CSV = Format(
-    "csv", _recognises, _open, "CSV or TSV with a header that names docno (or id) and text (or contents)"
+    "csv", _conditions, _open, "CSV or TSV with a header that names docno (or id) and text (or contents)"
 )
-PASSAGES = Format("passages", _recognises_passages, _open_passages, "passages.tsv: number, source, text")
+PASSAGES = Format("passages", _passages_conditions, _open_passages, "passages.tsv: number, source, text")

@@ -17,14 +17,20 @@ from pathlib import Path
 from urllib.parse import quote
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import plain_name, read_text
+from telerank.corpus.readers.reading import plain_name, read_first_lines, read_text
 from telerank.errors import CollectionError, FormatError
+from telerank.trec.recognition import Conditions
 from telerank.types import Doc
 
 _TEXTS = (".txt", ".text", ".md")
 _QUOTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f%]")
-_QUESTIONS = re.compile(r"(?:topics|queries|qrels)\b", re.IGNORECASE)  # such files alone are no corpus
-_CHECKED = 1000  # files that must be texts for a folder to be recognised
+_QUERIES = re.compile(r"(?:topics|queries|query)\b", re.IGNORECASE)
+_QRELS = re.compile(r"(?:qrels?|judge?ments)\b", re.IGNORECASE)
+_JUDGMENT = re.compile(r"\s*\d+(?:\s+\S+){1,2}\s+-?\d+(?:\.\d+)?\s*")
+_RECORDS = re.compile(
+    r'\s*(?:\{\s*"|\[\s*\{|<(?:doc|top|QApairs)\b)|\.I\s+\d|Document\s+\d+\s*$', re.IGNORECASE
+)
+_EXAMINED = 1000  # files that must be texts for a folder to be recognised
 
 
 def read_docs(folder: Path, encoding: str = "utf-8") -> Iterator[Doc]:
@@ -60,17 +66,37 @@ def _is_text(path: Path) -> bool:
     return Path(plain_name(path)).suffix.lower() in _TEXTS
 
 
-def _recognises(path: Path) -> bool:
+def _conditions(path: Path) -> Conditions:
     if not path.is_dir():
-        return False
-    files = list(itertools.islice(_files(path), _CHECKED))
-    return all(_is_text(file) for file in files) and any(not _QUESTIONS.match(file.name) for file in files)
+        yield False, "a file, not a folder of texts"
+        return
+    files = list(itertools.islice(_files(path), _EXAMINED))
+    other = next((file.name for file in files if not _is_text(file)), "")
+    queries = next((file.name for file in files if _QUERIES.match(file.name)), "")
+    qrels = next((file.name for file in files if _QRELS.match(file.name)), "")
+    yield any(_is_text(file) for file in files), "no file in it is a text by its name (.txt, .md)"
+    if other:
+        yield False, f"{other}: not a text by its name (.txt, .md)"
+    elif queries and qrels:
+        yield False, f"{queries} and {qrels} are queries and judgments by their names"
+    elif all(_QUERIES.match(file.name) or _QRELS.match(file.name) for file in files):
+        yield False, "only queries or judgments by their names"
+    elif records := next((file.name for file in files if _has_records(file)), ""):
+        yield False, f"{records} has many records, and is not one text"
+
+
+def _has_records(file: Path) -> bool:
+    """Whether a file begins as judgments do, or as files of documents or queries."""
+    lines = read_first_lines(file)[:3]
+    judged = len(lines) > 1 and all(_JUDGMENT.fullmatch(line) for line in lines)
+    return judged or any(_RECORDS.match(line) for line in lines[:1])
 
 
 def _open(path: Path, encoding: str) -> Collection:
     if not path.is_dir():
         raise CollectionError(f"{path}: a file, not a folder of texts")
-    return Collection(path.name, FOLDER.name, partial(read_docs, path, encoding))
+    unread = tuple(file.relative_to(path).as_posix() for file in _files(path) if not _is_text(file))
+    return Collection(path.name, FOLDER.name, partial(read_docs, path, encoding), unread=unread)
 
 
-FOLDER = Format("folder", _recognises, _open, "folder of plain texts (.txt, .md), a document each")
+FOLDER = Format("folder", _conditions, _open, "folder of plain texts (.txt, .md), a document each")

@@ -18,8 +18,16 @@ from itertools import zip_longest
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format, rank_in_order
-from telerank.corpus.readers.reading import find_file, list_files, plain_name, read_columns, read_lines
+from telerank.corpus.readers.reading import (
+    find_file,
+    has_file,
+    list_files,
+    plain_name,
+    read_columns,
+    read_lines,
+)
 from telerank.errors import CollectionError, FormatError
+from telerank.trec.recognition import Conditions
 from telerank.types import Doc, Qrel, Query, Ranking
 
 _SPLITS = ("train", "valid", "test")
@@ -125,6 +133,14 @@ def _find_folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder |
     return _Folder(vocabulary, answers, ascending, encoding)
 
 
+def _conditions(variety: str, path: Path) -> Conditions:
+    yield from has_file(path, "vocabulary")
+    if path.is_dir():
+        yield from has_file(path, f"InsuranceQA.label2answer.{variety}.encoded")
+        if variety == "token" and _find_folder(path, "raw"):
+            yield False, "the original texts are there, too"
+
+
 def _open(variety: str, path: Path, encoding: str) -> Collection:
     folder = _find_folder(path, variety, encoding)
     if folder is None:
@@ -150,7 +166,7 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
 
 INSURANCEQA = Format(
     "insuranceqa",
-    lambda path: _find_folder(path, "raw") is not None,
+    partial(_conditions, "raw"),
     partial(_open, "raw"),
     "InsuranceQA v2: vocabulary, InsuranceQA.label2answer.raw.encoded, …",
 )
@@ -158,7 +174,7 @@ INSURANCEQA = Format(
 
 INSURANCEQA_TOKEN = Format(
     "insuranceqa-token",
-    lambda path: _find_folder(path, "raw") is None and _find_folder(path, "token") is not None,
+    partial(_conditions, "token"),
     partial(_open, "token"),
     "InsuranceQA v2, tokenised: InsuranceQA.label2answer.token.encoded, …",
 )

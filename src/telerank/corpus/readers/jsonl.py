@@ -1,4 +1,4 @@
-r"""JSON lines, one document a line.
+r"""JSON documents: an object a line, or in ``.json`` files an array of objects, as Anserini's JsonCollection.
 
 ====================================================  =========================================
 ``docno``, ``_id``, ``id``, ``doc_id``, ``docid``     the docno, a string or a whole number
@@ -7,14 +7,14 @@ r"""JSON lines, one document a line.
 ====================================================  =========================================
 
 Of several names for a field the first present counts; other keys are ignored. A collection is one file
-(``docs.jsonl``), or a folder of such files, which may also contain ``queries.SPLIT.jsonl``,
-``qrels.SPLIT.tsv`` (or ``.txt``), a README and a licence, but nothing else. This is a file format, not a data
-set: source and licence are those of the texts.
+(``docs.jsonl``), or a folder of such files, which may also contain queries (``queries.jsonl``,
+``queries.SPLIT.tsv``), qrels (``qrels.tsv``, ``qrels.SPLIT.txt``), a README and a licence, but nothing
+else. One file of queries beside several of qrels has the queries of all splits. This is a file format, not
+a data set: source and licence are those of the texts.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -23,95 +23,120 @@ from typing import Any
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.reading import (
+    WHOLE,
     bind,
-    check_surrogates,
+    group_by_split,
+    is_note,
+    judged_queries,
     list_files,
-    match_splits,
     plain_name,
     read_all,
     read_beginning,
+    read_first_keys,
     read_lines,
+    read_text,
+    unread_files,
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import first_value, parse_object
+from telerank.trec.files import describe_json, first_value, parse_json, parse_object
+from telerank.trec.recognition import Conditions
 from telerank.types import Doc
 
 DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")
 TEXT_KEYS = ("text", "contents", "content", "body")
-_QUERIES = re.compile(r"queries\.(.+)\.jsonl")
-_QRELS = re.compile(r"qrels\.(.+)\.(?:tsv|txt)")
-_NOTES = re.compile(r"readme|licen[sc]e", re.IGNORECASE)
+_DOCNO, _TEXT = " or ".join(DOCNO_KEYS), " or ".join(TEXT_KEYS)
+_QUERIES = re.compile(r"(?:queries|topics)(?:[._-].+)?\.(?:jsonl|tsv|txt|trec)")
+_QRELS = re.compile(r"qrels(?:[._-].+)?\.(?:tsv|txt)")
+_ENDINGS = (".jsonl", ".json")
+_EXAMINED = 20  # files whose first keys are looked at
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    r"""Read the documents of a file of JSON lines; half of a surrogate pair (``\ud83d``) is an error."""
+    r"""Read the documents of a file; half of a surrogate pair (``\ud83d``) is an error."""
+    if plain_name(path).endswith(".json") and not _has_objects_in_lines(path):
+        loaded = parse_json(path, read_text(path, encoding))
+        for position, record in enumerate(loaded if isinstance(loaded, list) else [loaded], 1):
+            if not isinstance(record, dict):
+                raise FormatError(path, None, f"an object as item {position}", describe_json(record))
+            yield _doc(path, None, record)
+        return
     for number, line in read_lines(path, encoding):
-        record = parse_object(path, number, line)
-        check_surrogates(line, record, path, number)
-        yield Doc(
-            _docno(path, number, record),
-            _text(path, number, record, TEXT_KEYS),
-            _text(path, number, record, ("title",), optional=True),
-            _text(path, number, record, ("url",), optional=True),
-        )
+        yield _doc(path, number, parse_object(path, number, line))
 
 
-def _docno(path: Path, number: int, record: dict[str, Any]) -> str:
+def _has_objects_in_lines(path: Path) -> bool:
+    """Whether the first line is an object, or the beginning of a very long one: neither array nor part."""
+    first, line_end, _ = read_beginning(path, 1 << 16).lstrip().partition("\n")
+    return first.startswith("{") and (first.rstrip().endswith("}") or not line_end)
+
+
+def _doc(path: Path, number: int | None, record: dict[str, Any]) -> Doc:
     docno = first_value(record, DOCNO_KEYS)
     if isinstance(docno, bool) or not isinstance(docno, str | int):
-        raise FormatError(path, number, f"a docno as {' or '.join(DOCNO_KEYS)}", json.dumps(record))
-    return str(docno)
+        raise FormatError(path, number, f"a docno as {_DOCNO}", describe_json(docno))
+    text = first_value(record, TEXT_KEYS)
+    title, url = (record.get(key) or "" for key in ("title", "url"))
+    for name, value in ((_TEXT, text), ("title", title), ("url", url)):
+        if not isinstance(value, str):
+            raise FormatError(path, number, f"a string as {name}", describe_json(value))
+    return Doc(str(docno), text, title, url)
 
 
-def _text(
-    path: Path, number: int, record: dict[str, Any], keys: tuple[str, ...], *, optional: bool = False
-) -> str:
-    text = first_value(record, keys)
-    if text is None and optional:
-        return ""
-    if not isinstance(text, str):
-        raise FormatError(path, number, f"a string as {' or '.join(keys)}", json.dumps(record))
-    return text
-
-
-def _recognises(path: Path) -> bool:
-    if path.is_file():
-        return plain_name(path).endswith(".jsonl") and _starts_with_document(path)
-    names = [plain_name(file) for file in list_files(path)]
-    files = _doc_files(path)
-    return (
-        bool(files)
-        and "corpus.jsonl" not in names  # BEIR's
-        and all(name.endswith(".jsonl") or _QRELS.fullmatch(name) or _NOTES.match(name) for name in names)
-        and _starts_with_document(files[0])
-    )
-
-
-def _starts_with_document(path: Path) -> bool:
-    start = read_beginning(path, 1 << 16).lstrip()
-    keys = re.match(r'\{\s*"', start) and re.search(rf'"(?:{"|".join(DOCNO_KEYS)})"\s*:', start)
-    return bool(keys) and not _QUERIES.fullmatch(plain_name(path)) and plain_name(path) != "queries.jsonl"
+def _conditions(path: Path) -> Conditions:
+    docs = _doc_files(path)
+    examined = docs[:_EXAMINED]
+    keys = {file.name: read_first_keys(file) for file in examined}
+    first = next((name for name, own in keys.items() if not own & {*DOCNO_KEYS}), "")
+    yield any(own & {*TEXT_KEYS} for own in keys.values()), ""
+    objects = any(keys.values())
+    yield objects, "no file of JSON objects" if path.is_dir() else "its first line is not a JSON object"
+    yield objects and not first, f"the first object of {first} has no {_DOCNO}"
+    yield docs and plain_name(docs[0]).endswith(_ENDINGS), "its name ends neither in .jsonl nor in .json"
+    if path.is_dir() and any(plain_name(file) == "corpus.jsonl" for file in docs):
+        yield False, "corpus.jsonl is that of a BEIR folder"
+    if docs and path.is_dir() and (others := _other_files(path, docs)):
+        yield False, f"{', '.join(file.name for file in others[:3])}: neither JSON nor queries nor qrels"
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    files = _doc_files(path) if path.is_dir() else [path]
+    files = _doc_files(path)
     if not files:
-        raise CollectionError(f"{path}: no file named *.jsonl")
+        raise CollectionError(f"{path}: no file named *.jsonl or *.json")
+    entries = list_files(path) if path.is_dir() else []
+    topics = [file for file in entries if _QUERIES.fullmatch(plain_name(file))]
+    qrels = [file for file in entries if _QRELS.fullmatch(plain_name(file))]
+    questions, judgments = group_by_split(topics, qrels)
+    queries = bind(read_topics, questions, encoding=encoding)
+    if [*questions] == [WHOLE] and WHOLE not in judgments and judgments:
+        queries = bind(judged_queries, judgments, queries=topics[0], encoding=encoding)
     return Collection(
         path.name,
         JSONL.name,
         partial(read_all, read_docs, files, encoding),
-        bind(read_topics, match_splits(path, _QUERIES), format="jsonl", encoding=encoding),
-        bind(read_qrels, match_splits(path, _QRELS)),
+        queries,
+        bind(read_qrels, judgments),
+        unread=unread_files(path, [*files, *topics, *qrels]),
     )
 
 
-def _doc_files(folder: Path) -> list[Path]:
-    names = ((file, plain_name(file)) for file in list_files(folder) if file.is_file())
-    return [file for file, name in names if name.endswith(".jsonl") and not name.startswith("queries.")]
+def _doc_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [] if _QUERIES.fullmatch(plain_name(path)) else [path]
+    files = [file for file in list_files(path) if plain_name(file).endswith(_ENDINGS) and file.is_file()]
+    return [file for file in files if not _QUERIES.fullmatch(plain_name(file))]
+
+
+def _other_files(folder: Path, docs: list[Path]) -> list[Path]:
+    """Entries of a folder of JSON documents that would not be read."""
+    known = {*docs}
+    entries = [file for file in list_files(folder) if file not in known and not is_note(file)]
+    return [file for file in entries if not any(n.fullmatch(plain_name(file)) for n in (_QUERIES, _QRELS))]
 
 
 JSONL = Format(
-    "jsonl", _recognises, _open, "JSON lines: docno (or _id, id) and text (or contents), a document each"
+    "jsonl",
+    _conditions,
+    _open,
+    "JSON, an object a line or in an array: docno (or _id, id), text (or contents)",
 )

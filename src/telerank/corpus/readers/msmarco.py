@@ -28,9 +28,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telerank.corpus.collection import Collection, Format, Stream, rank_in_order
-from telerank.corpus.readers.reading import bind, list_files, match_splits, plain_name, read_columns
+from telerank.corpus.readers.reading import (
+    bind,
+    find_file,
+    list_few,
+    list_files,
+    match_splits,
+    plain_name,
+    read_columns,
+    unread_files,
+)
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
+from telerank.trec.recognition import Conditions
 from telerank.types import Doc, Query, Ranking
 
 _PASSAGES, _DOCUMENTS = "collection.tsv", "msmarco-docs.tsv"
@@ -41,6 +51,7 @@ _QRELS = re.compile(r"qrels\.(.+)\.tsv|msmarco-doc(train|dev)-qrels\.tsv|(\d+)qr
 _LISTS = re.compile(
     r"(top\d+)\.(.+)\.(?:tsv|txt)|msmarco-(?:passage|doc)?(train|dev|test\d+)-(top\d+)(?:\.tsv)?"
 )
+_TRIPLES = re.compile(r"(?:qidpid)?triples\..+")
 
 
 class Triple(NamedTuple):
@@ -83,21 +94,31 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
         yield rank_in_order(Query(qid, text), docnos)
 
 
-def _corpus(path: Path) -> tuple[Path, Callable[[Path, str], Iterator[Doc]]] | None:
+def _corpora(path: Path) -> list[tuple[Path, Callable[[Path, str], Iterator[Doc]]]]:
     readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
-    corpora = [(file, readers[name]) for file in list_files(path) if (name := plain_name(file)) in readers]
-    if len(corpora) > 1:
-        names = f"{corpora[0][0].name} and {corpora[1][0].name}"
-        raise CollectionError(f"{path}: both {names}: which is the collection?")
-    return corpora[0] if corpora else None
+    files = [find_file(path, name) for name in readers] if path.is_dir() else [path]
+    return [(file, readers[plain_name(file)]) for file in files if file and plain_name(file) in readers]
+
+
+def _conditions(path: Path) -> Conditions:
+    yield any(_QUERIES.fullmatch(plain_name(file)) for file in list_few(path)), ""
+    yield _corpora(path), f"no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz)"
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    corpus = _corpus(path)
-    if corpus is None:
-        raise CollectionError(f"{path}: no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz)")
-    file, read = corpus
+    corpora = _corpora(path)
+    if len(corpora) != 1:
+        names = " and ".join(file.name for file, _ in corpora)
+        problem = (
+            f"both {names}: which" if corpora else f"no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz): what"
+        )
+        raise CollectionError(f"{path}: {problem} is the collection?")
+    file, read = corpora[0]
     queries, qrels = _by_split(path, _QUERIES), _by_split(path, _QRELS)
+    known = (_LISTS, _TRIPLES)  # triples are for training (read_triples)
+    others = [
+        entry for entry in list_files(path) if any(names.fullmatch(plain_name(entry)) for names in known)
+    ]
     return Collection(
         path.name,
         MSMARCO.name,
@@ -107,6 +128,7 @@ def _open(path: Path, encoding: str) -> Collection:
         pools=_pools(path, encoding, queries),
         licence="MS MARCO terms: non-commercial research",
         source="microsoft.github.io/msmarco",
+        unread=unread_files(path, [file, *queries.values(), *qrels.values(), *others]),
     )
 
 
@@ -131,7 +153,7 @@ def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Str
 
 MSMARCO = Format(
     "msmarco",
-    lambda path: _corpus(path) is not None,
+    _conditions,
     _open,
     f"MS MARCO: {_PASSAGES} or {_DOCUMENTS}, queries.*.tsv, qrels.*.tsv",
 )

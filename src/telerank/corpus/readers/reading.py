@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from telerank.corpus.collection import Record, Stream
 from telerank.errors import CollectionError, FormatError
+from telerank.trec import read_qrels, read_topics
 from telerank.trec.files import BOM, numbered_bytes, open_bytes
+from telerank.trec.recognition import Conditions
+from telerank.types import Query
 
 WHOLE = "all"
 """The name of the split of a collection whose files name none."""
 PACKED = (".gz", ".xz")
-_AFFIXES = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)|\.(?:txt|tsv|trec|xml|jsonl)$")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
+_SUFFIX = re.compile(r"\.(?:txt|tsv|trec|xml|jsonl)$")
+_PREFIX = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)")
+_PART = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
+_FEW = 100  # files
+_NOTES = re.compile(r"readme|licen[sc]e|copying", re.IGNORECASE)
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\\?\Z)|[{}\[\]]', re.DOTALL)  # of JSON
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -54,12 +61,6 @@ def decode(content: bytes, path: Path, encoding: str, line: int = 1) -> str:
         raise FormatError(path, line + before.count(b"\n"), hint, byte) from error
 
 
-def check_surrogates(text: str, loaded: object, path: Path, number: int | None) -> None:
-    """Check that JSON has no half of a surrogate pair, which UTF-8 cannot encode."""
-    if _ESCAPED.search(text) and (half := _SURROGATE.search(json.dumps(loaded, ensure_ascii=False))):
-        raise FormatError(path, number, "whole characters", f"half of a surrogate pair, U+{ord(half[0]):04X}")
-
-
 def check_encoding(encoding: str) -> None:
     """Check that an encoding is known and has a single-byte line end, which UTF-16 has not."""
     try:
@@ -81,7 +82,16 @@ def list_files(path: Path) -> list[Path]:
     """The entries of a folder that are not hidden, sorted, or the file itself."""
     if not path.is_dir():
         return [path]
-    return sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    return [path / name for name in sorted(os.listdir(path)) if not name.startswith(".")]  # noqa: PTH208
+
+
+def list_few(path: Path) -> list[Path]:
+    """:func:`list_files` for formats of few files, each of which is examined; none of a folder of many."""
+    if not path.is_dir():
+        return [path]
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in islice(entries, _FEW + 1)]
+    return list_files(path) if len(names) <= _FEW else []
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -99,10 +109,10 @@ def require_file(folder: Path, name: str) -> Path:
 
 
 def match_splits(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
-    """The files of a folder by the first group of ``names`` that matches."""
+    """The files of a folder by the first group of ``names`` that matches, ``all`` if none does."""
     files = list_files(path) if path.is_dir() else []
     matches = ((names.fullmatch(plain_name(file)), file) for file in files)
-    return {next(filter(None, match.groups())): file for match, file in matches if match}
+    return {next(filter(None, match.groups()), WHOLE): file for match, file in matches if match}
 
 
 def bind(
@@ -133,7 +143,7 @@ def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Pat
 def _by_split(files: list[Path]) -> dict[str, Path]:
     splits: dict[str, Path] = {}
     for file in files:
-        split = _AFFIXES.sub("", plain_name(file)) or WHOLE
+        split = _PREFIX.sub("", _SUFFIX.sub("", plain_name(file))) or WHOLE
         if split in splits:
             raise CollectionError(
                 f"{file}: a second file for the split {split!r}, beside {splits[split].name}"
@@ -142,10 +152,79 @@ def _by_split(files: list[Path]) -> dict[str, Path]:
     return splits
 
 
+def name_splits(files: list[Path]) -> dict[str, Path]:
+    """Files by the part of the data in their names (``train``, ``dev``, ``test``), or ``all`` without one.
+
+    If two files name the same part, their whole names are the splits.
+    """
+    matches = [_PART.search(plain_name(file).lower()) for file in files]
+    splits = [match[1] if match else WHOLE for match in matches]
+    return {
+        split if splits.count(split) == 1 else Path(plain_name(file)).stem: file
+        for split, file in zip(splits, files, strict=True)
+    }
+
+
+def judged_queries(qrels: Path, queries: Path, encoding: str) -> Iterator[Query]:
+    """The queries that a file of qrels judges, in the order of a file that has those of all splits."""
+    missing = {qrel.qid for qrel in read_qrels(qrels)}
+    for query in read_topics(queries, encoding=encoding):
+        if query.qid in missing:
+            missing.remove(query.qid)
+            yield query
+    if missing:
+        some = ", ".join(sorted(missing)[:3])
+        raise FormatError(queries, None, f"every query of {qrels.name}; {len(missing)} are missing ({some})")
+
+
+def unread_files(path: Path, used: Iterable[Path | None]) -> tuple[str, ...]:
+    """The names of the entries of a folder that are not used, but for READMEs and licences."""
+    files = {*used}
+    entries = list_files(path) if path.is_dir() else []
+    return tuple(entry.name for entry in entries if entry not in files and not is_note(entry))
+
+
+def is_note(file: Path) -> bool:
+    """Whether a file is a README or a licence by its name."""
+    return bool(_NOTES.match(file.name))
+
+
+def has_file(path: Path, name: str) -> Conditions:
+    """The conditions of a folder with the file ``name``, plain or compressed."""
+    if path.is_dir():
+        yield find_file(path, name), f"no {name} (or .gz, .xz) in it"
+    else:
+        yield False, "a file, not a folder"
+
+
 def read_beginning(path: Path, size: int = 4096) -> str:
-    """Read the first bytes of a file as text, to recognise its format; invalid bytes are replaced."""
+    """Read the first bytes of a file as text, to recognise its format; invalid bytes are replaced.
+
+    A folder has no text.
+    """
     try:
         with open_bytes(path) as file:
             return file.read(size).removeprefix(BOM).decode("utf-8", "replace")
     except (FormatError, OSError):  # reported when the file is read
         return ""
+
+
+def read_first_lines(path: Path) -> list[str]:
+    """The lines within the first 4 KiB that are not blank; the last may be cut."""
+    return [line for line in read_beginning(path).split("\n") if line.strip()]
+
+
+def read_first_keys(path: Path) -> set[str]:
+    """The keys of the first JSON object in a file, or in the array in it, within its first 64 KiB."""
+    depth, keys = 0, set[str]()
+    text = read_beginning(path, 1 << 16).lstrip().removeprefix("[").lstrip()
+    for token in _TOKEN.finditer(text if text.startswith("{") else ""):
+        if token[0] in {"{", "["}:
+            depth += 1
+        elif token[0] in {"}", "]"}:
+            depth -= 1
+            if not depth:
+                break
+        elif depth == 1 and token[2]:
+            keys.add(token[1])
+    return keys

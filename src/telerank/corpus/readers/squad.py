@@ -8,6 +8,8 @@ Such a file becomes a collection as follows:
 - A question is a query, and its paragraph is relevant to it with grade 1. A question marked
   ``is_impossible`` (SQuAD 2.0) is a query without relevant document or answer: its paragraph, which is in
   ``QASet.paragraphs``, was judged not to have one. In the qrels it would count 0 in every mean.
+- A question without an id has its position: ``3-7-0`` for the first of that paragraph
+  (``tally.questions_numbered``).
 - An id that comes twice is one question if text and paragraph are equal (``tally.merged_questions``; its
   answers are joined), and an error otherwise.
 - The text of an answer must begin at its offset. If it does not, the answer moves to the text's only
@@ -18,7 +20,6 @@ Such a file becomes a collection as follows:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,20 +30,23 @@ from typing import Any, TypeVar
 from telerank.corpus.collection import Collection, Format, Record, Stream
 from telerank.corpus.readers.reading import (
     WHOLE,
-    check_surrogates,
-    list_files,
+    list_few,
+    name_splits,
     plain_name,
     read_beginning,
     read_text,
+    unread_files,
 )
-from telerank.errors import FormatError
-from telerank.trec.files import check_id
+from telerank.errors import CollectionError, FormatError
+from telerank.trec.files import check_id, describe_json, parse_json
+from telerank.trec.recognition import Conditions, holds
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")
 _TYPE_NAMES = {list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
 _COUNTED = (
-    *("articles", "paragraphs", "merged_paragraphs", "questions", "merged_questions", "unanswerable"),
+    *("articles", "paragraphs", "merged_paragraphs", "questions", "merged_questions", "questions_numbered"),
+    "unanswerable",
     *("answers", "exact", "moved", "nearest", "absent"),
 )
 
@@ -82,7 +86,7 @@ class _JsonObject:
         if value is None and default is not None:
             return default
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            got = json.dumps(value) if name in self.fields else "nothing"
+            got = describe_json(value) if name in self.fields else "nothing"
             raise self.error(f"{_TYPE_NAMES[kind]} as {name!r} of {self.where or 'the file'}", got)
         return value
 
@@ -92,7 +96,7 @@ class _JsonObject:
         for number, value in enumerate(self.field(name, list, default)):
             where = f"{parent}{name}[{number}]"
             if not isinstance(value, dict):
-                raise self.error(f"an object as {where}", json.dumps(value))
+                raise self.error(f"an object as {where}", describe_json(value))
             yield _JsonObject(self.path, where, value)
 
     def error(self, expected: str, got: str | None = None) -> FormatError:
@@ -104,14 +108,9 @@ def read_squad(path: Path, *, encoding: str = "utf-8", prefix: str = "") -> QASe
 
     Errors name the position: ``data[3].paragraphs[7].qas[0]``.
     """
-    text = read_text(path, encoding)
-    try:
-        loaded = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FormatError(path, error.lineno, "JSON", error.msg) from error
-    check_surrogates(text, loaded, path, None)
+    loaded = parse_json(path, read_text(path, encoding))
     if not isinstance(loaded, dict):
-        raise FormatError(path, None, "an object as the file", json.dumps(loaded))
+        raise FormatError(path, None, "an object as the file", describe_json(loaded))
     qa = QASet()
     for a, article in enumerate(_JsonObject(path, "", loaded).records("data")):
         qa.tally["articles"] += 1
@@ -121,14 +120,17 @@ def read_squad(path: Path, *, encoding: str = "utf-8", prefix: str = "") -> QASe
             qa.tally["paragraphs"] += 1
             qa.tally["merged_paragraphs"] += text in qa.docs
             doc = qa.docs.setdefault(text, Doc(f"{prefix}{a}-{p}", text, title))
-            for question in paragraph.records("qas"):
-                _add_question(qa, doc, question)
+            for q, question in enumerate(paragraph.records("qas")):
+                _add_question(qa, doc, question, f"{prefix}{a}-{p}-{q}")
     return qa
 
 
-def _add_question(qa: QASet, doc: Doc, question: _JsonObject) -> None:
+def _add_question(qa: QASet, doc: Doc, question: _JsonObject, position: str) -> None:
     kind = int if isinstance(question.fields.get("id"), int) else str  # COVID-QA numbers its questions
-    qid = check_id(str(question.field("id", kind)), "question id", f"{question.path}: {question.where}")
+    numbered = question.fields.get("id") is None
+    name = position if numbered else str(question.field("id", kind))
+    qid = check_id(name, "question id", f"{question.path}: {question.where}")
+    qa.tally["questions_numbered"] += numbered
     query = Query(qid, question.field("question", str))
     impossible = question.field("is_impossible", bool, default=False)
     answers = list(question.records("answers", []))
@@ -164,19 +166,26 @@ def locate_answer(text: str, answer: str, stated: int) -> tuple[int, str]:
         return stated, "absent"
     if stated >= 0 and text.startswith(answer, stated):
         return stated, "exact"
-    offsets = [match.start() for match in re.finditer(f"(?={re.escape(answer)})", text)]
+    start = max(stated, 0)
+    before, after = _find_last(text[: start + len(answer)], answer), text.find(answer, start)
+    offsets = [offset for offset in (before, after) if offset >= 0]
     if not offsets:
         return stated, "absent"
     nearest = min(offsets, key=lambda offset: (abs(offset - stated), offset))
-    return nearest, "moved" if len(offsets) == 1 else "nearest"
+    single = text.find(answer) == _find_last(text, answer)
+    return nearest, "moved" if single else "nearest"
 
 
-_SPLIT = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
-_LIKE_SQUAD = re.compile(r'\A\s*\{.*?"data"\s*:\s*\[.*?"paragraphs"\s*:\s*\[', re.DOTALL)
+def _find_last(text: str, answer: str) -> int:
+    """The last offset of ``answer``, or -1: ``str.rfind`` in linear time, which only ``str.find`` takes."""
+    offset = text[::-1].find(answer[::-1])
+    return offset if offset < 0 else len(text) - offset - len(answer)
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    files = _files(path) or {WHOLE: path}
+    files = _files(path) or ({WHOLE: path} if path.is_file() else {})
+    if not files:
+        raise CollectionError(f"{path}: no SQuAD-style file in it: data, paragraphs, qas")
     several = len(files) > 1
     load = {
         split: cache(partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if several else ""))
@@ -189,6 +198,7 @@ def _open(path: Path, encoding: str) -> Collection:
         queries={split: _stream(read, lambda qa: qa.queries.values()) for split, read in load.items()},
         qrels={split: _stream(read, lambda qa: qa.qrels) for split, read in load.items()},
         answers={split: _stream(read, lambda qa: qa.answers) for split, read in load.items()},
+        unread=unread_files(path, files.values()),
         notes=lambda: {name: sum(read().tally[name] for read in load.values()) for name in _COUNTED},
     )
 
@@ -199,20 +209,27 @@ def _stream(read: Callable[[], QASet], records: Callable[[QASet], Iterable[Recor
 
 def _files(path: Path) -> dict[str, Path]:
     """The SQuAD-style files of a folder, or the file itself, by split."""
-    files = [file for file in list_files(path) if file.is_file() and _is_squad(file)]
-    matches = [_SPLIT.search(plain_name(file).lower()) for file in files]
-    splits = [match[1] if match else WHOLE for match in matches]
-    return {
-        split if splits.count(split) == 1 else plain_name(file).removesuffix(".json"): file
-        for split, file in zip(splits, files, strict=True)
-    }
+    return name_splits([file for file in list_few(path) if holds(_file_conditions(file))])
 
 
-def _is_squad(file: Path) -> bool:
-    return plain_name(file).endswith(".json") and bool(_LIKE_SQUAD.match(read_beginning(file, 1 << 16)))
+def _conditions(path: Path) -> Conditions:
+    if path.is_dir():
+        yield _files(path), "no file in it has data, paragraphs and qas"
+    else:
+        yield from _file_conditions(path)
 
 
-SQUAD = Format("squad", lambda path: bool(_files(path)), _open, "SQuAD-style JSON: data, paragraphs, qas")
+def _file_conditions(file: Path) -> Conditions:
+    rest = read_beginning(file, 1 << 16).lstrip()
+    yield rest.startswith("{"), "it does not begin with a JSON object"
+    for name in ("data", "paragraphs"):
+        match = re.search(rf'"{name}"\s*+:\s*+\[', rest)
+        rest = rest[match.end() :] if match else ""
+        yield match, f'no list "{name}" at its beginning'
+    yield plain_name(file).endswith(".json"), "its name does not end in .json"
+
+
+SQUAD = Format("squad", _conditions, _open, "SQuAD-style JSON: data, paragraphs, qas")
 """A file, or a folder with a file for each split, named after it (``train-v1.1.json``).
 
 A file whose name has no split is the split ``all``; if two have the same split, splits have the whole file

@@ -15,6 +15,7 @@ from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.reading import bind, group_by_split, list_files, plain_name
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
+from telerank.trec.recognition import Conditions
 from telerank.types import Doc
 
 _TOPICS = re.compile(r"(?:topics|queries)\b.*", re.IGNORECASE)
@@ -30,10 +31,12 @@ def open_topics(path: str | Path, *, format: str | None = None) -> Collection:  
     return Collection(str(path), TOPICS.name, partial(_no_docs, Path(path)), {"all": queries}, size=0)
 
 
-def _recognises(path: Path) -> bool:
+def _conditions(path: Path) -> Conditions:
     files = list_files(path)
-    known = (_TOPICS.fullmatch(plain_name(file)) or _QRELS.fullmatch(plain_name(file)) for file in files)
-    return bool(files) and all(known) and all(file.is_file() for file in files)
+    known = [file for file in files if any(n.fullmatch(plain_name(file)) for n in (_TOPICS, _QRELS))]
+    other = next((file.name for file in files if file not in known or not file.is_file()), "")
+    yield known, ""
+    yield known and not other, f"{other}: its name begins neither with topics (or queries) nor with qrels"
 
 
 def _open(path: Path, encoding: str) -> Collection:
@@ -56,4 +59,4 @@ def _no_docs(path: Path) -> Iterator[Doc]:
     raise CollectionError(f"{path} has only topics and qrels: no documents")
 
 
-TOPICS = Format("topics", _recognises, _open, "only topics.* and qrels.*, without documents")
+TOPICS = Format("topics", _conditions, _open, "only topics.* and qrels.*, without documents")

@@ -38,29 +38,35 @@ from telerank.corpus.readers.reading import (
     WHOLE,
     bind,
     decode,
+    find_file,
     group_by_split,
+    has_file,
     list_files,
     read_all,
     read_beginning,
     require_file,
+    unread_files,
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import open_bytes
+from telerank.trec.files import open_bytes, raw_lines
+from telerank.trec.recognition import Conditions
 from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")
 _TEXTS = ("text", "lp", "leadpara")
-_DOC = re.compile(rb"<(/?)doc(?:\s[^<>]*)?>", re.IGNORECASE)
-_BETWEEN = re.compile(rb"(?:\s|<!--.*?-->|<[?!/]?[a-z][^<>]*>|\xef\xbb\xbf|\x1a)*", re.IGNORECASE | re.DOTALL)
-_ELEMENT = re.compile(
-    rf"<(docno|url|{'|'.join((*_TITLES, *_TEXTS))})(?:\s[^<>]*)?>(.*?)</\1\s*>", re.IGNORECASE | re.DOTALL
+# (?>…), *+ and ++ never try a shorter match again, so that hostile text costs linear time, too
+_DOC = re.compile(rb"<(/?)doc(?:\s[^<>]*+)?>", re.IGNORECASE)
+_BETWEEN = re.compile(
+    rb"(?>\s++|<!--.*?-->|<[?!/]?[a-z][^<>]*+>|\xef\xbb\xbf|\x1a)*+", re.IGNORECASE | re.DOTALL
 )
-_TAG = re.compile(r"<!--.*?-->|</?[a-z][^<>]*>", re.IGNORECASE | re.DOTALL)
-_ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|\w+);", re.IGNORECASE)
+_ENDS = re.compile(rf"<(/?)(docno|url|{'|'.join((*_TITLES, *_TEXTS))})(?:\s[^<>]*+)?>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z][^<>]*+>", re.IGNORECASE)
+_TAG_OR_COMMENT = re.compile(r"<!--.*?-->|</?[a-z][^<>]*+>", re.IGNORECASE | re.DOTALL)
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|\w++);", re.IGNORECASE)
 _FEDERAL = {"&hyph;": "-", "&blank;": " "}
 _FIRST = re.compile(
-    r"(?:\s|<!--.*?-->|<\?.*?\?>|<(?!doc\b|top\b)[a-z][^<>]*>)*<(doc|top)\b", re.IGNORECASE | re.DOTALL
+    r"(?>\s++|<!--.*?-->|<\?.*?\?>|<(?!doc\b|top\b)[a-z][^<>]*+>)*+<(doc|top)\b", re.IGNORECASE | re.DOTALL
 )
 _NO_DOCUMENTS = re.compile(
     r"read(?:me|chg|frcg)\w*(?:\.(?:txt|md))?|.*\.dtd|licen[sc]e(?:\.txt)?", re.IGNORECASE
@@ -87,7 +93,7 @@ def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
     """The content between ``<DOC>`` and ``</DOC>``, with the number of the first line."""
     begun, held = 0, list[bytes]()
     with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in raw_lines(path, file):
             end = 0
             for tag in _DOC.finditer(line):
                 before = line[end : tag.start()]
@@ -118,13 +124,13 @@ def _check_between(path: Path, number: int | None, held: list[bytes]) -> None:
 
 
 def _doc(path: Path, begun: int, raw: str) -> Doc:
-    elements = [(element[1].lower(), element[2]) for element in _ELEMENT.finditer(raw)]
+    elements, rest = _elements(raw)
     docnos = [content for name, content in elements if name == "docno"]
     if len(docnos) != 1:
         raise FormatError(path, begun, "one <DOCNO> in the document that begins here", f"{len(docnos)}")
     names = {name for name, _ in elements}
     headline = next((name for name in _TITLES if name in names), None)
-    texts = [content for name, content in elements if name in _TEXTS] or [_ELEMENT.sub(" ", raw)]
+    texts = [content for name, content in elements if name in _TEXTS] or [rest]
     return Doc(
         _one_line(docnos[0]),
         "\n".join(strip_markup(text) for text in texts),
@@ -133,10 +139,30 @@ def _doc(path: Path, begun: int, raw: str) -> Doc:
     )
 
 
+def _elements(raw: str) -> tuple[list[tuple[str, str]], str]:
+    """The elements with their names, each to the first end tag of its name, and the text that is in none."""
+    tags = [(tag[2].lower(), not tag[1], tag) for tag in _ENDS.finditer(raw)]
+    closing: dict[str, list[re.Match[str]]] = {name: [] for name, _, _ in tags}
+    for name, opens, tag in reversed(tags):
+        if not opens:
+            closing[name].append(tag)
+    elements, rest, end = list[tuple[str, str]](), list[str](), 0
+    for name, opens, tag in tags:
+        while closing[name] and closing[name][-1].start() < tag.end():
+            closing[name].pop()
+        if opens and tag.start() >= end and closing[name]:
+            last = closing[name][-1]
+            elements.append((name, raw[tag.end() : last.start()]))
+            rest.append(raw[end : tag.start()])
+            end = last.end()
+    return elements, " ".join((*rest, raw[end:]))
+
+
 def strip_markup(text: str) -> str:
     """Remove tags and comments, resolve entities and trim the text; lines are kept."""
     if "<" in text:
-        text = _TAG.sub(" ", text)
+        comments = text.rfind("-->") + 3 if "-->" in text else 0  # behind it no comment ends
+        text = _TAG_OR_COMMENT.sub(" ", text[:comments]) + _TAG.sub(" ", text[comments:])
     if "&" in text:
         text = _ENTITY.sub(_character, text)
     return text.strip()
@@ -153,9 +179,16 @@ def _one_line(text: str) -> str:
     return " ".join(strip_markup(text).split())
 
 
-def _recognises(path: Path) -> bool:
-    kinds = {_kind(file) for file in islice(_files(path), 20)}
-    return kinds <= {"doc", "top", "qrels"} and "doc" in kinds and not _is_cranfield(path)
+def _conditions(path: Path) -> Conditions:
+    kinds = {file: _kind(file) for file in islice(_files(path), 20)}
+    other = next((file.name for file, kind in kinds.items() if not kind), "")
+    has_docs = "doc" in kinds.values()
+    yield "top" in kinds.values(), ""
+    yield has_docs, "it does not begin with <DOC>" if path.is_file() else "no file begins with <DOC>"
+    if other:
+        yield False, f"{other}: neither documents nor topics (<top>) nor qrels"
+    if CRANFIELD.recognises(path):
+        yield False, "Cranfield, which numbers its queries in another way"
 
 
 def _kind(path: Path) -> str:
@@ -195,14 +228,16 @@ def _open(path: Path, encoding: str) -> Collection:
     )
 
 
-TREC = Format("trec", _recognises, _open, "TREC SGML: files of <DOC> … </DOC>, with topics and qrels")
+TREC = Format("trec", _conditions, _open, "TREC SGML: files of <DOC> … </DOC>, with topics and qrels")
 
 
 _CRANFIELD = ("cran.all.1400.xml", "cran.qry.xml", "cranqrel.trec.txt")
 
 
-def _is_cranfield(path: Path) -> bool:
-    return path.is_dir() and any(file.name.startswith("cran.all.1400") for file in path.iterdir())
+def _cranfield_conditions(path: Path) -> Conditions:
+    yield from has_file(path, _CRANFIELD[0])
+    if path.is_dir():
+        yield from ((find_file(path, name), "") for name in _CRANFIELD[1:])
 
 
 def _open_cranfield(path: Path, encoding: str) -> Collection:
@@ -214,6 +249,7 @@ def _open_cranfield(path: Path, encoding: str) -> Collection:
         {WHOLE: partial(_number_queries, queries, encoding)},
         {WHOLE: partial(read_qrels, qrels)},
         size=1400,
+        unread=unread_files(path, [docs, queries, qrels]),
         source="Cleverdon 1967, ir.dcs.gla.ac.uk/resources/test_collections/cran",
     )
 
@@ -223,7 +259,9 @@ def _number_queries(path: Path, encoding: str) -> Iterator[Query]:
         yield Query(str(position), query.text)
 
 
-CRANFIELD = Format("cranfield", _is_cranfield, _open_cranfield, f"Cranfield: {', '.join(_CRANFIELD)}")
+CRANFIELD = Format(
+    "cranfield", _cranfield_conditions, _open_cranfield, f"Cranfield as XML: {', '.join(_CRANFIELD)}"
+)
 """The ``<num>`` of a query (1, 2, 4, 8, …, 365) is its number in a longer list; the qrels use the position of
 the query (1 to 225), which is its qid here. Two documents (471 and 995) are empty. The text of a document
 begins with its title, which is also its ``title``.

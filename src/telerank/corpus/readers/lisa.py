@@ -1,0 +1,166 @@
+"""LISA: abstracts of library science in several files, queries, and judgments.
+
+======================  ===============================================================================
+``LISA0.001``, …        ``Document 1``, the title to the first blank line, the text, a line of asterisks
+``LISA.QUE``            a number on a line of its own, the text, which ends in ``#``
+``LISA.REL``            ``Query 1``, ``3 Relevant Refs:``, docnos to ``-1``
+``LISARJ.NUM``          the same in columns: query, number of docnos, docnos, continued on further lines
+======================  ===============================================================================
+
+Files of documents are recognised by their content, the others by their names. ``LISARJ.NUM`` is read only
+without ``LISA.REL``. Every judged document is relevant.
+
+Source: Peter Willett, University of Sheffield 1982 (ir.dcs.gla.ac.uk/resources/test_collections/lisa).
+Licence: none stated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import (
+    WHOLE,
+    bind,
+    decode,
+    list_few,
+    plain_name,
+    read_all,
+    read_first_lines,
+    read_lines,
+    unread_files,
+)
+from telerank.errors import CollectionError, FormatError
+from telerank.trec.files import open_bytes, raw_lines
+from telerank.trec.recognition import Conditions
+from telerank.types import Doc, Qrel, Query
+
+_BEGINS = re.compile(r"Document\s+0*([0-9]{1,18})\s*")
+_ENDS = re.compile(r"\*{8,}+\s*")
+_QUERY = re.compile(r"Query\s+0*([0-9]{1,18})\s*")
+_REFS = re.compile(r"\s*([0-9]{1,9})\s+Relevant\s+Refs:\s*")
+_NUMBER = re.compile(r"0*([0-9]{1,18})")
+
+
+def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
+    """Read the documents of one file."""
+    docno, begun, lines = "", 0, list[str]()
+    with open_bytes(path) as file:
+        for number, raw in raw_lines(path, file):
+            line = decode(raw, path, encoding, number).strip()
+            if _ENDS.fullmatch(line) and docno:
+                yield _doc(docno, lines)
+                docno = ""
+            elif docno:
+                lines.append(line)
+            elif match := _BEGINS.fullmatch(line):
+                docno, begun, lines = match[1], number, []
+            elif line.strip("\x1a"):
+                raise FormatError(path, number, "Document and a number", line)
+    if docno:
+        raise FormatError(path, begun, "a line of asterisks at the end of the document that begins here")
+
+
+def _doc(docno: str, lines: list[str]) -> Doc:
+    blank = lines.index("") if "" in lines else len(lines)
+    return Doc(docno, "\n".join(lines[blank:]).strip(), " ".join(lines[:blank]))
+
+
+def read_queries(path: Path, encoding: str = "utf-8") -> Iterator[Query]:
+    """Read the queries of ``LISA.QUE``."""
+    qid, words = "", list[str]()
+    for number, line in read_lines(path, encoding):
+        match = None if qid else _NUMBER.fullmatch(line.strip())
+        if not qid and not match:
+            if line.strip("\x1a"):
+                raise FormatError(path, number, "the number of a query", line)
+        elif match:
+            qid, words = match[1], []
+        else:
+            words += line.rstrip().removesuffix("#").split()
+            if line.rstrip().endswith("#"):
+                yield Query(qid, " ".join(words))
+                qid = ""
+    if qid:
+        raise FormatError(path, None, f"# at the end of query {qid}")
+
+
+def read_judgments(path: Path, encoding: str = "utf-8") -> Iterator[Qrel]:
+    """Read ``LISA.REL``."""
+    qid, count, docnos = "", -1, list[str]()
+    for number, line in read_lines(path, encoding):
+        query, refs = _QUERY.fullmatch(line.strip()), _REFS.fullmatch(line)
+        if query and not qid:
+            qid, count, docnos = query[1], -1, []
+        elif refs and qid and count < 0:
+            count = int(refs[1])
+        elif qid and count >= 0:
+            docnos += line.split()
+            if docnos[-1] == "-1":
+                yield from _judged(path, number, qid, count, docnos[:-1])
+                qid = ""
+        elif line.strip("\x1a"):
+            raise FormatError(path, number, "Query, Relevant Refs, and docnos to -1", line)
+    if qid:
+        raise FormatError(path, None, f"-1 after the docnos of query {qid}")
+
+
+def read_columns(path: Path, encoding: str = "utf-8") -> Iterator[Qrel]:
+    """Read ``LISARJ.NUM``."""
+    qid, count, docnos = "", 0, list[str]()
+    for number, line in read_lines(path, encoding):
+        numbers = line.strip("\x1a").split()
+        if not qid and numbers:
+            if len(numbers) < 2 or not all(map(_NUMBER.fullmatch, numbers[:2])) or len(numbers[1]) > 9:
+                raise FormatError(path, number, "query, number of documents, docnos", line)
+            qid, count, docnos, numbers = numbers[0].lstrip("0"), int(numbers[1]), [], numbers[2:]
+        docnos += numbers
+        if qid and len(docnos) >= count:
+            yield from _judged(path, number, qid, count, docnos)
+            qid = ""
+    if qid:
+        raise FormatError(path, None, f"{count} docnos of query {qid}", f"{len(docnos)}")
+
+
+def _judged(path: Path, number: int, qid: str, count: int, docnos: list[str]) -> Iterator[Qrel]:
+    names = [match and match[1] for match in map(_NUMBER.fullmatch, docnos)]
+    if len(names) != count or not all(names):
+        raise FormatError(path, number, f"{count} docnos of query {qid}", " ".join(docnos))
+    return (Qrel(qid, name, 1) for name in names if name)
+
+
+def _doc_files(path: Path) -> list[Path]:
+    firsts = ((file, read_first_lines(file)[:1]) for file in list_few(path))
+    return [file for file, first in firsts if any(_BEGINS.fullmatch(line) for line in first)]
+
+
+def _conditions(path: Path) -> Conditions:
+    yield any(file.name.upper().startswith("LISA") for file in list_few(path)), ""
+    yield (
+        _doc_files(path),
+        f"{'no file in it begins' if path.is_dir() else 'it does not begin'} with Document 1",
+    )
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    docs = _doc_files(path)
+    if not docs:
+        raise CollectionError(f"{path}: no file that begins with Document and a number")
+    others = {plain_name(file).upper(): file for file in list_few(path) if file not in docs}
+    queries, lists, columns = (others.get(name) for name in ("LISA.QUE", "LISA.REL", "LISARJ.NUM"))
+    judgments = bind(read_judgments, {WHOLE: lists}, encoding=encoding)
+    return Collection(
+        path.name,
+        LISA.name,
+        partial(read_all, read_docs, docs, encoding),
+        bind(read_queries, {WHOLE: queries}, encoding=encoding),
+        judgments or bind(read_columns, {WHOLE: columns}, encoding=encoding),
+        source="ir.dcs.gla.ac.uk/resources/test_collections/lisa",
+        unread=unread_files(path, [*docs, queries, lists or columns]),
+    )
+
+
+LISA = Format("lisa", _conditions, _open, "LISA: files of Document 1, …; LISA.QUE, LISA.REL or LISARJ.NUM")

@@ -1,0 +1,205 @@
+"""Cranfield, CISI, MED, ADI, CACM and others as SMART files, with queries and judgments in their own layouts.
+
+A document has the number after ``.I`` as its docno, ``.T`` as its title and ``.W`` as its text; the text of
+a query is ``.W`` (or ``.T`` without it). Leading zeros of numbers have no meaning. Authors, keywords and
+the other fields are left out; notes count the documents that have any.
+
+A folder has one file of documents, one of queries (``qry``, ``query`` or ``que`` in its name) and one of
+judgments (``rel`` in its name), all recognised by their content; a file alone is one of the first two.
+Judgments are
+
+==========================  =============================================================
+``1 12 0 0``                query, document, two zeros (CACM, CISI, ADI): relevant
+``1 0 12 1``                query, zero, document, grade (MED)
+``1 12 1``                  query, document, grade (MED, Cranfield)
+==========================  =============================================================
+
+Cranfield's grades run from 1 (a complete answer) to 4, and -1 is not relevant: if a file of three columns
+has grades other than 1, these become 4 to 1, and 0. Its queries have the numbers 1, 2, 4, … of a longer
+list, while its judgments count them by position: if a judged number is not one of a query, positions are
+the qids of queries, too.
+
+In one copy of CACM the number of a document is wrong. Where documents before and after it are numbered
+without a gap, such a number is replaced by the document's position, and a note counts it; others that
+repeat are refused.
+
+Source: Cranfield (Cleverdon 1967), CISI and CACM (Fox 1983), MED and ADI (Salton 1971),
+ir.dcs.gla.ac.uk/resources/ test_collections. Licence: none stated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import WHOLE, list_few, read_first_lines, read_lines, unread_files
+from telerank.errors import CollectionError, FormatError
+from telerank.trec.recognition import Conditions
+from telerank.trec.smart import NUMBER, SmartRecord, read_records, starts_smart
+from telerank.types import Doc, Qrel, Query
+
+_QUERIES = re.compile(r"(?<![a-z])(?:qry|quer(?:y|ies)|que)(?![a-z])", re.IGNORECASE)
+_JUDGMENTS = re.compile(r"rel", re.IGNORECASE)
+_GRADE = re.compile(r"-?[0-9]{1,4}")
+_ZERO = re.compile(r"0(?:\.0+)?")
+_COLUMNS = "query and document, then two zeros or a grade; or query, zero, document, grade"
+_LEFT_OUT = "ABKCNX"
+_BEST = 4  # of Cranfield's grades, where it is written as 1
+
+
+@dataclass(frozen=True)
+class _SmartFiles:
+    docs: Path | None
+    queries: Path | None
+    judgments: Path | None
+    encoding: str
+
+    def read_docs(self) -> Iterator[Doc]:
+        seen = set[str]()
+        for record, docno, _ in self._records():
+            if docno is None or docno in seen:
+                what = "a number after .I that no other document has"
+                raise FormatError(self.docs or "", record.line, what, record.number)
+            seen.add(docno)
+            yield Doc(docno, record.text("W"), " ".join(record.text("T").split()))
+
+    def count_notes(self) -> dict[str, int]:
+        counts = dict.fromkeys(("documents_renumbered", "documents_with_fields_left_out"), 0)
+        for record, _, is_position in self._records():
+            counts["documents_renumbered"] += is_position
+            counts["documents_with_fields_left_out"] += any(map(record.text, _LEFT_OUT))
+        return counts
+
+    def _records(self) -> Iterator[tuple[SmartRecord, str | None, bool]]:
+        """Each document with its docno, and whether that is its position, since its number was wrong."""
+        if self.docs is None:
+            return
+        before, records = "0", read_records(self.docs, read_lines(self.docs, self.encoding))
+        for position, (record, following) in enumerate(_with_following(records), 1):
+            gap = before == str(position - 1) and following == str(position + 1)
+            wrong = gap and record.id != str(position)
+            before = str(position) if wrong else record.id or ""
+            yield record, str(position) if wrong else record.id, wrong
+
+    def read_queries(self) -> Iterator[Query]:
+        for position, (qid, text) in enumerate(self._numbered.items(), 1):
+            yield Query(str(position) if self._counts_by_position else qid, text)
+
+    @cached_property
+    def _numbered(self) -> dict[str, str]:
+        """The texts of queries by their numbers."""
+        texts: dict[str, str] = {}
+        if self.queries is None:
+            return texts
+        for record in read_records(self.queries, read_lines(self.queries, self.encoding)):
+            text = " ".join((record.text("W") or record.text("T")).split())
+            if record.id is None or record.id in texts or not text:
+                what = "a number after .I that no other query has, and a text after .W"
+                raise FormatError(self.queries, record.line, what, record.number)
+            texts[record.id] = text
+        return texts
+
+    @cached_property
+    def _counts_by_position(self) -> bool:
+        judged = {qid for _, qid, _, _ in self._judgments}
+        if not self._numbered or judged <= self._numbered.keys():
+            return False
+        beyond = min((qid for qid in judged if int(qid) > len(self._numbered)), key=int, default=None)
+        if beyond:
+            what = f"numbers or positions of the {len(self._numbered)} queries"
+            raise FormatError(self.judgments or "", None, what, beyond)
+        return True
+
+    @cached_property
+    def _judgments(self) -> list[tuple[int, str, str, int]]:
+        """Line, query, document and grade as the file has it."""
+        if self.judgments is None:
+            return []
+        return [
+            (number, *_read_judgment(self.judgments, number, line))
+            for number, line in read_lines(self.judgments, self.encoding)
+        ]
+
+    def read_qrels(self) -> Iterator[Qrel]:
+        reverse = any(grade != 1 for _, _, _, grade in self._judgments)
+        for number, qid, docno, grade in self._judgments:
+            if reverse and not -1 <= grade <= _BEST:
+                raise FormatError(self.judgments or "", number, f"a grade from -1 to {_BEST}", str(grade))
+            value = _BEST + 1 - grade if grade > 0 else 0
+            yield Qrel(qid, docno, value if reverse else grade)
+
+
+def _with_following(records: Iterator[SmartRecord]) -> Iterator[tuple[SmartRecord, str | None]]:
+    """Each record, and the number of the one after it."""
+    record = next(records, None)
+    while record:
+        following = next(records, None)
+        yield record, following.id if following else None
+        record = following
+
+
+def _read_judgment(path: Path, number: int, line: str) -> tuple[str, str, int]:
+    match line.split():
+        case [qid, docno, zero, tail] if _ZERO.fullmatch(zero) and _ZERO.fullmatch(tail):
+            grade = "1"
+        case [qid, "0", docno, grade] | [qid, docno, grade]:
+            pass
+        case _:
+            raise FormatError(path, number, _COLUMNS, line)
+    ids = NUMBER.fullmatch(qid), NUMBER.fullmatch(docno)
+    if not ids[0] or not ids[1] or not _GRADE.fullmatch(grade):
+        raise FormatError(path, number, _COLUMNS, line)
+    return ids[0][1], ids[1][1], int(grade)
+
+
+def _smart_files(path: Path, encoding: str) -> _SmartFiles:
+    """The files of a folder by their kind; CollectionError if two have the same."""
+    files = [file for file in list_few(path) if starts_smart(read_first_lines(file))]
+    queries = [file for file in files if _QUERIES.search(file.name)]
+    docs = [file for file in files if file not in queries]
+    others = [file for file in list_few(path) if file not in files] if path.is_dir() else []
+    judgments = [file for file in others if _JUDGMENTS.search(file.name) and _has_judgments(file)]
+    for kind, named in (("documents", docs), ("queries", queries), ("judgments", judgments)):
+        if len(named) > 1:
+            names = " and ".join(file.name for file in named)
+            hint = "; a file of queries has qry or query in its name" if kind == "documents" else ""
+            raise CollectionError(f"{path}: both {names} have {kind}{hint}")
+    first = [next(iter(named), None) for named in (docs, queries, judgments)]
+    return _SmartFiles(first[0], first[1], first[2], encoding)
+
+
+def _has_judgments(file: Path) -> bool:
+    columns = [line.split() for line in read_first_lines(file)[:1]]
+    return any(len(own) in {3, 4} and NUMBER.fullmatch(own[0]) for own in columns)
+
+
+def _conditions(path: Path) -> Conditions:
+    starts = any(starts_smart(read_first_lines(file)) for file in list_few(path))
+    yield (
+        starts,
+        "no file in it begins with .I and a number" if path.is_dir() else "it does not begin with .I",
+    )
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    files = _smart_files(path, encoding)
+    if files.docs is None and files.queries is None:
+        raise CollectionError(f"{path}: no file that begins with .I and a number")
+    return Collection(
+        path.name,
+        SMART.name,
+        files.read_docs,
+        {WHOLE: files.read_queries} if files.queries else {},
+        {WHOLE: files.read_qrels} if files.judgments else {},
+        size=None if files.docs else 0,
+        source="ir.dcs.gla.ac.uk/resources/test_collections",
+        notes=files.count_notes,
+        unread=unread_files(path, [files.docs, files.queries, files.judgments]),
+    )
+
+
+SMART = Format("smart", _conditions, _open, "SMART files: .I, .T, .W, … (Cranfield, CISI, MED, ADI, CACM)")

@@ -1,0 +1,73 @@
+"""LISA: documents in several files, queries that end with #, judgments in two forms."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from telerank.corpus.formats import open_collection
+from telerank.errors import FormatError
+from telerank.types import Doc, Qrel, Query
+
+SAMPLE = Path(__file__).parent / "samples" / "lisa"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(SAMPLE, tmp_path / "lisa")
+    return tmp_path / "lisa"
+
+
+def test_documents_queries_and_judgments_are_read():
+    collection = open_collection(SAMPLE)
+    assert (collection.format, collection.unread) == ("lisa", ("LISARJ.NUM",))
+    assert list(collection.docs()) == [
+        Doc("1", "DESCRIBES A CATALOGUE ON CARDS.", "THE SMALL LIBRARY AND ITS CATALOGUE."),
+        Doc("2", "BOOKS ARE SENT TO READERS WHO LIVE FAR AWAY.", "READERS BY POST."),
+    ]
+    assert list(collection.split_queries()) == [
+        Query("1", "I AM INTERESTED IN CATALOGUES ON CARDS. CARDS, CATALOGUES."),
+        Query("2", "BOOKS SENT BY POST."),
+    ]
+    assert list(collection.split_qrels()) == [Qrel("1", "1", 1), Qrel("2", "2", 1)]
+
+
+def test_several_files_are_one_collection_and_columns_serve_alone(folder):
+    (folder / "LISA0.002").write_text("Document  3\nTHIRD.\n   \nTEXT\n" + "*" * 44 + "\n")
+    (folder / "LISA.REL").unlink()
+    (folder / "LISARJ.NUM").write_text("   1   3   1   2\n       3\n   2   0\n   3   1   2\n")
+    collection = open_collection(folder)
+    assert [doc.docno for doc in collection.docs()] == ["1", "2", "3"]
+    assert list(collection.split_qrels()) == [
+        *(Qrel("1", docno, 1) for docno in "123"),
+        Qrel("3", "2", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("LISA0.001", "Document 1\nA\n", r"LISA0.001:1: expected a line of asterisks"),
+        (
+            "LISA0.001",
+            "Document 1\nA\n" + "*" * 20 + "\nlost\n",
+            r"LISA0.001:4: expected Document and a number",
+        ),
+        ("LISA.QUE", "1\nA\n", r"LISA.QUE: expected # at the end of query 1"),
+        ("LISA.QUE", "lost #\n", r"LISA.QUE:1: expected the number of a query"),
+        (
+            "LISA.REL",
+            "Query 1\n2 Relevant Refs:\n1 -1\n",
+            r"LISA.REL:3: expected 2 docnos of query 1, got '1'",
+        ),
+        ("LISA.REL", "Query 1\n1 Relevant Refs:\n1\n", r"LISA.REL: expected -1 after"),
+        ("LISA.REL", "lost\n", r"LISA.REL:1: expected Query, Relevant Refs"),
+    ],
+)
+def test_a_mistake_is_named(folder, file, content, message):
+    (folder / file).write_text(content)
+    collection = open_collection(folder)
+    with pytest.raises(FormatError, match=message):
+        list(collection.docs()) + list(collection.split_queries()) + list(collection.split_qrels())

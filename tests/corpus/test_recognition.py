@@ -1,0 +1,412 @@
+"""Small collections in every format and with their usual mistakes: recognised, or refused by the mistake's name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import cbor2
+import pytest
+
+from telerank.corpus.formats import FORMATS, list_formats, open_collection
+from telerank.errors import TelerankError
+
+Files = Mapping[str, str | bytes]
+SAMPLES = Path(__file__).parent / "samples"
+TWO_DOCS = '{"id": "1", "text": "one"}\n{"id": "2", "text": "two"}\n'
+QUERIES = '{"_id": "q1", "text": "which"}\n{"_id": "q2", "text": "what"}\n'
+BEIR_QRELS = "q1\t1\t1\nq2\t2\t1\n"
+HEADER = "query-id\tcorpus-id\tscore\n"
+SGML = (
+    "<DOC>\n<DOCNO>1</DOCNO>\n<TEXT>one</TEXT>\n</DOC>\n<DOC>\n<DOCNO>2</DOCNO>\n<TEXT>two</TEXT>\n</DOC>\n"
+)
+TOPICS = (
+    "<top>\n<num>q1</num>\n<title>which</title>\n</top>\n<top>\n<num>q2</num>\n<title>what</title>\n</top>\n"
+)
+QRELS = "q1 0 1 1\nq2 0 2 1\n"
+WORDS = "idx_1\tone\nidx_2\ttwo\n"
+QUESTIONS = "domain\tidx_1\t1\t1 2\ndomain\tidx_2\t2\t1 2\n"
+
+
+def squad(**ids: str) -> str:
+    questions = [{"question": text, **({"id": ids[text]} if ids else {})} for text in ("which", "what")]
+    answers = [{**one, "answers": [{"text": "one", "answer_start": 0}]} for one in questions]
+    paragraphs = [{"context": "one", "qas": answers}, {"context": "two", "qas": []}]
+    return json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]})
+
+
+def sample(name: str, *files: str) -> Files:
+    paths = sorted((SAMPLES / name).iterdir())
+    return {path.name: path.read_bytes() for path in paths if not files or path.name in files}
+
+
+def car() -> bytes:
+    return b"".join(cbor2.dumps([0, str(n).encode(), [[0, text]]]) for n, text in ((1, "one"), (2, "two")))
+
+
+GOOD: dict[str, tuple[str, Files]] = {
+    "documents in lines": ("jsonl", {"docs.jsonl": TWO_DOCS}),
+    "documents in an array": ("jsonl", {"docs.json": json.dumps([{"id": 1, "contents": "one"}])}),
+    "a document that is a file": ("jsonl", {"docs.json": json.dumps({"id": 1, "contents": "one"}, indent=1)}),
+    "Anserini's folder": ("jsonl", sample("anserini-json")),
+    "JSON lines with one split": (
+        "jsonl",
+        {"docs.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels.tsv": HEADER + BEIR_QRELS},
+    ),
+    "JSON lines with splits": (
+        "jsonl",
+        {"docs.jsonl": TWO_DOCS, "queries.dev.jsonl": QUERIES, "qrels.dev.txt": QRELS, "README.md": "x"},
+    ),
+    "queries of all splits": (
+        "jsonl",
+        {
+            "docs.jsonl": TWO_DOCS,
+            "queries.tsv": "q1\twhich\n",
+            "qrels.a.txt": QRELS[:9],
+            "qrels.b.txt": QRELS[:9],
+        },
+    ),
+    "CSV": ("csv", {"docs.csv": "id,text\n1,one\n2,two\n"}),
+    "TSV": ("csv", {"docs.tsv": "docno\tcontents\n1\tone\n2\ttwo\n"}),
+    "passages": ("passages", {"passages.tsv": "1\ts\tone\n2\ts\ttwo\n"}),
+    "texts": ("folder", {"a.txt": "one", "notes/b.md": "two", "README.md": "three"}),
+    "BEIR": (
+        "beir",
+        {"corpus.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels/test.tsv": HEADER + BEIR_QRELS},
+    ),
+    "BEIR without a header": (
+        "beir",
+        {"corpus.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels/test.tsv": BEIR_QRELS},
+    ),
+    "BEIR without a folder of qrels": (
+        "beir",
+        {"corpus.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels.tsv": BEIR_QRELS},
+    ),
+    "MS MARCO": (
+        "msmarco",
+        {
+            "collection.tsv": "1\tone\n2\ttwo\n",
+            "queries.dev.tsv": "q1\twhich\n",
+            "qrels.dev.tsv": "q1\t0\t1\t1\n",
+        },
+    ),
+    "MS MARCO documents": ("msmarco", {"msmarco-docs.tsv": "1\tu\tt\tone\n2\tu\tt\ttwo\n"}),
+    "TREC": ("trec", {"docs.trec": SGML, "topics.txt": TOPICS, "qrels.txt": QRELS}),
+    "TREC documents alone": ("trec", {"ft911": SGML}),
+    "topics and qrels": ("topics", {"topics.dl.txt": TOPICS, "qrels.dl.txt": QRELS}),
+    "SQuAD": ("squad", {"dev.json": squad(which="q1", what="q2")}),
+    "SQuAD without ids": ("squad", {"dev.json": squad()}),
+    "InsuranceQA": (
+        "insuranceqa",
+        {
+            "vocabulary": WORDS,
+            "InsuranceQA.label2answer.raw.encoded": "1\tidx_1\n2\tidx_2\n",
+            "InsuranceQA.question.anslabel.raw.100.pool.solr.test.encoded": QUESTIONS,
+        },
+    ),
+    "InsuranceQA in tokens": (
+        "insuranceqa-token",
+        {"vocabulary": WORDS, "InsuranceQA.label2answer.token.encoded": "1\tidx_1\n2\tidx_2\n"},
+    ),
+    "ANTIQUE": (
+        "antique",
+        {
+            "antique-collection.txt": "1\tone\n2\ttwo\n",
+            "antique-test-queries.txt": "q1\twhich\n",
+            "antique-test.qrel": "q1 U0 1 4\n",
+        },
+    ),
+    "TREC-CAR": ("trec-car", {"paragraphs.cbor": car()}),
+    "Cranfield as XML": (
+        "cranfield",
+        {"cran.all.1400.xml": SGML, "cran.qry.xml": TOPICS, "cranqrel.trec.txt": "1 0 1 1\n"},
+    ),
+    "Cranfield as it usually comes": ("smart", sample("smart-cranfield")),
+    "ADI": ("smart", sample("smart-adi")),
+    "CACM": ("smart", sample("smart-cacm")),
+    "MED": (
+        "smart",
+        {
+            "MED.ALL": ".I 1\n.W\none\n.I 2\n.W\ntwo\n",
+            "MED.QRY": ".I 1\n.W\nwhich\n",
+            "MED.REL": "1 0 1 1\n",
+            "MED.REL.OLD.txt.pdf": "%PDF",
+        },
+    ),
+    "CISI": (
+        "smart",
+        {"CISI.ALL": ".X\n.I 1\n.T\none\n.X\n1\t5\t1\n", "CISI.REL": "   1   1\t0\t0.000000\n"},
+    ),
+    "LISA": ("lisa", sample("lisa")),
+    "WikiQA": ("wikiqa", sample("wikiqa")),
+    "parallel files": ("parallel", sample("castorini")),
+    "TREC-QA": ("trecqa", sample("trecqa")),
+    "SelQA": ("selqa", sample("selqa")),
+    "SelQA as TSV": ("selqa", sample("selqa", "selqa-ass-dev.tsv")),
+}
+
+
+def write(folder: Path, files: Files) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def is_binary(name: str) -> bool:
+    return name.endswith(".cbor")
+
+
+WAYS = {
+    "as it is": lambda name, content: (name, content),
+    "with Windows line ends": lambda name, content: (
+        (name, content)
+        if is_binary(name)
+        else (name, content.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+    ),
+    "with a byte order mark": lambda name, content: (
+        (name, content) if is_binary(name) else (name, b"\xef\xbb\xbf" + content)
+    ),
+    "compressed": lambda name, content: (f"{name}.gz", gzip.compress(content, mtime=0)),
+}
+
+
+def ids(folder: Path) -> tuple[list[str], dict[str, list[str]], dict[str, list[tuple[str, str, int]]]]:
+    collection = open_collection(folder)
+    return (
+        [] if collection.size == 0 else [doc.docno.removesuffix(".gz") for doc in collection.docs()],
+        {split: [query.qid for query in stream()] for split, stream in collection.queries.items()},
+        {
+            split: [(qrel.qid, qrel.docno, qrel.grade) for qrel in stream()]
+            for split, stream in collection.qrels.items()
+        },
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_collection_is_recognised_and_read(tmp_path, name, way):
+    form, files = GOOD[name]
+    write(tmp_path / "plain", files)
+    folder = write(
+        tmp_path / "x", dict(WAYS[way](file, as_bytes(content)) for file, content in files.items())
+    )
+    assert open_collection(folder).format == form
+    read = ids(folder)
+    assert read == ids(tmp_path / "plain")
+    assert read[0] or form == "topics"
+
+
+def test_every_format_is_among_the_good_collections():
+    others = {"ranking-set"}  # a folder that only telerank makes (test_ranking_set.py)
+    assert {form for form, _ in GOOD.values()} | others == {form.name for form in FORMATS}
+
+
+def without(name: str, file: str) -> Files:
+    return {other: content for other, content in GOOD[name][1].items() if other != file}
+
+
+def changed(name: str, **files: str) -> Files:
+    return {**GOOD[name][1], **{file.replace("__", "."): content for file, content in files.items()}}
+
+
+MISTAKES: dict[str, tuple[Files, str]] = {
+    "JSON lines named .txt": ({"docs.txt": TWO_DOCS, "b.dat": "x"}, "b.dat: not a text by its name"),
+    "no docno": (
+        {"docs.jsonl": '{"key": "1", "text": "one"}\n'},
+        "the first object of docs.jsonl has no docno or",
+    ),
+    "no text": (
+        {"docs.jsonl": '{"id": "1", "words": "one"}\n'},
+        "docs.jsonl:1: expected a string as text or",
+    ),
+    "JSON in a list a line": ({"docs.jsonl": '["1", "one"]\n'}, "jsonl: no file of JSON objects"),
+    "a key twice": ({"docs.jsonl": '{"id": "1", "text": "a", "text": "b"}\n'}, "the key 'text' comes twice"),
+    "single quotes": ({"docs.jsonl": "{'id': '1', 'text': 'one'}\n"}, "jsonl: no file of JSON objects"),
+    "a comma at the end": (
+        {"docs.jsonl": '{"id": "1", "text": "one"},\n'},
+        "docs.jsonl:1: expected a JSON object",
+    ),
+    "a cut line": ({"docs.jsonl": TWO_DOCS[:-5]}, "docs.jsonl:2: expected a JSON object"),
+    "half a surrogate pair": ({"docs.jsonl": '{"id": "1", "text": "\\ud83d"}\n'}, "half of a surrogate pair"),
+    "an array cut off": ({"docs.json": '[{"id": "1", "text": "one"}'}, "docs.json:1: expected JSON"),
+    "a picture beside JSON lines": (
+        {"docs.jsonl": TWO_DOCS, "x.png": "x"},
+        "jsonl: x.png: neither JSON nor queries",
+    ),
+    "two files of qrels for a split": (
+        {"docs.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels.tsv": BEIR_QRELS, "qrels.txt": QRELS},
+        "qrels.txt: a second file for the split 'all', beside qrels.tsv",
+    ),
+    "UTF-16": ({"docs.jsonl": TWO_DOCS.encode("utf-16")}, "no file of JSON objects"),
+    "Latin-1": ({"docs.jsonl": '{"id": "1", "text": "\xe9"}\n'.encode("latin-1")}, "--encoding latin-1"),
+    "CSV without a header": (
+        {"docs.csv": "1,one\n2,two\n"},
+        "the first line of docs.csv does not name docno",
+    ),
+    "CSV with a column too many": ({"docs.csv": "id,text\n1,one,two\n"}, "docs.csv:2: expected 2 columns"),
+    "CSV with an open quote": ({"docs.csv": 'id,text\n1,"one\n'}, "docs.csv:2: expected CSV"),
+    "CSV beside a note": (
+        {"docs.csv": "id,text\n1,one\n", "x.pdf": "x"},
+        "csv: x.pdf: its name ends neither",
+    ),
+    "passages with two columns": ({"passages.tsv": "1\tone\n"}, "passages.tsv:1: expected 3 columns"),
+    "README, queries and judgments": (
+        {"README.md": "x", "docs.txt": "x", "queries.txt": "1\tx\n", "judgments.txt": "1 0 d 1\n"},
+        "folder: queries.txt and judgments.txt are queries and judgments by their names",
+    ),
+    "judgments among texts": (
+        {"README.txt": "x", "a.txt": "x", "answers.txt": "1 0 d1 1\n1 0 d2 0\n"},
+        "folder: answers.txt has many records, and is not one text",
+    ),
+    "SMART with another ending": (
+        {"docs.txt": "a", "b.txt": "b", "rel.pdf": "1 2 0 0"},
+        "folder: rel.pdf: not a text by its name",
+    ),
+    "BEIR without queries": (without("BEIR", "queries.jsonl"), "qrels but no queries.jsonl"),
+    "BEIR without a corpus": (without("BEIR", "corpus.jsonl"), "beir: no corpus.jsonl"),
+    "BEIR with a query missing": (
+        changed("BEIR", queries__jsonl=QUERIES.splitlines()[0]),
+        "every query of test.tsv; 1 are missing .q2.",
+    ),
+    "BEIR with qrels in CSV": (
+        {"corpus.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels/test.tsv": "q1,1,1\n"},
+        "beir: its first line has 1 column, not 3",
+    ),
+    "MS MARCO without a tab": (
+        {"collection.tsv": "1 one\n"},
+        "collection.tsv:1: expected 2 columns with a tab",
+    ),
+    "MS MARCO of two kinds": (
+        {"collection.tsv": "1\tone\n", "msmarco-docs.tsv": "1\tu\tt\tone\n"},
+        "both collection.tsv and msmarco-docs.tsv: which",
+    ),
+    "MS MARCO without a collection": (
+        without("MS MARCO", "collection.tsv"),
+        "only topics and qrels: no documents",
+    ),
+    "TREC without an end": ({"docs.trec": SGML[:-7]}, "docs.trec:5: expected </DOC>"),
+    "TREC without a docno": (
+        {"docs.trec": "<DOC>\n<TEXT>one</TEXT>\n</DOC>\n"},
+        "docs.trec:1: expected one <DOCNO>",
+    ),
+    "TREC with text between": ({"docs.trec": SGML + "lost\n" + SGML}, "expected nothing but <DOC>"),
+    "TREC beside a picture": ({"docs.trec": SGML, "x.png": "x"}, "trec: x.png: neither documents nor topics"),
+    "TREC topics without an end": (changed("TREC", topics__txt=TOPICS[:-7]), "topics.txt:5: expected </top>"),
+    "TREC packed by compress": ({"docs.Z": b"\x1f\x9d"}, "packed by compress"),
+    "SQuAD cut off": ({"dev.json": squad(which="q1", what="q2")[:-3]}, "dev.json:1: expected JSON"),
+    "SQuAD with an id twice": ({"dev.json": squad(which="q1", what="q1")}, "that no other question has"),
+    "SQuAD with an answer of the wrong kind": (
+        {"dev.json": squad(which="q1", what="q2").replace('"answer_start": 0', '"answer_start": "0"')},
+        "a whole number as 'answer_start' of data.0..paragraphs.0..qas.0..answers.0.",
+    ),
+    "InsuranceQA with an unknown word": (
+        changed("InsuranceQA", vocabulary="idx_1\tone\n"),
+        "expected words of the vocabulary, got 'idx_2'",
+    ),
+    "InsuranceQA without words": (
+        without("InsuranceQA in tokens", "vocabulary"),
+        "insuranceqa.*: no vocabulary",
+    ),
+    "ANTIQUE with a grade of 0": (
+        {**without("ANTIQUE", "antique-test.qrel"), "antique-test.qrel": "q1 U0 1 0\n"},
+        "expected a grade from 1 to 4",
+    ),
+    "TREC-CAR cut off": ({"paragraphs.cbor": car()[:-2]}, "expected a whole CBOR item as item 2"),
+    "Cranfield without queries": (without("Cranfield as XML", "cran.qry.xml"), "no cran.qry.xml"),
+    "SMART with two files of documents": (
+        {"A.ALL": ".I 1\n.W\none\n", "B.ALL": ".I 1\n.W\ntwo\n"},
+        "both A.ALL and B.ALL have documents",
+    ),
+    "SMART with two files of judgments": (
+        {**GOOD["ADI"][1], "ADI.REL2": "1 1 0 0\n"},
+        "both ADI.REL and ADI.REL2 have judgments",
+    ),
+    "SMART with a document twice": (
+        {"A.ALL": ".I 1\n.W\none\n.I 1\n.W\ntwo\n"},
+        "A.ALL:4: expected a number after .I",
+    ),
+    "LISA without an end": (
+        {"LISA0.001": "Document 1\nONE\n\nTWO\n"},
+        "LISA0.001:1: expected a line of asterisks",
+    ),
+    "WikiQA with a label of 2": (
+        {"WikiQA-dev.tsv": as_bytes(GOOD["WikiQA"][1]["WikiQA-test.tsv"]).replace(b"1\n", b"2\n")},
+        "WikiQA-dev.tsv:2: expected 7 columns",
+    ),
+    "parallel files without labels": (without("parallel files", "sim.txt"), "parallel: no sim.txt in it"),
+    "TREC-QA without an end": (
+        {"TEST.xml": as_bytes(GOOD["TREC-QA"][1]["TEST.xml"]).replace(b"</QApairs>", b"")},
+        "expected </QApairs> of 1 before the file ends",
+    ),
+    "SelQA with a wrong position": (
+        {"selqa-dev.json": '[{"question": "q", "candidates": ["a"], "answers": [1]}]'},
+        "positions of its candidates, got '1'",
+    ),
+    "a run": ({"bm25.run": "q1 Q0 d1 1 2.5 tag\n"}, "no known collection format"),
+    "one text of no kind": (
+        {"x.pdf": "%PDF"},
+        "not folder: no file in it is a text|not jsonl: no file of JSON",
+    ),
+}
+
+
+def everything(folder: Path) -> Iterator[object]:
+    collection = open_collection(folder)
+    yield from collection.docs()
+    for streams in (collection.queries, collection.qrels, collection.answers):
+        for stream in streams.values():
+            yield from stream()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_refused_by_its_name(tmp_path, name):
+    files, message = MISTAKES[name]
+    with pytest.raises(TelerankError, match=message) as refused:
+        list(everything(write(tmp_path / "x", files)))
+    lines = [str(refused.value), *getattr(refused.value, "__notes__", ())]
+    assert len(lines) <= 5
+    assert all("\n" not in line and len(line) < 600 for line in lines)
+
+
+def test_there_are_sixty_collections():
+    assert len(GOOD) + len(MISTAKES) >= 60
+
+
+FILES = {
+    "a run": ("q1 Q0 d1 1 2.5 tag\n", "a run .qid Q0 docno rank score tag., not a collection"),
+    "judgments": ("q1 0 d1 1\nq1 0 d2 0\n", "judgments .qrels., not a collection"),
+    "words": (
+        "hello there\n",
+        "its first line is 'hello there'\nnot jsonl: its first line is not a JSON object",
+    ),
+    "JSON lines": (TWO_DOCS, "not jsonl: its name ends neither in .jsonl nor in .json"),
+    "SQuAD": (squad(), "not squad: its name does not end in .json"),
+    "a table": ("id,title\n1,one\n", "not csv: the first line of x.dat does not name docno"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_no_format_says_what_it_came_nearest_to(tmp_path, name):
+    content, message = FILES[name]
+    (tmp_path / "x.dat").write_text(content)
+    with pytest.raises(TelerankError, match=message) as refused:
+        open_collection(tmp_path / "x.dat")
+    assert len(getattr(refused.value, "__notes__", ())) in {0, 3}
+
+
+def test_the_command_that_lists_all_formats_lists_those_of_topics_and_qrels():
+    assert {
+        "jsonl",
+        "smart",
+        "topics: trec",
+        "topics: smart",
+        "qrels: trec",
+        "qrels: beir",
+    } <= list_formats().keys()

@@ -1,0 +1,125 @@
+"""SMART files as Cranfield, ADI and CACM come: fields, numbers, and the three layouts of judgments."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from telerank.corpus.formats import open_collection
+from telerank.errors import CollectionError, FormatError
+from telerank.trec import read_qrels, read_topics
+from telerank.types import Doc, Qrel, Query
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+def changed(tmp_path: Path, name: str, **files: str) -> Path:
+    """A copy of a sample in which some files (their names with _ for a full stop) have other content."""
+    folder = tmp_path / name
+    shutil.copytree(SAMPLES / name, folder)
+    for file, content in files.items():
+        (folder / file.replace("_", ".")).write_text(content)
+    return folder
+
+
+def test_cranfield_counts_queries_by_position_and_its_best_grade_is_1():
+    collection = open_collection(SAMPLES / "smart-cranfield")
+    assert (collection.format, collection.splits) == ("smart", ("all",))
+    docs = list(collection.docs())
+    assert [doc.docno for doc in docs] == ["1", "2", "3"]
+    assert docs[0].title == "lift of a slender wing at high incidence ."
+    assert docs[2] == Doc("3", "", "notes on panel flutter .")
+    assert [query.qid for query in collection.split_queries()] == ["1", "2"]
+    assert list(collection.split_qrels()) == [Qrel("1", "1", 3), Qrel("1", "3", 0), Qrel("2", "2", 2)]
+    assert collection.notes()["documents_with_fields_left_out"] == 2
+
+
+def test_adi_has_windows_line_ends_and_judgments_with_two_zeros():
+    collection = open_collection(SAMPLES / "smart-adi")
+    assert list(collection.docs())[1] == Doc("2", "titles are drawn from abstracts.", "automatic titles")
+    assert list(collection.split_queries()) == [
+        Query("1", "How are titles made?"),
+        Query("2", "Where are reports kept?"),
+    ]
+    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+
+
+def test_cacm_has_leading_zeros_and_documents_without_text():
+    collection = open_collection(SAMPLES / "smart-cacm")
+    assert list(collection.docs()) == [
+        Doc("1", "", "A Language for Lists"),
+        Doc("2", "Tapes are merged in two passes.", "Sorting on Tapes"),
+    ]
+    assert [query.text for query in collection.split_queries()] == [
+        "What is written on sorting with tapes?",
+        "Articles by Doe",
+    ]
+    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+
+
+@pytest.mark.parametrize(
+    "judgments", ["1 0 2 1\n2 0 1 1\n", "1\t2\t1\n2\t1\t1\n", "1 2 0 0\n02 01 0 0.000\n"]
+)
+def test_other_layouts_of_judgments_mean_the_same(tmp_path, judgments):
+    collection = open_collection(changed(tmp_path, "smart-adi", ADI_REL=judgments))
+    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+
+
+def test_a_line_before_the_first_document_is_skipped(tmp_path):
+    folder = changed(tmp_path, "smart-adi", ADI_ALL=".X\n.I 1\n.T\nA\n.W\ntext\n")
+    assert list(open_collection(folder).docs()) == [Doc("1", "text", "A")]
+
+
+def test_a_wrong_number_among_consecutive_ones_is_replaced_by_the_position(tmp_path):
+    documents = "".join(f".I {number}\n.T\ntitle {number}\n" for number in ("1", "2", "2", "4", "5"))
+    collection = open_collection(changed(tmp_path, "smart-adi", ADI_ALL=documents))
+    assert [(doc.docno, doc.title) for doc in collection.docs()][2] == ("3", "title 2")
+    assert collection.notes()["documents_renumbered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("ADI_ALL", ".I 1\n.T\na\n.I 1\n.T\nb\n", r"ADI.ALL:4: expected a number after .I that no other"),
+        ("ADI_ALL", ".I 1\n.T\na\n.I x\n.T\nb\n", r"ADI.ALL:4: expected a number after .I .* got 'x'"),
+        ("ADI_ALL", ".I 1\n.T\na\n.Q\nb\n", r"ADI.ALL:4: expected a field of .T .A .W"),
+        ("ADI_ALL", ".I 1\nlost\n.T\na\n", r"ADI.ALL:2: expected a field"),
+        ("ADI_QRY", ".I 1\n.W\na\n.I 01\n.W\nb\n", r"ADI.QRY:4: expected a number .* no other query"),
+        ("ADI_QRY", ".I 1\n.A\na\n", r"ADI.QRY:1: .* a text after .W"),
+        ("ADI_REL", "1 2 0 0\n1 2 3 4 5\n", r"ADI.REL:2: expected query and document, then two zeros"),
+        ("ADI_REL", "1 2 3\n1 2 7\n", r"ADI.REL:2: expected a grade from -1 to 4, got '7'"),
+        ("ADI_REL", "1 2 0 0\n9 2 0 0\n", r"expected numbers or positions of the 2 queries, got '9'"),
+    ],
+)
+def test_a_mistake_is_named_by_file_and_line(tmp_path, file, content, message):
+    collection = open_collection(changed(tmp_path, "smart-adi", **{file: content}))
+    with pytest.raises(FormatError, match=message):
+        list(collection.docs()) + list(collection.split_queries()) + list(collection.split_qrels())
+
+
+def test_two_files_of_documents_must_be_told_apart(tmp_path):
+    folder = changed(tmp_path, "smart-adi")
+    (folder / "ADI.QRY").rename(folder / "ADI.Q")
+    with pytest.raises(CollectionError, match=r"ADI.ALL and ADI.Q have documents; a file of queries has qry"):
+        open_collection(folder)
+
+
+def test_files_beside_are_named(tmp_path):
+    folder = changed(tmp_path, "smart-cacm")
+    (folder / "common_words").write_text("a\nthe\n")
+    (folder / "README").write_text("CACM")
+    assert open_collection(folder).unread == ("common_words",)
+
+
+def test_queries_alone_are_topics():
+    file = SAMPLES / "smart-cacm" / "query.text"
+    assert list(read_topics(file))[1] == Query("2", "Articles by Doe")
+    assert [query.qid for query in open_collection(file).split_queries()] == ["1", "2"]
+
+
+def test_qrels_of_smart_are_not_read_as_those_of_trec():
+    with pytest.raises(FormatError, match="qrels in a known format") as refused:
+        list(read_qrels(SAMPLES / "smart-cacm" / "qrels.text"))
+    assert "SMART's qrels: open their folder as a collection" in refused.value.__notes__[0]
