@@ -15,22 +15,10 @@ from zlib import crc32
 
 import pytest
 
-from telerank import stored
+from telerank import drafts, stored
+from telerank.drafts import draft_folder, open_draft, replace_file, replace_folder, sweep, sweep_drafts
 from telerank.errors import IndexDamaged, IndexFault
-from telerank.stored import (
-    Manifest,
-    StoredFile,
-    check_files,
-    draft_folder,
-    open_draft,
-    parse_entries,
-    record_files,
-    replace_file,
-    replace_folder,
-    sweep,
-    sweep_drafts,
-    verify_files,
-)
+from telerank.stored import Manifest, StoredFile, check_files, parse_entries, record_files, verify_files
 
 
 @pytest.fixture
@@ -178,7 +166,7 @@ def write_draft(folder: Path, name: str) -> Path:
 def replaced_by(request, monkeypatch):
     """Folders change names in one step, or as on systems that cannot do that."""
     if request.param == "renames":
-        monkeypatch.setattr(stored, "_exchange", lambda *_: False)
+        monkeypatch.setattr(drafts, "_exchange", lambda *_: False)
     return request.param
 
 
@@ -248,7 +236,7 @@ def test_a_device_is_written_itself_and_a_full_one_is_named(tmp_path):
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from telerank.stored import replace_file
+from telerank.drafts import replace_file
 resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5))
 replace_file(Path("a"), b"x" * int(sys.argv[1]))
 """

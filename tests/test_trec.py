@@ -420,7 +420,7 @@ def test_a_write_goes_through_a_link_to_what_it_names(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
-    path = tmp_path / "none" / "run"
+    path = tmp_path / "none" / "deeper" / "run"
     with pytest.raises(FileNotFoundError) as caught, open_to_write(path):
         pass
     assert caught.value.filename == str(path)

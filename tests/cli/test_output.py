@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from telerank.stored import open_draft
+from telerank.drafts import open_draft
 
 DOCS = [{"docno": "d1", "text": "le café où l’été naît"}, {"docno": "d2", "text": "日本語 café ·"}]
 RUN = "".join(f"q{n} Q0 d{m} {m} {3 - m} t\n" for n in range(3) for m in (1, 2))

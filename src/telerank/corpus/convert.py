@@ -24,8 +24,8 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Record
 from telerank.corpus.docnos import check_docno, check_text
+from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
-from telerank.stored import draft_folder
 from telerank.trec import open_to_write, write_qrels
 from telerank.types import Doc, Progress, Query, silent
 

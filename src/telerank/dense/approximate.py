@@ -21,6 +21,7 @@ from telerank.dense.kinds import Floats
 from telerank.dense.retriever import DenseRetriever
 from telerank.dense.search import Hits, rank_rows, search
 from telerank.dense.vectors import Encoded, Vectors
+from telerank.drafts import DRAFT, replace_file, sweep
 from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
 from telerank.expressions import (
     as_call,
@@ -34,7 +35,7 @@ from telerank.expressions import (
 )
 from telerank.records import read_record
 from telerank.stage import Retriever, check_depth
-from telerank.stored import DRAFT, StoredFile, compute_checksum, compute_crc32, replace_file, sweep
+from telerank.stored import StoredFile, compute_checksum, compute_crc32
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 DEFAULTS: Mapping[str, Mapping[str, int]] = {

@@ -22,18 +22,9 @@ from telerank.dense.kinds import Floats, check_kind, check_vectors, narrow, wide
 from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
 from telerank.dense.rotate import pad_width, rotate
 from telerank.dense.vectors import shard_files
+from telerank.drafts import DRAFT, remove, replace_folder, sweep, sweep_replaced, sync_folder
 from telerank.errors import DocumentError, IndexFault, IndexLocked
-from telerank.stored import (
-    DRAFT,
-    MANIFEST,
-    StoredFile,
-    remove,
-    replace_folder,
-    sweep,
-    sweep_replaced,
-    sync_folder,
-    verify_files,
-)
+from telerank.stored import MANIFEST, StoredFile, verify_files
 
 
 class VectorWriter:

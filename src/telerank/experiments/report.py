@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telerank.drafts import replace_file
 from telerank.experiments.analyses.bench import AnalysisResult
 from telerank.experiments.analyses.specs import AnalysisSpec
 from telerank.experiments.data import ExperimentData
@@ -19,7 +20,6 @@ from telerank.experiments.systems import SystemRuns
 from telerank.show.report import to_json
 from telerank.show.tables import render_html, render_markdown
 from telerank.sparse.build import count_cores
-from telerank.stored import replace_file
 from telerank.versions import versions
 
 if TYPE_CHECKING:

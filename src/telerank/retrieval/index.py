@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
+from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
@@ -21,7 +22,7 @@ from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.families import parse_similarity
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
 from telerank.stage import Stage
-from telerank.stored import DRAFT, FolderReader, replace_file
+from telerank.stored import FolderReader
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from telerank.drafts import replace_file
 from telerank.errors import FormatError
-from telerank.stored import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

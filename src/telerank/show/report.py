@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from telerank.drafts import replace_file
 from telerank.show.tables import (
     Table,
     render_html,
@@ -19,7 +20,6 @@ from telerank.show.tables import (
     render_markdown,
     render_terminal,
 )
-from telerank.stored import replace_file
 
 _WIDE = 400  # columns of a plain text: nothing is wrapped
 _SUFFIXES = {

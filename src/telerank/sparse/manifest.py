@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar, Self
 
-from telerank import stored
+from telerank import drafts
 from telerank.errors import IndexFault
 from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, parse_entries
 
@@ -89,11 +89,11 @@ def sweep_index(folder: Path) -> None:
         named = {entry.name: entry.files for entry in read_committed(folder).segments}
     except IndexFault:  # nothing is removed before its replacement exists
         return
-    stored.remove(folder / MANIFEST_DRAFT)
+    drafts.remove(folder / MANIFEST_DRAFT)
     segments = folder / SEGMENTS
-    stored.sweep(segments.iterdir(), named)
+    drafts.sweep(segments.iterdir(), named)
     for name, files in named.items():
-        stored.sweep((segments / name).iterdir(), files)
+        drafts.sweep((segments / name).iterdir(), files)
 
 
 @cache

@@ -18,6 +18,7 @@ import filelock
 import numpy as np
 
 from telerank.corpus.docnos import Docnos
+from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.npy import load_npy
 from telerank.sparse.build import build_segment, merge_segments
@@ -32,7 +33,7 @@ from telerank.sparse.manifest import (
     read_versions,
     sweep_index,
 )
-from telerank.stored import MANIFEST, StoredFile, record_files, sync_folder
+from telerank.stored import MANIFEST, StoredFile, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 

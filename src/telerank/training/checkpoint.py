@@ -20,21 +20,9 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from safetensors.torch import load_file, save_file
 
+from telerank.drafts import DRAFT, remove, remove_folder, replace_file, replace_folder, sweep_drafts
 from telerank.errors import ModelError
-from telerank.stored import (
-    DRAFT,
-    MANIFEST,
-    Manifest,
-    StoredFiles,
-    parse_files,
-    record_files,
-    remove,
-    remove_folder,
-    replace_file,
-    replace_folder,
-    sweep_drafts,
-    verify_files,
-)
+from telerank.stored import MANIFEST, Manifest, StoredFiles, parse_files, record_files, verify_files
 from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
 
 CONFIG, VERSIONS, LOG = "config.yaml", "versions.json", "log.jsonl"

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from telerank.drafts import replace_file
 from telerank.errors import FormatError, MissingExtra
-from telerank.stored import replace_file
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from pydantic import (
     model_validator,
 )
 
+from telerank.drafts import replace_file
 from telerank.errors import FormatError, MeasureError
 from telerank.evaluation.measures import parse_measures
 from telerank.records import Section, describe_error
-from telerank.stored import replace_file
 from telerank.yaml_files import read_yaml
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]

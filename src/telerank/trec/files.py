@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 
+from telerank.drafts import is_device, open_draft, replace_file
 from telerank.errors import FormatError
-from telerank.stored import is_device, open_draft, replace_file
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _UNPACKERS: dict[str, Callable[[BinaryIO], Any]] = {
@@ -45,7 +45,7 @@ Record: TypeAlias = Callable[[], Mapping[str, Any]]
 def open_to_write(path: str | Path, record: Record | None = None) -> Iterator[TextIO]:
     """Open a UTF-8 text file to write, compressed if named ``.gz`` or ``.xz``; ``-`` is standard output.
 
-    The file appears when the block ends, not if it raises (see :func:`telerank.stored.open_draft`); then
+    The file appears when the block ends, not if it raises (see :func:`telerank.drafts.open_draft`); then
     ``record`` is written as JSON into ``PATH.json``, unless the file is standard output or a device. An old
     record is removed first: a record is never beside another file than its own.
     """

@@ -40,9 +40,9 @@ from telerank.corpus.ranking_sets.splits import (
 )
 from telerank.corpus.readers.beir import BEIR
 from telerank.corpus.readers.reading import has_file
+from telerank.drafts import draft_folder
 from telerank.errors import CollectionError, FormatError
 from telerank.stage import Stage
-from telerank.stored import draft_folder
 from telerank.trec.files import numbered_lines, open_to_write, parse_object
 from telerank.trec.runs import read_run, write_run
 from telerank.types import Answer, Doc, Progress, Ranking, silent

@@ -22,13 +22,13 @@ import torch
 from filelock import FileLock
 from torch import Tensor, nn
 
+from telerank.drafts import draft_folder
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.loading import quiet
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.backends import Compute, threads
-from telerank.stored import draft_folder
 
 RunGraph: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """The outputs of a graph, from its inputs by name; both are arrays of numpy."""

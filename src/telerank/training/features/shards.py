@@ -22,17 +22,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from telerank.drafts import sweep, sync_folder
 from telerank.errors import IndexDamaged, ModelError
 from telerank.npy import map_npy
-from telerank.stored import (
-    MANIFEST,
-    MANIFEST_DRAFT,
-    Manifest,
-    StoredFile,
-    parse_entries,
-    sweep,
-    sync_folder,
-)
+from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, parse_entries
 
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
 """A pair: the hash of its texts, and its numbers of query and sentence vectors. All vectors must be

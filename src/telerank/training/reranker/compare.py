@@ -10,10 +10,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Unpack
 
+from telerank.drafts import remove_folder, replace_file
 from telerank.errors import ModelError
 from telerank.records import read_record
 from telerank.show.tables import Table, render_markdown
-from telerank.stored import remove_folder, replace_file
 from telerank.training import checkpoint
 from telerank.training.log import read_log
 from telerank.training.parallel import Processes, join_processes

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from telerank.drafts import replace_file
 from telerank.errors import ModelError
 from telerank.evaluation.measures import measure
 from telerank.records import read_record
-from telerank.stored import replace_file
 from telerank.training.reranker.candidates import CandidateSet
 from telerank.training.reranker.config import RerankerTest
 from telerank.trec import write_run

@@ -10,11 +10,11 @@ from typing import Unpack
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
+from telerank.drafts import replace_file
 from telerank.errors import ModelError
 from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
-from telerank.stored import replace_file
 from telerank.training import checkpoint
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates

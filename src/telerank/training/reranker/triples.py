@@ -16,8 +16,8 @@ from filelock import FileLock
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.readers.msmarco import Triple, read_triples
+from telerank.drafts import DRAFT, remove, replace_folder
 from telerank.errors import CollectionError, ModelError
-from telerank.stored import DRAFT, remove, replace_folder
 from telerank.training.reranker.config import Triples
 from telerank.training.reranker.groups import Group, Scores, shuffle_numbers
 from telerank.training.reranker.reading import Reading
