@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from telerank.evaluation.measures import Evaluation, measure
+from telerank.evaluation.measures import Evaluation, MeasureNames, measure
 from telerank.types import Progress, Qrels, Ranking, silent
 
 Reranker: TypeAlias = Callable[[Iterable[Ranking]], Iterable[Ranking]]
@@ -39,7 +39,7 @@ def measure_reranking(
     rankings: Iterable[Ranking],
     reranker: Reranker,
     qrels: Qrels,
-    measures: Sequence[str] | str,
+    measures: MeasureNames,
     depths: Sequence[int],
     *,
     progress: Progress = silent,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from subprocess import CalledProcessError
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,12 @@ from telerank.evaluation.trec_eval import (
 )
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Progress, Qrels, Ranking, silent
 
+if TYPE_CHECKING:
+    from ir_measures import Measure
+
 Values: TypeAlias = npt.NDArray[np.float64]
+MeasureNames: TypeAlias = "str | Measure | Sequence[str | Measure]"
+"""Names of measures, separated by blanks, or measures of ir_measures; one or several."""
 
 _CUTOFF = re.compile(r"(?:\d*\.)?\d+(?=[\s,(]|$)")
 _SHOWN = 60  # characters of a wrong name
@@ -81,7 +86,7 @@ class Evaluation:
 
 
 def measure(
-    rankings: Iterable[Ranking], qrels: Qrels, measures: Sequence[str] | str, *, progress: Progress = silent
+    rankings: Iterable[Ranking], qrels: Qrels, measures: MeasureNames, *, progress: Progress = silent
 ) -> Evaluation:
     """Compute each measure for each query of the qrels.
 
@@ -115,7 +120,7 @@ def measure(
     )
 
 
-def parse_measures(text: str | Sequence[str], level: int = 1) -> tuple[str, ...]:
+def parse_measures(measures: MeasureNames, level: int = 1) -> tuple[str, ...]:
     """Parse names of measures separated by spaces or commas; return them as their program writes them.
 
     ``MRR@10, AP(rel = 2) RR@10`` is ``("RR@10", "AP(rel=2)")``: a name that occurs twice is returned once.
@@ -125,7 +130,7 @@ def parse_measures(text: str | Sequence[str], level: int = 1) -> tuple[str, ...]
 
     Raises MeasureError if there is no name, one is not the name of a measure, or a cutoff is missing.
     """
-    pieces = _split_names(text if isinstance(text, str) else " ".join(text))
+    pieces = _split_names(_join_names(measures))
     if not pieces:
         raise MeasureError("no measure is given")
     return tuple(dict.fromkeys(repr(parsed) for piece in pieces for parsed in _parse(piece, level)))
@@ -160,7 +165,7 @@ def require_means(names: Sequence[str]) -> None:
 
 
 def expand_measures(
-    measures: Sequence[str] | str, depths: Sequence[int], level: int = 1
+    measures: MeasureNames, depths: Sequence[int], level: int = 1
 ) -> dict[str, tuple[str, ...]]:
     """Name each measure at each depth: ``expand_measures("R", [1, 5])`` is ``{"R": ("R@1", "R@5")}``.
 
@@ -168,7 +173,7 @@ def expand_measures(
     """
     if not depths:
         raise ValueError("no depth is given")
-    text = measures if isinstance(measures, str) else " ".join(measures)
+    text = _join_names(measures)
     if "@" in text:
         raise MeasureError(f"measures by depth take no cutoff: expected names such as R or AP, got {text!r}")
     expanded = {}
@@ -184,6 +189,11 @@ def find_cutoff(name: str) -> int | None:
     """The cutoff of a measure by its name (``10`` of ``RR@10`` and of ``P_10``); None if it has none."""
     cutoff = re.search(r"@(\d+)$|^(?:P|recall|success|relative_P|(?:map|ndcg)_cut)_(\d+)", name)
     return int(cutoff[1] or cutoff[2]) if cutoff else None
+
+
+def _join_names(measures: MeasureNames) -> str:
+    several = measures if isinstance(measures, Sequence) and not isinstance(measures, str) else [measures]
+    return " ".join(map(str, several))
 
 
 def _split_names(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from telerank.evaluation.measures import Values, measure, parse_measures, require_means
+from telerank.evaluation.measures import MeasureNames, Values, measure, parse_measures, require_means
 from telerank.evaluation.report import format_change
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.fusion.lists import DEPTH, Fusion, join_runs
@@ -106,7 +106,7 @@ class CombinationMatrix(Report):
 def combine_runs(
     runs: Mapping[str, Iterable[Ranking]],
     qrels: Qrels,
-    measures: Sequence[str] | str,
+    measures: MeasureNames,
     *,
     fusion: Fusion = Fusion("interleave", depth=DEPTH),  # noqa: B008 — frozen
     progress: Progress = silent,

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from telerank.evaluation.compare import compare_evaluations
-from telerank.evaluation.measures import Evaluation, find_cutoff, measure, parse_measures, require_means
+from telerank.evaluation.measures import (
+    Evaluation,
+    MeasureNames,
+    find_cutoff,
+    measure,
+    parse_measures,
+    require_means,
+)
 from telerank.evaluation.report import format_p
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.fusion.lists import AlignedLists, join_runs
@@ -188,7 +195,7 @@ class FusionTuning(Report):
 def tune_weights(
     runs: Mapping[str, Iterable[Ranking]],
     qrels: Qrels,
-    measure_name: str,
+    measure_name: MeasureNames,
     *,
     grid: WeightGrid = WeightGrid(),
     folds: Folds = Folds(),  # noqa: B008 — frozen
@@ -200,7 +207,8 @@ def tune_weights(
     Raises MeasureError and ValueError as :func:`~telerank.evaluation.tune.tune` and for a wrong grid.
     """
     points = grid.points(len(runs))
-    (name, *_) = parse_measures(measure_name)
+    names = parse_measures(measure_name)
+    name = names[0]
     require_means([name])
     lists: dict[str, AlignedLists] = {}
     own: dict[str, list[Ranking]] = {name: [] for name in runs}
@@ -216,7 +224,7 @@ def tune_weights(
             lacking[run_name] += not len(ranking)
             if qid in qrels:
                 own[run_name].append(ranking.cut(depth) if depth else ranking)
-    result = choose_weights(points, lists, qrels, measure_name, folds=folds, progress=progress)
+    result = choose_weights(points, lists, qrels, " ".join(names), folds=folds, progress=progress)
     alone = {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()}
     return FusionTuning(name, result, alone, lacking, len(lists), unjudged)
 

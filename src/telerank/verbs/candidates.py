@@ -20,7 +20,7 @@ from telerank.evaluation.depth import (
     read_candidates,
     rerank_by_run,
 )
-from telerank.evaluation.measures import parse_measures
+from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.report import columns_table, depth_table
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
@@ -80,7 +80,7 @@ class RerankingCurves(Report):
 def depth(
     runs: JudgedRuns,
     reranker: str | Path | Reranker,
-    measure: str = "RR@10",
+    measure: MeasureNames = "RR@10",
     depths: Sequence[int] = DEPTHS,
     *,
     progress: Progress | None = None,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from telerank.errors import CollectionError
 from telerank.evaluation.compare import Comparison, compare_evaluations
-from telerank.evaluation.measures import parse_measures, require_means
+from telerank.evaluation.measures import MeasureNames, parse_measures, require_means
 from telerank.types import Progress
 from telerank.verbs.evaluate import MEASURES, measure_runs
 from telerank.verbs.judge import JudgedRuns
@@ -16,7 +16,7 @@ from telerank.verbs.judge import JudgedRuns
 def compare(
     runs: JudgedRuns,
     baselines: Sequence[str | Path] = (),
-    measures: str | Sequence[str] = MEASURES,
+    measures: MeasureNames = MEASURES,
     *,
     level: float = 0.05,
     relevance_level: int = 1,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from telerank.evaluation.measures import Evaluation, expand_measures, measure, parse_measures
+from telerank.evaluation.measures import Evaluation, MeasureNames, expand_measures, measure, parse_measures
 from telerank.evaluation.report import depth_table, describe_gaps, means_table, query_table
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
@@ -93,7 +93,7 @@ class RunEvaluations(Report):
 
 def evaluate(
     runs: JudgedRuns,
-    measures: str | Sequence[str] | None = None,
+    measures: MeasureNames | None = None,
     *,
     depths: Sequence[int] = (),
     relevance_level: int = 1,

@@ -9,6 +9,7 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
+from telerank.evaluation.measures import MeasureNames
 from telerank.experiments.comparison.compare_systems import System, compare_systems
 from telerank.experiments.comparison.result import ExperimentResult
 from telerank.experiments.data import MODELS, Sources
@@ -32,7 +33,7 @@ def experiment(
     data: Collection | JudgedQueries | str | Path,
     *,
     split: str | None = None,
-    measures: Sequence[str] | str = "nDCG@10 RR@10 R@1000",
+    measures: MeasureNames = "nDCG@10 RR@10 R@1000",
     baseline: str | Sequence[str] = (),
     index: Index | None = None,
     folder: str | Path | None = None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from telerank.errors import CollectionError
+from telerank.evaluation.measures import MeasureNames
 from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
@@ -73,7 +74,7 @@ def fuse(
 
 def tune_fusion(
     runs: JudgedRuns,
-    measure: str = "nDCG@10",
+    measure: MeasureNames = "nDCG@10",
     *,
     grid: WeightGrid = WeightGrid(),  # noqa: B008 — frozen
     folds: Folds = Folds(),  # noqa: B008 — frozen
@@ -107,7 +108,7 @@ def tune_fusion(
 
 def combine(
     runs: JudgedRuns,
-    measures: str | Sequence[str] = PAIR_MEASURES,
+    measures: MeasureNames = PAIR_MEASURES,
     *,
     fusion: Fusion = Fusion("interleave", depth=DEPTH),  # noqa: B008 — frozen
     level: float = 0.05,

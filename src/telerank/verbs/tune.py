@@ -11,6 +11,7 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
+from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.tune import Folds, Objective, TuneResult
 from telerank.evaluation.tune import tune as tune_settings
 from telerank.pipelines.functions import pipeline
@@ -45,7 +46,7 @@ def tune(
     *,
     settings: Sequence[str] = (),
     analyzers: Sequence[str] = (),
-    measure: str = "nDCG@10",
+    measure: MeasureNames = "nDCG@10",
     split: str | None = None,
     test: str | None = None,
     folds: Folds = Folds(),  # noqa: B008 — frozen
@@ -86,7 +87,7 @@ def tune(
             stage = pipeline(setting.pipeline, indexes[setting.analyzer]) % k
             return change_stages(stage, lambda part: part.in_batches(_BATCH)).run(queries)
 
-        objective = Objective(dev, qrels, measure)
+        objective = Objective(dev, qrels, " ".join(parse_measures(measure)))
         try:
             return tune_settings(choices, run, objective, held_out=held_out, progress=shown)
         except ValueError as error:  # too few queries for the folds, and similar

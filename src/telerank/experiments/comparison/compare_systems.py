@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from telerank.errors import CollectionError
 from telerank.evaluation.compare import compare_evaluations
-from telerank.evaluation.measures import measure, parse_measures
+from telerank.evaluation.measures import MeasureNames, measure, parse_measures
 from telerank.experiments.comparison.result import ExperimentResult, SystemRun
 from telerank.experiments.comparison.shared_run import SystemTimes, run_systems
 from telerank.experiments.judged_queries import JudgedQueries
@@ -28,7 +28,7 @@ System: TypeAlias = Stage | Iterable[Ranking]
 def compare_systems(
     systems: Mapping[str, System],
     judged: JudgedQueries,
-    measures: Sequence[str] | str,
+    measures: MeasureNames,
     *,
     baselines: Sequence[str] = (),
     folder: str | Path | None = None,
