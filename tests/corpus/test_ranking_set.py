@@ -140,6 +140,7 @@ def test_the_folder_reads_back_as_a_collection(tmp_path):
     one, two = towns("one"), towns("two")
     write_ranking_set(tmp_path / "set", make_ranking_set([one, two], RankingSetSettings("random", seed=4)))
     opened = open_collection(tmp_path / "set")
+    assert opened.unread == ()
     assert opened.format == "ranking-set"
     assert sorted(opened.splits) == sorted(PARTS)
     assert [doc.docno for doc in opened.docs()] == [

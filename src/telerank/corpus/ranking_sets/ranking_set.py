@@ -220,12 +220,14 @@ def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 def _open(path: Path, encoding: str) -> Collection:
     collection = BEIR.open(path, encoding)
+    own = {"answers", "negatives", MANIFEST}
     return replace(
         collection,
         format=RANKING_SET.name,
         answers={part: partial(_read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS},
         pools={f"{part}/negatives": partial(_read_negatives, path, collection, part) for part in PARTS},
         source=f"made by telerank; {MANIFEST} names its sources",
+        unread=tuple(name for name in collection.unread if name not in own),
     )
 
 

@@ -59,10 +59,10 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
         for position, record in enumerate(loaded if isinstance(loaded, list) else [loaded], 1):
             if not isinstance(record, dict):
                 raise FormatError(path, None, f"an object as item {position}", describe_json(record))
-            yield _doc(path, None, record)
+            yield _doc(path, None, record, f"that of item {position}")
         return
     for number, line in read_lines(path, encoding):
-        yield _doc(path, number, parse_object(path, number, line))
+        yield _doc(path, number, parse_object(path, number, line), line)
 
 
 def _has_objects_in_lines(path: Path) -> bool:
@@ -71,15 +71,15 @@ def _has_objects_in_lines(path: Path) -> bool:
     return first.startswith("{") and (first.rstrip().endswith("}") or not line_end)
 
 
-def _doc(path: Path, number: int | None, record: dict[str, Any]) -> Doc:
+def _doc(path: Path, number: int | None, record: dict[str, Any], source: str) -> Doc:
     docno = first_value(record, DOCNO_KEYS)
     if isinstance(docno, bool) or not isinstance(docno, str | int):
-        raise FormatError(path, number, f"a docno as {_DOCNO}", describe_json(docno))
+        raise FormatError(path, number, f"a docno as {_DOCNO}", source)
     text = first_value(record, TEXT_KEYS)
     title, url = (record.get(key) or "" for key in ("title", "url"))
     for name, value in ((_TEXT, text), ("title", title), ("url", url)):
         if not isinstance(value, str):
-            raise FormatError(path, number, f"a string as {name}", describe_json(value))
+            raise FormatError(path, number, f"a string as {name}", source)
     return Doc(str(docno), text, title, url)
 
 
