@@ -16,6 +16,7 @@ raises ExpressionError, whose message shows where.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -160,6 +161,8 @@ def as_number(tree: Expression, text: str) -> float:
     if not isinstance(tree, Word) or tree.number is None:
         got = f", got {tree.text!r}" if isinstance(tree, Word) else ""
         raise wrong(text, tree.at, f"expected a number{got}")
+    if not math.isfinite(tree.number):
+        raise wrong(text, tree.at, f"expected a finite number, got {tree.text}")
     return tree.number
 
 

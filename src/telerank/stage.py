@@ -53,7 +53,10 @@ class Stage(ABC):
         KeyError
             If the stage has no score for such a document.
         """
-        return self.explanation(as_query(query), docno)
+        try:
+            return self.explanation(as_query(query), docno)
+        except KeyError as error:
+            raise KeyError(f"no document {docno!r}: the stage has no score for it") from error
 
     def limit(self, k: int) -> Stage:
         """The stage with at most ``k`` documents in each ranking; a retriever retrieves no more."""

@@ -104,8 +104,8 @@ def test_what_int8_loses_is_said(here):
 def test_int8_is_not_calibrated_on_what_is_scored(here, monkeypatch, run):
     (here / "first.run").write_text(RUN + "q3 Q0 a 1 3 t\n")
     piped(monkeypatch, RUN + "q3 Q0 a 1 3 t\n")
-    (here / "set" / "some.tsv").write_text("".join(f"{qid}\t{text}\n" for qid, text in QUERIES.items()))
-    said = rerank("-c", "set", "-q", "set/some.tsv", *INT8, "--dev", "dev.run", "-o", "out.run", run=run)
+    (here / "some.tsv").write_text("".join(f"{qid}\t{text}\n" for qid, text in QUERIES.items()))
+    said = rerank("-c", "set", "-q", "some.tsv", *INT8, "--dev", "dev.run", "-o", "out.run", run=run)
     assert said == f"telerank: {run}: query q3 is in --dev, too: int8 needs other queries there\n"
     assert not Path("out.run").exists()
 
@@ -144,7 +144,7 @@ def test_with_an_index_no_more_of_a_run_is_held_than_is_scored_at_once(here, mon
             read.append(one.query.qid)
             yield one
 
-    def writing(_, found):
+    def writing(_, found, **__):
         before.extend(len(read) for _ in found)
 
     monkeypatch.setattr("telerank.verbs.rerank.read_run", reading)

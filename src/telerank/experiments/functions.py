@@ -28,10 +28,10 @@ from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.expressions import number_text
+from telerank.expressions import Expression, number_text, wrong
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
-from telerank.fusion.tuning import WeightGrid, choose_weights
+from telerank.fusion.tuning import GRIDS, WeightGrid, choose_weights
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Names, Reader, StageFunction
 from telerank.pipelines.run_files import ListedRankings
@@ -79,7 +79,7 @@ class ExperimentFunctions:
             ),
             "tuned": StageFunction(
                 self.tuned,
-                {"by": Reader.name, "folds": Reader.whole, "grid": Reader.name},
+                {"by": Reader.name, "folds": Reader.whole, "grid": _read_grid},
                 ("by",),
                 stages=True,
             ),
@@ -217,6 +217,14 @@ class ByQuery(Stage):
 
     def _of(self, query: Query) -> Stage:
         return self.stages[self.positions.get(query.qid, 0)]
+
+
+def _read_grid(reader: Reader, tree: Expression) -> str:
+    """The name of a grid of weights."""
+    name = reader.name(tree)
+    if name not in GRIDS:
+        raise wrong(reader.text, tree.at, f"there is no grid {name!r}; known: {', '.join(GRIDS)}")
+    return name
 
 
 def sum_stages(stages: Iterable[Stage], weights: Iterable[float]) -> Stage:

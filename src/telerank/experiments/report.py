@@ -59,7 +59,8 @@ class ExperimentOutcome:
         size = f"; {self.size}" if self.size else ""
         notes = [f"Measured on {self.data.name}{about} ({counts}{split}{size})."]
         if self.spec.published and not data.paper:
-            notes.append(f"The paper's values ({self.spec.source}) are of other data: a rough guide.")
+            source = f" ({self.spec.source})" if self.spec.source else ""
+            notes.append(f"The published values{source} are of other data (no `paper: true`): a rough guide.")
         notes += [f"{name}: {system.about}." for name, system in self.systems.items() if system.about != name]
         for reason in dict.fromkeys(self.lacking.values()):
             names = [name for name, why in self.lacking.items() if why == reason]

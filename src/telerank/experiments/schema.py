@@ -11,12 +11,15 @@ from pydantic import Field, ValidationError, model_validator
 
 from telerank.errors import CollectionError, ExpressionError, FormatError
 from telerank.experiments.analyses.specs import AnalysisSpec, Published, select_published
-from telerank.expressions import parse_expression
+from telerank.expressions import Call, Expression, Operation, Word, parse_expression
+from telerank.pipelines.functions import FUNCTIONS
 from telerank.records import Section, describe_error
+from telerank.sparse.similarities.families import is_similarity
 from telerank.yaml_files import read_yaml
 
 SMALL = "small"
 """The key of the overlay."""
+_OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions whose arguments are no stages
 
 
 class DataSpec(Section):
@@ -138,13 +141,23 @@ class Experiment(Section):
         """The file that reads back as this experiment."""
         return yaml.safe_dump(self.record(), sort_keys=False, allow_unicode=True, width=110)
 
-    @model_validator(mode="after")
-    def _names_fit(self) -> Self:
+    def _check_systems(self) -> None:
+        """Raise ValueError if a system cannot be parsed, or is not made of those above it alone."""
+        below = list(self.systems)
         for name, text in self.systems.items():
             try:
-                parse_expression(text)
+                words = system_words(parse_expression(text))
             except ExpressionError as error:
                 raise ValueError(f"system {name!r}: {error}") from error
+            for word in below:  # a function of the same name is meant, if there is one
+                if word in words and word not in FUNCTIONS and not is_similarity(word):
+                    which = "itself" if word == name else f"{word!r}, which is defined below it"
+                    raise ValueError(f"system {name!r} names {which}: a system is made of those above")
+            below.remove(name)
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        self._check_systems()
         for analysis in self.analyses:
             for name in analysis.system_names:
                 if name not in self.systems:
@@ -158,6 +171,18 @@ class Experiment(Section):
             except ValidationError as error:
                 raise ValueError(f"data {name!r}: differs: {describe_error(error)}") from error
         return self
+
+
+def system_words(tree: Expression) -> set[str]:
+    """The words of a pipeline that stand for stages."""
+    match tree:
+        case Word():
+            return {tree.text}
+        case Operation():
+            return system_words(tree.left) | system_words(tree.right)
+        case Call() if tree.name in _OF_NAMES:
+            return set()
+    return set().union(*(system_words(value) for key, value in tree.arguments if not key))
 
 
 def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:

@@ -16,7 +16,7 @@ from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData, Sources
 from telerank.experiments.functions import ExperimentFunctions
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.schema import Experiment
+from telerank.experiments.schema import Experiment, system_words
 from telerank.experiments.trained import MODEL, ModelTrainer, resolve_models
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, walk
 from telerank.pipelines.functions import read_pipeline
@@ -25,9 +25,6 @@ from telerank.pipelines.run_files import RunFile
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run
 from telerank.types import Ranking
-
-_OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")
-"""Functions whose arguments are names, not stages."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +65,8 @@ class SystemRunner:
     skip: tuple[str, ...] = ()
     systems: dict[str, SystemRuns] = field(default_factory=dict, init=False)
     """Those that are available, once they have run."""
+    lacking: dict[str, str] = field(default_factory=dict, init=False)
+    """Why the others are not, by name."""
     _folders: dict[str, tuple[Path, ...]] = field(default_factory=dict)
 
     def run(self) -> dict[str, str]:
@@ -76,15 +75,14 @@ class SystemRunner:
         Raises CollectionError if something that the user gives is not there, or of the wrong kind.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        lacking: dict[str, str] = {}
         for name in self.spec.systems:
             self.data.progress(f"system {name}", 0, 1)
             try:
                 self.systems[name] = self._run_system(name)
             except (Unavailable, MissingExtra) as reason:
-                lacking[name] = str(reason)
+                self.lacking[name] = str(reason)
             self.data.progress(f"system {name}", 1, 1)
-        return lacking
+        return self.lacking
 
     def read_stage(self, name: str, text: str) -> Stage:
         """The stage of a pipeline over the systems and models of the experiment.
@@ -183,12 +181,12 @@ class SystemRunner:
             raise CollectionError(f"--system {name}={folder}: no such file or folder")
         kind = _recognise_folder(folder)
         rerankers = _model_words(parse_expression(text), "rerank")
-        if kind == "re-ranker" and len(rerankers) == 1:
+        if kind == "a re-ranker" and len(rerankers) == 1:
             return text, {rerankers.pop(): str(folder)}
-        if kind == "bi-encoder" and not rerankers:
+        if kind == "a bi-encoder" and not rerankers:
             return f"dense({plain_name(name)})", {plain_name(name): str(folder)}
         needs = "a re-ranker" if rerankers else "a first stage: a run file or a bi-encoder"
-        raise CollectionError(f"--system {name}={folder}: holds a {kind}, but the system is {needs}")
+        raise CollectionError(f"--system {name}={folder}: holds {kind}, but the system is {needs}")
 
     def _names(
         self,
@@ -218,18 +216,18 @@ class SystemRunner:
         tree = parse_expression(text)
         self._check_available(tree)
         stages = {}
-        for name in _system_words(tree) & self.systems.keys():
+        for name in system_words(tree) & self.systems.keys():
             stage = self.systems[name].stage
             if stage is None:
                 raise Unavailable(f"{name} is a run alone")
             stages[name] = stage
         calls = {node.name for node in walk(tree) if isinstance(node, Call)}
-        if (calls | _system_words(tree)) & {"pool", "judged", "relevant", "tuned"}:
+        if (calls | system_words(tree)) & {"pool", "judged", "relevant", "tuned"}:
             raise Unavailable("it is made for these queries alone")
         return stages
 
     def _check_available(self, tree: Expression) -> None:
-        for name in _system_words(tree) & self.spec.systems.keys() - self.systems.keys():
+        for name in system_words(tree) & self.lacking.keys():
             raise Unavailable(f"it needs {name}")
 
     def _run_files(self, position: int) -> dict[str, Stage]:
@@ -237,7 +235,7 @@ class SystemRunner:
 
     def _count(self, tree: Expression) -> int:
         """The number of seeds: the least of those of the systems and models that it is made of."""
-        counts = [len(self.systems[name].runs) for name in _system_words(tree) & self.systems.keys()]
+        counts = [len(self.systems[name].runs) for name in system_words(tree) & self.systems.keys()]
         counts += [len(self._folders[name]) for name in _model_words(tree) & self._folders.keys()]
         return min((count for count in counts if count > 1), default=1)
 
@@ -268,10 +266,10 @@ class SystemRunner:
 
     def _needed(self, text: str) -> list[str]:
         """The systems that a pipeline is made of, in the order of the file."""
-        words = _system_words(parse_expression(text))
+        words = system_words(parse_expression(text))
         for name, other in reversed(self.spec.systems.items()):
             if name in words:
-                words |= _system_words(parse_expression(other))
+                words |= system_words(parse_expression(other))
         return [name for name in self.spec.systems if name in words]
 
     def _report(self, name: str, rankings: Iterable[Ranking], total: int) -> Iterator[Ranking]:
@@ -281,36 +279,24 @@ class SystemRunner:
 
 
 def _recognise_folder(folder: Path) -> str:
-    """``bi-encoder``, ``re-ranker``, ``index`` or ``vectors``; raises ModelError if it is none of these.
+    """``a bi-encoder``, ``a re-ranker``, ``an index``, ``vectors``; raises ModelError if it is none of these.
 
     A cross-encoder of any library is a re-ranker; an encoder without a head of its own is a bi-encoder.
     """
     if is_vectors(folder):
         return "vectors"
     if (folder / "segments").is_dir():
-        return "index"
+        return "an index"
     if (folder / "reranker.json").is_file():
-        return "re-ranker"
+        return "a re-ranker"
     if any((folder / name).is_file() for name in ("bi_encoder.json", "modules.json")):
-        return "bi-encoder"
+        return "a bi-encoder"
     try:
         architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
         first = str(architectures[0])
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
-    return "re-ranker" if first.endswith("ForSequenceClassification") else "bi-encoder"
-
-
-def _system_words(tree: Expression) -> set[str]:
-    """The words that stand for stages."""
-    match tree:
-        case Word():
-            return {tree.text}
-        case Operation():
-            return _system_words(tree.left) | _system_words(tree.right)
-        case Call() if tree.name in _OF_NAMES:
-            return set()
-    return set().union(*(_system_words(value) for key, value in tree.arguments if not key))
+    return "a re-ranker" if first.endswith("ForSequenceClassification") else "a bi-encoder"
 
 
 def _model_words(tree: Expression, *functions: str) -> set[str]:

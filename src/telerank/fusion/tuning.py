@@ -64,7 +64,8 @@ def square(runs: int, step: Step = "0.1") -> tuple[Weights, ...]:
     return tuple(tuple(i / n for i in point) for point in product(range(n + 1), repeat=runs) if any(point))
 
 
-_GRIDS: Mapping[str, Callable[[int, Step], tuple[Weights, ...]]] = {"simplex": simplex, "square": square}
+GRIDS: Mapping[str, Callable[[int, Step], tuple[Weights, ...]]] = {"simplex": simplex, "square": square}
+"""The grids by name."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,12 @@ class WeightGrid:
     step: Step = "0.1"
 
     def __post_init__(self) -> None:
-        if self.name not in _GRIDS:
-            raise ValueError(f"there is no grid {self.name!r}; known: {', '.join(_GRIDS)}")
+        if self.name not in GRIDS:
+            raise ValueError(f"there is no grid {self.name!r}; known: {', '.join(GRIDS)}")
 
     def points(self, runs: int) -> tuple[Weights, ...]:
         """The weights of a fusion of ``runs`` runs."""
-        return _GRIDS[self.name](runs, self.step)
+        return GRIDS[self.name](runs, self.step)
 
 
 @dataclass(frozen=True, eq=False)

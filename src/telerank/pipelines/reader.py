@@ -125,6 +125,8 @@ class Reader:
             return self._call(Call(name, (), word.at))
         if word.number is not None:
             raise wrong(self.text, word.at, f"expected a stage, got the number {name}")
+        if is_function:
+            raise wrong(self.text, word.at, f"no system {name!r}: the function {name} stands without quotes")
         known = [*names.systems, *names.saved, *self._functions()]
         raise wrong(self.text, word.at, f"unknown name {name!r}{suggest(name, known)}; {known_names(known)}")
 
@@ -166,5 +168,6 @@ class Reader:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """A known name that is much like this one, as a part of an error message."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    by_case = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(name.casefold(), list(by_case), n=1)
+    return f" (did you mean {by_case[near[0]]!r}?)" if near else ""

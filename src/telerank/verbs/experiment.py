@@ -19,10 +19,12 @@ from telerank.experiments.report import ExperimentOutcome
 from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
 from telerank.experiments.schema import has_small, read_experiment
-from telerank.pipelines.functions import pipeline
+from telerank.pipelines.functions import FUNCTIONS, read_pipeline
+from telerank.pipelines.reader import Names
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
+from telerank.stage import Stage
 from telerank.types import Progress
 
 __all__ = ["ExperimentOutcome", "experiment", "list_experiments", "run_experiment", "show_experiment"]
@@ -42,9 +44,9 @@ def experiment(
 ) -> ExperimentResult:
     """Measure systems on the judged queries of a split, and compare them with one or more baselines.
 
-    A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index``. A stage that
-    several systems share is run once. With ``folder`` the runs are kept there and reused while everything
-    that they depend on is the same.
+    A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index`` and over the
+    stages above it, by name. A stage that several systems share is run once. With ``folder`` the runs are
+    kept there and reused while everything that they depend on is the same.
 
     >>> result = tr.experiment({"bm25": bm25, "both": both}, data, split="test", baseline="bm25")
     >>> print(result)
@@ -62,7 +64,9 @@ def experiment(
         data = open_collection(data)
     judged = JudgedQueries.of(data, split) if isinstance(data, Collection) else data
     baselines = (baseline,) if isinstance(baseline, str) else tuple(baseline)
-    opened = {name: _open(name, system, index) for name, system in systems.items()}
+    opened: dict[str, System] = {}
+    for name, system in systems.items():
+        opened[name] = _open(name, system, index, opened)
     with show_progress(progress) as shown:
         result = compare_systems(opened, judged, measures, baselines=baselines, folder=folder, progress=shown)
     return replace(result, title=title)
@@ -123,11 +127,12 @@ def show_experiment(file: str | Path, *, small: bool = False, on: Sequence[str] 
     return "---\n".join(spec.on(name).yaml() for name in on) if on else spec.yaml()
 
 
-def _open(name: str, system: System | str | Path, index: Index | None) -> System:
+def _open(name: str, system: System | str | Path, index: Index | None, above: Mapping[str, System]) -> System:
     if not isinstance(system, str | Path):
         return system
     if Path(system).is_file():
         return RunFile(str(system))
-    if isinstance(system, Path) or index is None:
+    stages = {other: stage for other, stage in above.items() if isinstance(stage, Stage)}
+    if isinstance(system, Path) or (index is None and not stages):
         raise CollectionError(f"system {name!r}: {system} is no file; a pipeline's text needs index=…")
-    return pipeline(system, index)
+    return read_pipeline(system, Names(index, systems=stages, functions=FUNCTIONS))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import product, starmap
 from typing import Any
 
+from telerank.errors import ModelError
 from telerank.expressions import (
     Call,
     Expression,
@@ -92,12 +93,14 @@ def _build(call: Call, known: Mapping[str, type[Any]], text: str) -> Any:
         raise wrong(text, call.at, f"unknown model {call.name!r}; {known_names(known)}{also}")
     cls = known[call.name]
     fields = {field.name.rstrip("_"): field for field in dataclasses.fields(cls)}
-    return cls(
-        **{
-            fields[name].name: _value(fields[name].default, value, text)
-            for name, value in bind(call, fields, text).items()
-        }
-    )
+    values = {
+        fields[name].name: _value(fields[name].default, value, text)
+        for name, value in bind(call, fields, text).items()
+    }
+    try:
+        return cls(**values)
+    except ModelError as error:
+        raise wrong(text, call.at, str(error)) from error
 
 
 def _value(default: object, tree: Expression, text: str) -> object:
