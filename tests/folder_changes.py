@@ -31,7 +31,7 @@ from telerank.pipelines.lazy_run import LazyRun
 from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
-from telerank.training.checkpoint import sweep_output, write_checkpoint, write_model
+from telerank.training.checkpoint import CheckpointState, sweep_output, write_checkpoint, write_model
 from telerank.training.features.store import FeatureStore
 from telerank.training.reranker.triples import stored_docs
 from telerank.types import Query, Ranking
@@ -84,7 +84,7 @@ def model(folder: Path, version: str) -> None:
 def checkpoints(folder: Path, version: str) -> None:
     (folder / "checkpoints").mkdir(exist_ok=True)
     sweep_output(folder)
-    state = {"optimiser": {}, "task": {}, "reached": {}, "random": [{"version": version}]}
+    state = CheckpointState({"version": version}, {"task": {"seen": torch.ones(3)}})
     write_checkpoint(folder, 3 if version == OLD else 6, _training(), _save(version), state)
 
 

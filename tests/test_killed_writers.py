@@ -67,7 +67,7 @@ def read_model(folder: Path) -> object:
 
 def read_checkpoints(folder: Path) -> object:
     checkpoints = list_checkpoints(folder)
-    read = [(read_state(each)["random"], read_model(each)) for each in checkpoints]
+    read = [(read_state(each).record, read_model(each)) for each in checkpoints]
     return read[-1:]  # that a training resumes from
 
 

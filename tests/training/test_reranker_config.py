@@ -152,7 +152,7 @@ DEV = "dev: {split: dev, run: d}"
         (f"{DATA}test: {{split: dev, run: t, store: true}}", "only a frozen encoder's features are stored"),
         (f"{DATA}optimisation: {{steps: 9, epochs: 2}}", "optimisation: expected steps or epochs, got both"),
         (f"{DATA}test: {{split: dev, run: t, measures: [APP]}}", "test.measures: there is no measure 'APP'"),
-        (f"{DATA}{DEV[:-1]}, measure: P}}", "dev.measure: 'P': P needs a cutoff, as in P@10"),
+        (f"{DATA}{DEV[:-1]}, measure: P}}", "dev.measure: expected one measure, got P_5, P_10"),
         (f"{DATA}{DEV[:-1]}, measure: AP RR}}", "dev.measure: expected one measure, got AP, RR"),
         (
             f"{DATA}{DEV[:-1]}, every: 20000}}",
