@@ -195,6 +195,11 @@ def test_a_chain_is_explained_by_its_last_stage():
     assert (letters >> by_length).explain(QUERY, "zebra").value == 5.0
 
 
+def test_an_unknown_document_is_named():
+    with pytest.raises(KeyError, match="no document 'nowhere': the stage has no score for it"):
+        (2 * Letters()).explain("a", "nowhere")
+
+
 def test_a_weighted_stage_explains_the_factor():
     said = (0.5 * letters).explain(QUERY, "bear attacks")
     assert (said.value, said.what, said.parts[0].value) == (4.0, "0.5 times", 8.0)

@@ -128,7 +128,7 @@ def test_the_level_decides_what_is_significant(folder):
         ),
         (["qrels.txt", *RUNS, "-m", "P()"], "'P()': P needs a cutoff, as in P@10"),
         (["qrels.txt", *RUNS, "-m", "NumRet"], "NumRet is a sum over the queries: only differences of means"),
-        (["qrels.txt", *RUNS, "-o", "none/deeper/out.md"], "none/deeper/out.md: No such file or directory"),
+        (["qrels.txt", *RUNS, "-o", "none/deeper/out.md"], "none/deeper: No such file or directory"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(folder, monkeypatch, capsys, arguments, said):

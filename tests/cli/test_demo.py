@@ -32,7 +32,8 @@ def shown(tmp_path_factory):
         training = {**head, "data": {"queries": 20}, "test": {"queries": 20}}
         small["models"] = {"MiniLM": encoder, "BERT-DMN-lite": training}
     (folder / "packaged").mkdir()
-    (folder / "packaged" / "demo.yaml").write_text(yaml.safe_dump(merge(record, small)), encoding="utf-8")
+    text = yaml.safe_dump(merge(record, small), sort_keys=False)
+    (folder / "packaged" / "demo.yaml").write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaged, "FOLDER", folder / "packaged")
         result = CliRunner().invoke(app, ["demo", "--output", str(folder / "out")], catch_exceptions=False)

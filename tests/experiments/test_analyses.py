@@ -219,7 +219,7 @@ def test_settings_that_analyses_do_not_have_are_refused(tmp_path, analysis, mess
 
     record = {"title": "x", "data": {"a": {}}, "systems": {"a": "bm25"}, "analyses": [analysis]}
     path = tmp_path / "experiment.yaml"
-    path.write_text(yaml.safe_dump(record))
+    path.write_text(yaml.safe_dump(record, sort_keys=False))
     with pytest.raises(FormatError, match=message) as refused:
         read_experiment(path)
     assert "\n" not in str(refused.value)

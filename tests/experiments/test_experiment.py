@@ -12,7 +12,7 @@ import pytest
 import telerank as tr
 from letters import ByLength
 from letters import Letters as AnyLetters
-from telerank.errors import CollectionError, MeasureError
+from telerank.errors import CollectionError, ExpressionError, MeasureError
 from telerank.evaluation.measures import measure
 from telerank.experiments.comparison.shared_run import run_systems
 from telerank.experiments.judged_queries import JudgedQueries
@@ -159,3 +159,11 @@ def test_a_mapping_of_texts_is_indexed_and_reranked(tmp_path):
     index = tr.index({docno: docno for docno in DOCS}, tmp_path / "idx", analyzer="standard", workers=1)
     assert index.bm25().search("bear attacks").docnos == ("bear",)
     assert tr.open(tmp_path / "idx") == index
+
+
+def test_a_text_names_the_stages_above_it():
+    result = tr.experiment({"first": Letters(), "cut": "minmax(first) % 1"}, JUDGED, measures="R@1 R@5")
+    first, cut = (result.evaluations[name].mean for name in ("first", "cut"))
+    assert cut["R@1"] == first["R@1"] == cut["R@5"]
+    with pytest.raises(ExpressionError, match=r"unknown name 'frist' \(did you mean 'first'\?\)"):
+        tr.experiment({"first": Letters(), "cut": "frist % 1"}, JUDGED)

@@ -67,6 +67,21 @@ def test_a_wrong_key_that_differs_is_refused():
         Experiment.model_validate(record)
 
 
+@pytest.mark.parametrize(
+    ("systems", "says"),
+    [
+        ({"A": "bm25 % 10", "B": "C % 5", "C": "A % 2"}, "system 'B' names 'C', which is defined below it"),
+        ({"A": "bm25 % 10", "B": "minmax(B)"}, "system 'B' names itself: a system is made of those above"),
+    ],
+)
+def test_a_system_is_made_of_those_above_it(systems, says):
+    record = read("demo").record() | {"systems": systems, "analyses": [{"kind": "recall", "depths": [1]}]}
+    with pytest.raises(ValueError, match=says):
+        Experiment.model_validate(record)
+    functions = {"A": "bm25 % 10", "bm25": "bm25 % 5"}  # no system above has this name: it is the function
+    assert Experiment.model_validate(record | {"systems": functions}).systems == functions
+
+
 @pytest.mark.parametrize("name", REPBERT)
 def test_repbert_is_trained_as_the_paper_says_and_not_in_the_small_copy(name):
     experiment = read(f"repbert/{name}")

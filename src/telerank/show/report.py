@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from telerank.drafts import replace_file
-from telerank.errors import FormatError
 from telerank.show.tables import (
     Table,
     render_html,
@@ -30,8 +29,6 @@ _SUFFIXES = {
     ".html": "html",
     ".csv": "csv",
     ".json": "json",
-    ".txt": "text",
-    "": "text",
 }
 
 
@@ -71,17 +68,8 @@ class Report(ABC):
 
 
 def form_of(path: str | Path) -> str:
-    """The format of a file by its suffix; ``text`` for .txt and for none.
-
-    Raises
-    ------
-    FormatError
-        If the suffix is another one.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise FormatError(path, None, f"the name of a table, ending in {', '.join(filter(None, _SUFFIXES))}")
-    return _SUFFIXES[suffix]
+    """The format of a file by its suffix; ``text`` if the suffix is none of the others."""
+    return _SUFFIXES.get(Path(path).suffix.lower(), "text")
 
 
 def render_tables(tables: Sequence[Table], form: str = "text", title: str = "") -> str:
