@@ -43,6 +43,10 @@ def test_type_checkers_see_the_names_that_programs_see():
     assert sorted([*assigned, *(alias.asname for alias in aliases if alias.asname)]) == telerank.__all__
 
 
+def test_tab_completion_shows_the_verbs_alone():
+    assert [name for name in dir(telerank) if not name.startswith("__")] == sorted(telerank.__all__)
+
+
 def test_no_package_takes_the_place_of_a_function():
     """Importing ``telerank.index.…`` would put the module where the function ``telerank.index`` was."""
     for module in pkgutil.walk_packages([str(SOURCE)], "telerank."):

@@ -233,3 +233,11 @@ def test_reranking_by_depth(folder):
 def test_one_measure_is_of_the_reranked_lists(folder, monkeypatch, capsys):
     line = refusal(monkeypatch, capsys, "depth", "qrels.txt", "weak.run", "-r", "best.run", "-m", "RR AP")
     assert "by one measure, got 'RR AP'" in line
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "1e999"])
+def test_a_k_that_is_not_finite_is_refused(folder, number):
+    result = CliRunner().invoke(app, ["fuse", "weak.run", "best.run", "--rrf-k", number, "-o", "fused.run"])
+    assert result.exit_code == 2
+    assert "--rrf-k" in result.stderr
+    assert not (folder / "fused.run").exists()

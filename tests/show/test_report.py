@@ -82,3 +82,9 @@ def test_a_report_is_saved_in_the_format_of_the_suffix(tmp_path, name, start):
 
 def test_an_unknown_suffix_is_plain_text():
     assert form_of("table") == form_of("a.run") == "text"
+
+
+def test_control_characters_of_a_terminal_are_escapes_in_json():
+    text = to_json({"docno": "a\x9b2J\u202e", "lines": ["é", 1.5]})
+    assert not {"\x9b", "\u202e"} & set(text)
+    assert json.loads(text) == {"docno": "a\x9b2J\u202e", "lines": ["é", 1.5]}

@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from telerank.show.tables import CONTROL, plain
+from telerank.show.tables import escape_controls, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +67,7 @@ def print_json(value: object) -> None:
     """
     unicode = codecs.lookup(sys.stdout.encoding).name.startswith("utf")
     text = json.dumps(value, ensure_ascii=not unicode)
-    print(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    print(escape_controls(text))
 
 
 def say(text: str) -> None:

@@ -44,6 +44,10 @@ class Collection:
     notes: Callable[[], Mapping[str, int]] = dict
     unread: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        splits = f", splits: {', '.join(self.splits)}" if self.splits else ""
+        return f"<collection {self.name} ({self.format}{splits})>"
+
     @property
     def splits(self) -> tuple[str, ...]:
         """The names of all splits, in the collection's order."""

@@ -32,7 +32,7 @@ def scale_scores(ranking: Ranking) -> Ranking:
 
     The formula does not cover a list of equal scores: they become 1, so that the first document of
     every list has 1, and a document retrieved alone counts. In a sum, a document that is not in a list
-    counts 0, like the last one: how much worse it is is unknown.
+    counts 0, like the last one, since its distance from the last is unknown.
     """
     if not len(ranking):
         return ranking

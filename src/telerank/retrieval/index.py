@@ -289,9 +289,9 @@ def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:
 def locate_model(
     name: str, *, models: Mapping[str, str | Path] | None = None, index: Path | None = None
 ) -> str:
-    """The place of a model: a path, or the name itself, which is then a path or a name on the hub.
+    """The path of a model, or the name itself, which is then a path or a name on the hub.
 
-    The first of these that is there: a model of the experiment (``models``), a model kept with the ``index``,
+    The first of these that exists: a model of the experiment (``models``), a model kept with the ``index``,
     a folder of ``TELERANK_MODELS``.
     """
     if models is not None and name in models:

@@ -14,6 +14,7 @@ from typing import Any
 from telerank.drafts import replace_file
 from telerank.show.tables import (
     Table,
+    escape_controls,
     render_html,
     render_html_page,
     render_latex,
@@ -112,8 +113,9 @@ def table_record(table: Table) -> dict[str, Any]:
 
 
 def to_json(value: object) -> str:
-    """JSON of standard values alone: infinity and NaN are null."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    """JSON of standard values alone: infinity and NaN are null, control characters are escaped."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=1)
+    return escape_controls(text) + "\n"
 
 
 FORMS: Mapping[str, Callable[[Sequence[Table], str], str]] = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _GAP = 2  # between columns on a terminal
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,17 @@ class Table:
         return cls(tuple(columns), cells, caption, tuple(notes), left)
 
 
+def escape_controls(text: str) -> str:
+    """JSON whose control characters of the terminal are escapes of JSON; its line ends stay."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def plain(text: str) -> str:
     """A text whose control characters of the terminal are \ufffd.
 
     These are escape sequences, marks of writing direction and lone surrogates.
     """
-    return CONTROL.sub("\ufffd", text)
+    return _CONTROL.sub("\ufffd", text)
 
 
 def count_noun(number: int, noun: str) -> str:

@@ -101,7 +101,11 @@ def _notes(
         yield _describe_best(comparison)
     for latency in list(latencies.values())[:1]:
         # above the number of cores, times are too long
-        busy = f"; {os.getloadavg()[0]:.1f} processes wanted a core" if hasattr(os, "getloadavg") else ""
+        busy = (
+            f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
+            if hasattr(os, "getloadavg")
+            else ""
+        )
         yield f"ms/query: wall time, one query at a time, mean of {latency.queries} queries{busy}."
 
 
