@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,8 @@ def installed(archives, tmp_path_factory):
 def installed_neural(archives, tmp_path_factory):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    return Installed(tmp_path_factory.mktemp("neural"), archives[0], ("neural", ""))
+    extras = ("neural", "fast", "") if find_spec("openvino") else ("neural", "")
+    return Installed(tmp_path_factory.mktemp("neural"), archives[0], extras)
 
 
 def test_commands_run_from_the_wheel(installed, tmp_path):
@@ -133,16 +135,19 @@ def test_both_archives_have_the_files_that_are_no_modules(archives, installed):
 
 
 @pytest.mark.data
-def test_the_program_of_the_readme_runs_from_the_wheel(installed_neural, tmp_path, data):
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    (program,) = (step.code for step in steps(lines, RERANKER) if step.is_python)
+@pytest.mark.parametrize("needing", [RERANKER, True], ids=["with a re-ranker", "with collections"])
+def test_the_code_of_the_readme_runs_from_the_wheel(installed_neural, tmp_path, data, needing):
     link({"scifact"}, data, tmp_path)
     models = tmp_path / "models"
     save_small_models(tmp_path, data, models)
-    command = [str(installed_neural.python), "-c", program]
-    printed = installed_neural.run(command, tmp_path, TELERANK_MODELS=str(models))
-    assert "nDCG@10" in printed
-    assert (tmp_path / "table.md").is_file()
+    variables = {"TELERANK_MODELS": str(models), "TELERANK_DATA": ""}
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    for step in steps(lines, needing):
+        command = [str(installed_neural.python), "-c"] if step.is_python else ["bash", "-c"]
+        printed = installed_neural.run([*command, step.code], tmp_path, **variables)
+        assert "nDCG@10" in printed or not step.is_python
+    files = {RERANKER: ("table.md", "hybrid.run", "idx/pipelines.json"), True: ("lmd.run", "models.yaml")}
+    assert all((tmp_path / name).is_file() for name in files[needing])
 
 
 @pytest.mark.data
