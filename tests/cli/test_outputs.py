@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from small_set import write_small_set
 from telerank.cli.main import main
 
 FILES = {
@@ -36,16 +36,7 @@ FOLDERS = {
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
-    (folder / "set/qrels").mkdir(parents=True)
-    docs = (json.dumps({"_id": f"d{n}", "text": f"w{n} w{n % 3}"}) for n in range(6))
-    (folder / "set/corpus.jsonl").write_text("\n".join(docs))
-    queries = (json.dumps({"_id": f"q{n}", "text": f"w{n}"}) for n in range(4))
-    (folder / "set/queries.jsonl").write_text("\n".join(queries))
-    qrels = "".join(f"q{n}\td{n}\t1\n" for n in range(4))
-    (folder / "set/qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}")
-    for name in "ab":
-        lines = (f"q{n} Q0 d{(n + i) % 6} 1 {6 - i} t\n" for n in range(4) for i in range(4))
-        (folder / f"{name}.run").write_text("".join(lines))
+    write_small_set(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert status(patch, "index set idx") == 0

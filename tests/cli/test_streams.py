@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from small_set import write_small_set
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="shells close files elsewhere in other ways")
 
@@ -47,16 +48,7 @@ READING = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("folder")
-    (folder / "set/qrels").mkdir(parents=True)
-    docs = (json.dumps({"_id": f"d{n}", "text": f"w{n} w{n % 3}"}) for n in range(6))
-    (folder / "set/corpus.jsonl").write_text("\n".join(docs))
-    queries = (json.dumps({"_id": f"q{n}", "text": f"w{n}"}) for n in range(4))
-    (folder / "set/queries.jsonl").write_text("\n".join(queries))
-    qrels = "".join(f"q{n}\td{n}\t1\n" for n in range(4))
-    (folder / "set/qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}")
-    for name in "ab":
-        lines = (f"q{n} Q0 d{(n + i) % 6} 1 {6 - i} t\n" for n in range(4) for i in range(4))
-        (folder / f"{name}.run").write_text("".join(lines))
+    write_small_set(folder)
     (folder / "pipelines").mkdir()
     assert shell("index set idx", "", folder).returncode == 0
     assert shell("pipeline save idx best bm25", "", folder).returncode == 0

@@ -148,11 +148,12 @@ class Drawn(Similarity):
     low: int
     high: int
 
-    def contributions(
+    def formula(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: object, cf: object, collection: Statistics
     ) -> npt.NDArray[np.float64]:
         table = np.random.default_rng(self.seed).integers(self.low, self.high, 997, endpoint=True)
-        return table[(np.asarray(tf) * 31 + np.asarray(length) * 7 + df) % 997] * STEP
+        rows = np.asarray(tf) * 31 + np.asarray(length) * 7 + df
+        return table[rows.astype(np.int64) % 997] * STEP
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +228,7 @@ class ByLength(Similarity):
 
     base: int
 
-    def contributions(
+    def formula(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: object, cf: object, collection: Statistics
     ) -> npt.NDArray[np.float64]:
         return (self.base + (np.asarray(length) > 3)) * STEP

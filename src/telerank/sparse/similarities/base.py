@@ -13,6 +13,7 @@ N, T, avg   documents, tokens, and T / N: :class:`Statistics`
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -70,7 +71,7 @@ class Parameters:
         return call_text(self.name, **vars(self)) if vars(self) else self.name
 
 
-class Similarity(Parameters):
+class Similarity(Parameters, ABC):
     """A ranking model."""
 
     def contributions(
@@ -89,6 +90,6 @@ class Similarity(Parameters):
         tf, length = (np.asarray(values, dtype=np.float64, order="C") for values in (tf, length))
         return np.asarray(self.formula(tf, length, df, cf, collection))
 
+    @abstractmethod
     def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
         """:meth:`contributions` of contiguous float64."""
-        raise NotImplementedError
