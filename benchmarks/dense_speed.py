@@ -314,7 +314,7 @@ def main() -> None:
         "--like", type=Path, help="a folder of vectors of texts, which are repeated and moved"
     )
     parser.add_argument("--folder", type=Path, help="where the vectors are written; default: a temporary one")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/results.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/speed.md")
     parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
@@ -338,7 +338,7 @@ def main() -> None:
     )
     print(text)
     if given.write:
-        write("dense speed of texts" if given.like else "dense speed", text)
+        write("speed", "dense speed of texts" if given.like else "dense speed", text)
     sys.exit(0 if met else "a target is missed")
 
 

@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--layers", type=int, default=LAYERS)
     parser.add_argument("--max-length", type=int, default=96)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/results.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/speed.md")
     options = parser.parse_args()
     torch.set_num_threads(1)
     plan = Rounds(number=options.rounds)
@@ -181,7 +181,7 @@ def main() -> None:
     text = f"```sh\n{command}\n```\n\n{_about(options, plan)}\n\n{render_markdown(table)}"
     print(text)
     if options.write:
-        write("frozen training", text)
+        write("speed", "frozen training", text)
     sys.exit(0 if met else "a target is missed")
 
 

@@ -323,7 +323,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=["MiniLM-L6", "BERT-base"])
     parser.add_argument("--rows", nargs="+", default=[row.name for row in ROWS], help="a part of them")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/results.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results/speed.md")
     given = parser.parse_args()
     if "TELERANK_DATA" not in os.environ:
         sys.exit("TELERANK_DATA is not set: no real pairs here")
@@ -348,7 +348,7 @@ def main() -> None:
     text = "\n\n".join((f"```sh\n{command}\n```", *texts))
     print(text)
     if given.write:
-        write("rerank speed", text)
+        write("speed", "rerank speed", text)
     sys.exit("\n".join(failed) or 0)
 
 

@@ -1,15 +1,16 @@
-"""``docs/results.md``: each benchmark writes between markers of its own, and the rest of the page stays."""
+"""The pages of ``docs/results``: a benchmark writes between its markers, and the rest of the page stays."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 
-def write(section: str, text: str, path: Path = RESULTS) -> None:
-    """Put the text between ``<!-- section: begin -->`` and ``<!-- section: end -->``."""
+def write(page: str, section: str, text: str) -> None:
+    """Put the text between ``<!-- section: begin -->`` and ``<!-- section: end -->`` of ``page``.md."""
+    path = RESULTS / f"{page}.md"
     opening, closing = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
     before, begin, rest = path.read_text(encoding="utf-8").partition(opening)
     _, end, after = rest.partition(closing)

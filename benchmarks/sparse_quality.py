@@ -1,8 +1,8 @@
 """Quality of the sparse models on seven collections: runs ``telerank experiment sparse-quality``.
 
 ``python benchmarks/sparse_quality.py`` prints Markdown: the objective on all collections, which are in the
-folder that ``TELERANK_DATA`` names, then the tables of each. ``--write`` puts it into ``docs/results.md``. A
-collection takes one core.
+folder that ``TELERANK_DATA`` names, then the tables of each. ``--write`` puts it into
+``docs/results/sparse.md``. A collection takes one core.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=SHOWN, metavar="NAME", help=f"of {', '.join(SHOWN)}")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="collections at the same time")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/results.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results/sparse.md")
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write is for all collections")
@@ -43,7 +43,7 @@ def main() -> None:
         text = report([folders[name] for name in SHOWN if name in folders])
     print(text)
     if options.write:
-        write("sparse quality", text)
+        write("sparse", "sparse quality", text)
 
 
 def run(name: str, output: Path) -> Path:
@@ -63,7 +63,7 @@ def report(folders: Sequence[Path]) -> str:
     ]
     for folder, record in zip(folders, records, strict=True):
         _, _, tables = (folder / "tables.md").read_text(encoding="utf-8").partition("\n\n")
-        parts += [f"### {record['data']['name']}", tables]
+        parts += [f"## {record['data']['name']}", tables]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

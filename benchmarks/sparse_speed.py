@@ -83,6 +83,7 @@ def main() -> None:
         print(searched, threads, sep="\n")
         if options.write:
             write(
+                "speed",
                 "sparse speed",
                 "\n\n".join((f"{_command()}: {about}; {_machine()}.", built, searched, threads)),
             )
@@ -109,7 +110,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--scratch", type=Path, help="where to put indexes, instead of the system's place")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/results.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results/speed.md")
     parser.add_argument("--peers", nargs="*", default=["lucene", "bm25s", "tantivy"])
     return parser.parse_args()
 

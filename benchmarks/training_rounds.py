@@ -172,7 +172,6 @@ class Learner:
         binary_cross_entropy_with_logits(logits.float(), labels).backward()
 
     def update(self) -> None:
-        nn.utils.clip_grad_norm_(self.weights, DEFAULTS.max_gradient_norm)
         self.optimiser.step()
         self.optimiser.zero_grad()
 

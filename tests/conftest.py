@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,14 @@ def data() -> Path:
     if not folder:
         pytest.skip("TELERANK_DATA is not set: no real collections here")
     return Path(folder)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """With one thread sums are added in the same order every time."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -32,8 +32,8 @@ from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.checkpoint import CheckpointState, sweep_output, write_checkpoint, write_model
+from telerank.training.examples.triples import stored_docs
 from telerank.training.features.store import FeatureStore
-from telerank.training.reranker.triples import stored_docs
 from telerank.types import Query, Ranking
 
 OLD, NEW = "old", "new"
@@ -116,7 +116,7 @@ def results(folder: Path, version: str) -> None:
     result = AnalysisResult((Table.of([version], [[version]]),), {"version": version})
     collection = Collection("d", "memory", lambda: iter(()), size=1)
     data = ExperimentData("d", DataSpec(), "d", collection, folder, JudgedQueries((), {}), None)
-    write_report(ExperimentOutcome(spec, data, "", {}, {}, (result,), folder / "results"))
+    write_report(ExperimentOutcome(spec, data, "", {}, {}, (result,), folder / "results", 1.5))
 
 
 def train(folder: Path, version: str) -> None:

@@ -26,6 +26,7 @@ _LOW = {
     "stored",
     "versions",
     "yaml_files",
+    "model_names",
 }
 ALLOWED = {
     "types": set(),
@@ -46,7 +47,8 @@ ALLOWED = {
     "show": {"errors", "types", "drafts"},
     "evaluation": {"types", "errors", "stage", "show"},
     "corpus": {*_LOW, "trec", "text", "stage", "show"},
-    "models": {"errors", "npy", "records"},
+    "model_names": set(),
+    "models": {"errors", "npy", "records", "stored", "drafts", "model_names", "compiled"},
     "dense": {*_LOW, "stage", "corpus", "models"},
     "sparse": {*_LOW, "stage", "text", "corpus"},
     "retrieval": {*_LOW, "stage", "text", "corpus", "dense", "sparse"},

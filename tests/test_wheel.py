@@ -116,7 +116,7 @@ def test_a_program_runs_from_the_wheel(installed, tmp_path):
 def test_the_demo_runs_from_the_wheel_without_extras(installed, tmp_path):
     printed = " ".join(installed.run(["telerank", "demo"], tmp_path).split())
     assert "First stages and a re-ranker on PIAF" in printed
-    assert "Not measured: MiniLM, BERT-DMN-lite (this needs the package 'torch'" in printed
+    assert "Not measured: dense, BERT-DMN-lite (this needs the package 'torch'" in printed
     assert (tmp_path / "telerank-demo" / "demo-piaf" / "report.html").is_file()
 
 
@@ -155,12 +155,12 @@ def test_a_packaged_experiment_runs_from_the_wheel(installed, tmp_path, data):
     words = [
         "telerank",
         "experiment",
-        "repbert/table1",
+        "repbert/figure2",
         "--small",
         "--on",
         "scifact",
         "--skip",
-        "MiniLM",
+        "RepBERT",
         "-o",
         "results",
     ]

@@ -2,7 +2,7 @@
 
 What replaces a file or a folder is written beside it, flushed to the disk and renamed: ``NAME.writing`` is a
 draft of NAME, which its writer locks, so that the next one can use what a killed process has left;
-``NAME.old.writing`` is a folder that was replaced.
+``NAME.old.writing`` is a folder that was replaced. Folders that are made once are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, BinaryIO
+
+from filelock import FileLock
 
 DRAFT = ".writing"
 """Ending of the name of what is being written."""
@@ -164,6 +168,40 @@ def _exchange(first: Path, second: Path) -> bool:
     except (AttributeError, TypeError, OSError):  # no such function, no such library
         return False
     return bool(status == 0)
+
+
+def cached_folder(kind: str, key: str, make: Callable[[Path], None]) -> Path:
+    """The folder of that key among those of a kind in the user's cache; ``make`` fills it if there is none.
+
+    The cache is ``$XDG_CACHE_HOME/telerank`` (or ``~/.cache``); a key names everything that decides a folder.
+    Of several processes the first makes it, and the others wait. If nothing can be written there, each
+    process makes its own, which is removed when the process ends. Raises OSError if it cannot be written.
+    """
+    folder = _kind_folder(kind, key) / key
+    if folder.is_dir():
+        return folder
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            with draft_folder(folder) as draft:
+                make(draft)
+    return folder
+
+
+def _kind_folder(kind: str, key: str) -> Path:
+    """The folder of a kind: in the user's cache, or in a temporary one if nothing can be written there."""
+    try:
+        kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telerank" / kind
+        kept.mkdir(parents=True, exist_ok=True)
+        if (kept / key).is_dir() or os.access(kept, os.W_OK):
+            return kept
+    except (OSError, RuntimeError):  # there is no home
+        pass
+    return Path(_temporary_folder(kind, gettempdir()).name)
+
+
+@cache
+def _temporary_folder(kind: str, inside: str) -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix=f"telerank-{kind}-", dir=inside)
 
 
 def remove_folder(path: Path) -> None:

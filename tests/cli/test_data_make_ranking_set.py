@@ -67,6 +67,14 @@ def test_bm25_negatives_share_words_with_the_question_and_do_not_hold_its_answer
             assert not any(f"{answer.text}." in texts[docno] for docno in ranking.docnos)
 
 
+def test_no_titles_leaves_the_titles_out(rivers, tmp_path):
+    for options, titles in (((), {"Villes"}), (("--no-titles",), {""})):
+        folder = tmp_path / f"set{len(options)}"
+        told = json.loads(run(folder, rivers, "--negatives", "random", *options, "--json"))
+        assert told["recipe"]["titles"] is not bool(options)
+        assert {doc.title for doc in open_collection(folder).docs()} == titles
+
+
 def test_the_table_shows_parts_and_the_leak(rivers, tmp_path):
     shown = run(tmp_path / "set", rivers, "--negatives", "random")
     assert "48 questions; left out: 0 duplicates" in shown

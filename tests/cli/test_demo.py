@@ -30,12 +30,13 @@ def shown(tmp_path_factory):
         encoder = str(small_encoder(folder / "small-bert"))
         head = {"model": {"start": encoder, "max_query": 16, "max_length": 48}, "optimisation": {"epochs": 2}}
         training = {**head, "data": {"queries": 20}, "test": {"queries": 20}}
-        small["models"] = {"MiniLM": encoder, "BERT-DMN-lite": training}
+        small["models"] = {"encoder": encoder, "BERT-DMN-lite": training}
     (folder / "packaged").mkdir()
     text = yaml.safe_dump(merge(record, small), sort_keys=False)
     (folder / "packaged" / "demo.yaml").write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaged, "FOLDER", folder / "packaged")
+        patch.setenv("HF_HUB_OFFLINE", "1")
         result = CliRunner().invoke(app, ["demo", "--output", str(folder / "out")], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result, folder / "out"

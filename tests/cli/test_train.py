@@ -52,7 +52,7 @@ def test_a_training_says_how_it_goes_and_leaves_a_model(config, monkeypatch, cap
     said = capsys.readouterr()
     assert said.out == ""
     lines = said.err.splitlines()
-    told = r"update 2: loss \d+\.\d{4}, rate 0\.001, dev \d\.\d{4}, \d+:\d\d:\d\d, \d+:\d\d:\d\d to go"
+    told = r"update 2: loss \d+\.\d{4}, rate 0\.001, dev \d\.\d{4}, dev loss \d\.\d{4}, \d+:\d\d:\d\d, \d+:\d\d:\d\d to go"
     assert re.search(told, " ".join(said.err.split()))
     assert lines[-1] == "trained trained/model"
     assert load_bi_encoder("./trained/model")[0].settings.document.max_length == 12
@@ -72,7 +72,7 @@ def test_a_file_that_is_not_there_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, "nowhere.yaml") == 2
     message = capsys.readouterr().err
-    assert "nowhere.yaml: no such file; packaged trainings are: piaf/grid, repbert/insuranceqa" in message
+    assert "nowhere.yaml: no such file; packaged trainings are: bert-dmn/authors, piaf/grid" in message
 
 
 def test_a_packaged_training_has_a_name(monkeypatch, capsys, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -59,8 +60,11 @@ def test_a_training_says_what_it_learns_from_and_leaves_a_model(write, place, mo
     said = capsys.readouterr()
     assert said.out == ""
     assert "update 1: loss" in said.err
-    assert "dev " in said.err
+    told = r"update 1: loss \d\.\d{4}, rate \S+, dev \d\.\d{4}, dev loss \d\.\d{4}, \d+:\d\d:\d\d, "
+    assert re.search(told, " ".join(said.err.split()))
+    assert Path("trained/losses.svg").exists()
     assert f"queries: {QUERIES}; relevant pairs: {QUERIES}" in said.err
+    assert "pairs learned from: 36" in " ".join(said.err.split())
     assert said.err.splitlines()[-1] == "trained trained/model"
     assert load_reranker("./trained/model").shape.frozen
     assert run(monkeypatch, "-o", "trained") == 2
@@ -114,19 +118,19 @@ def test_a_training_and_evaluate_measure_with_the_same_grades(write, place, monk
 
 def test_sizes_and_seeds_give_means_spread_and_a_plot(write, place, monkeypatch, capsys):
     write(test=dev_lists(place, queries=10))
-    words = ("-o", "curve", "--sizes", "4,8", "--seeds", "0,1")
+    words = ("-o", "curve", "--sizes", "12,24", "--seeds", "0,1")  # of groups of three
     assert run(monkeypatch, *words) == 0
     said = capsys.readouterr()
-    assert "4 queries" in said.out
+    assert "12 pairs" in said.out
     assert said.out.count("±") == 5  # two measures of two sizes, and the note
-    assert "size-4/seed-1: queries: 4" in " ".join(said.err.split())
+    assert "pairs learned from: 12" in " ".join(said.err.split())
     assert Path("curve/sizes.png").read_bytes().startswith(b"\x89PNG")
-    assert Path("curve/size-8/seed-1/model/reranker.json").exists()
-    assert not Path("curve/size-8/seed-1/checkpoints").exists()
+    assert Path("curve/size-24/seed-1/model/reranker.json").exists()
+    assert not Path("curve/size-24/seed-1/checkpoints").exists()
     assert len(list(Path("curve/features").iterdir())) == 1  # one encoder, one store
-    before = Path("curve/size-4/seed-0/test.json").stat().st_mtime_ns
-    assert run(monkeypatch, "-o", "curve", "--sizes", "4", "--seeds", "0,1,2", "--resume") == 0
-    assert Path("curve/size-4/seed-0/test.json").stat().st_mtime_ns == before
+    before = Path("curve/size-12/seed-0/test.json").stat().st_mtime_ns
+    assert run(monkeypatch, "-o", "curve", "--sizes", "12", "--seeds", "0,1,2", "--resume") == 0
+    assert Path("curve/size-12/seed-0/test.json").stat().st_mtime_ns == before
     assert "Means over 3 seeds" in capsys.readouterr().out
     assert run(monkeypatch, *words) == 2
     assert "holds a training" in " ".join(capsys.readouterr().err.split())
@@ -264,8 +268,9 @@ def test_a_size_that_is_too_large_is_refused_before_the_smaller_ones_are_trained
     write, place, monkeypatch, capsys
 ):
     write(test=dev_lists(place, queries=10))
-    assert run(monkeypatch, "-o", "curve", "--sizes", f"4,{QUERIES + 1}") == 2
-    assert f"has {QUERIES} queries to learn from, not {QUERIES + 1}" in capsys.readouterr().err
+    assert run(monkeypatch, "-o", "curve", "--sizes", f"12,{3 * QUERIES + 1}") == 2
+    says = f"expected data.pairs from 3, the pairs of a group, to {3 * QUERIES}, got {3 * QUERIES + 1}"
+    assert says in " ".join(capsys.readouterr().err.split())
     assert not Path("curve").exists()
 
 
@@ -341,5 +346,5 @@ def test_a_variant_is_a_folder_and_a_configuration(place):
     assert [str(one.folder) for one in asked[:2]] == ["size-10/seed-3/fold-0", "size-10/seed-3/fold-1"]
     assert len(set(asked)) == 4
     wanted = asked[3].apply(plan)
-    assert (wanted.data.queries, wanted.seed, wanted.held_out) == (10, 4, 1)
+    assert (wanted.data.pairs, wanted.data.queries, wanted.seed, wanted.held_out) == (10, None, 4, 1)
     assert TrainingPlan.model_validate(ranking_settings(place)).variants == [Variant()]

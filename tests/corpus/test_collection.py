@@ -158,6 +158,24 @@ def test_splits_are_those_of_all_members_and_pools_are_found_by_split():
 # --- folders of texts
 
 
+def test_several_splits_are_one_by_their_names_with_plus():
+    def queries(*qids):
+        return lambda: iter([Query(qid, "?") for qid in qids])
+
+    def qrels(*qids):
+        return lambda: iter([Qrel(qid, "d", 1) for qid in qids])
+
+    folds = {"f0": queries("1"), "f1": queries("2", "3"), "f2": queries("4")}
+    judged = {"f0": qrels("1"), "f1": qrels("2")}
+    collection = Collection("c", "none", lambda: iter(()), folds, judged)
+    assert [query.qid for query in collection.split_queries("f0+f1")] == ["1", "2", "3"]
+    assert collection.judged("f1+f0") == {"2": {"d": 1}, "1": {"d": 1}}
+    with pytest.raises(CollectionError, match="c has no split 'f9'; it has: f0, f1, f2"):
+        collection.split_queries("f0+f9")
+    with pytest.raises(CollectionError, match="split 'f2' has no qrels; splits with qrels: f0, f1"):
+        collection.judged("f0+f2")
+
+
 def test_a_folder_of_texts_gives_a_document_for_each_file(tmp_path):
     for name, text in (
         ("b.txt", "two\r\n"),

@@ -45,6 +45,14 @@ def test_documents_are_read_as_they_were_written(records):
         ]
 
 
+def test_lists_of_eval_are_of_its_small_part(tmp_path):
+    write(tmp_path, "collection.tsv", "0\tone")
+    write(tmp_path, "queries.eval.tsv", "9\twho", "8\twhy")
+    write(tmp_path, "queries.eval.small.tsv", "9\twho")
+    write(tmp_path, "top1000.eval.tsv", "9\t0\twho\tone")
+    assert list(open_collection(tmp_path).pools) == ["eval.small/top1000"]
+
+
 def test_the_layout_of_passage_ranking(tmp_path):
     write(tmp_path, "collection.tsv.gz", "0\tone", '1\ttwo "quoted" \' tabs\tkept')
     write(tmp_path, "queries.dev.small.tsv", "7\twhat is it", "8\twhy")

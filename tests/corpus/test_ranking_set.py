@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -164,11 +164,21 @@ def test_the_manifest_says_how_the_set_was_made(tmp_path):
         "split_by": "question",
         "seed": 2,
         "model": "",
+        "titles": True,
     }
     assert told["sources"] == [{"name": "towns", "format": "memory", "licence": "none", "notes": {}}]
     assert told["merged"]["kept"] == 90
     assert told["parts"]["test"] == {"questions": 9, "positives": 9, "negatives": 45, "short_of_negatives": 0}
     assert "telerank" in told["versions"]
+
+
+def test_without_titles_a_document_is_its_text_alone(tmp_path):
+    titled = replace(towns(), docs=lambda: (replace(doc, title="r3") for doc in towns().docs()))
+    for titles in (True, False):
+        made = make_ranking_set([titled], RankingSetSettings("random", 4, titles=titles))
+        write_ranking_set(tmp_path / str(titles), made)
+        texts = {doc.full_text for doc in open_collection(tmp_path / str(titles)).docs()}
+        assert texts == {f"{'r3 ' * titles}{doc.text}" for doc in towns().docs()}
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -41,7 +41,20 @@ def make_bench(folder: Path, *, count: int = 30, dev: int | None = None, depth: 
     spec = DataSpec(about="random words", analyzer="standard")
     words = Collection("words", "none", lambda: iter(DOCS))
     data = ExperimentData("words", spec, "words", words, folder, measuring, choosing)
-    return Bench(data, {}, lambda _, text: pipeline(text, data.usual_index), depth=depth)
+    return Bench(data, {}, PipelineReader(data), depth=depth)
+
+
+class PipelineReader:
+    """Stands for the runner of an experiment without systems and models: it reads pipelines over the index."""
+
+    def __init__(self, data: ExperimentData) -> None:
+        self.data = data
+
+    def read_stage(self, name: str, text: str, position: int = 0) -> Stage:  # noqa: ARG002
+        return pipeline(text, self.data.usual_index)
+
+    def count_seeds(self, text: str) -> int:  # noqa: ARG002
+        return 1
 
 
 def write_systems(
@@ -51,7 +64,9 @@ def write_systems(
     systems = {}
     for name, text in texts.items():
         runs = []
-        pipelines = [bench.read_stage(name, part) for part in ([text] if isinstance(text, str) else text)]
+        pipelines = [
+            bench.runner.read_stage(name, part) for part in ([text] if isinstance(text, str) else text)
+        ]
         for seed, stage in enumerate(pipelines):
             runs.append(folder / f"{len(systems)}-{seed}.run")
             write_run(runs[-1], stage.run(bench.judged.queries))

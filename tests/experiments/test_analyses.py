@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_bench import DOCS, make_bench, write_systems
+from small_bench import DOCS, PipelineReader, make_bench, write_systems
 
 from small_vectors import Letters
 from telerank.dense.encode import Encoding, encode_documents
@@ -26,6 +26,7 @@ from telerank.experiments.analyses.specs import (
     select_published,
 )
 from telerank.experiments.schema import read_experiment
+from telerank.fusion.lists import interleave_rankings
 from telerank.pipelines.run_files import RunFile
 from telerank.trec import read_run
 from telerank.types import Ranking
@@ -53,7 +54,7 @@ def test_quality_has_the_means_of_each_run(bench):
     (table,) = analyse(bench, quality(title="Words")).tables
     assert (table.caption, table.columns) == ("Words", ("system", "R@1", "AP@5"))
     for name, text in SYSTEMS.items():
-        run = bench.read_stage(name, text).run(bench.judged.queries)
+        run = bench.runner.read_stage(name, text).run(bench.judged.queries)
         mean = measure(run, bench.judged.qrels, "R@1 AP@5").mean
         assert cells(table)[name] == [f"{mean['R@1']:.3f}", f"{mean['AP@5']:.3f}"]
 
@@ -127,14 +128,15 @@ def test_recall_rises_with_the_depth(bench):
 
 
 def test_reranking_takes_the_first_reranker_that_is_available(bench):
-    def read_stage(name, text):
-        if text == "given":
-            raise Unavailable("not given: a run")
-        return bench.read_stage(name, text)
+    class Reader(PipelineReader):
+        def read_stage(self, name, text, position=0):
+            if text == "given":
+                raise Unavailable("not given: a run")
+            return super().read_stage(name, text, position)
 
     settings = {"kind": "reranking", "measure": "RR@10", "depths": DEPTHS, "systems": ["BM25"]}
     spec = RerankingSpec(**settings, rerankers={"BERT": "given", "DFR": "dfr"})
-    result = analyse(replace(bench, read_stage=read_stage), spec)
+    result = analyse(replace(bench, runner=Reader(bench.data)), spec)
     assert result.record["reranker"] == "DFR"
     assert result.notes[0] == "Re-ranked by DFR; the paper's values are of BERT."
     dfr = bench.data.index("standard").retriever("dfr")
@@ -145,7 +147,9 @@ def test_reranking_takes_the_first_reranker_that_is_available(bench):
     expected = measure(reranked, bench.judged.qrels, "RR@10").mean["RR@10"]
     assert result.record["RR@10"]["BM25"][2] == pytest.approx(expected)
     with pytest.raises(Unavailable, match="no re-ranker is available: BERT: not given: a run"):
-        analyse(replace(bench, read_stage=read_stage), RerankingSpec(**settings, rerankers={"BERT": "given"}))
+        analyse(
+            replace(bench, runner=Reader(bench.data)), RerankingSpec(**settings, rerankers={"BERT": "given"})
+        )
 
 
 def test_candidates_are_scored_by_a_run_or_by_their_vectors(bench, tmp_path):
@@ -180,6 +184,53 @@ def test_combinations_are_of_all_ordered_pairs(bench):
     assert len(result.record["combinations"]) == 6
     assert cells(paper)["BM25"] == ["0.400", "0.500 (+25%)"]
     assert cells(paper)["DFR"] == ["–", "0.450"]  # a value that cannot be read is not guessed
+
+
+def test_a_combination_has_its_title_and_names_the_measure_that_was_published(bench):
+    printed = {"BM25": {"BM25": 0.4, "DFR": 0.5}}
+    spec = CombinationSpec(
+        kind="combination",
+        title="Small",
+        measure="R@10",
+        published_measure="R@1000",
+        published={"words": printed},
+    )
+    assert [table.caption for table in analyse(bench, spec).tables] == ["Small", "R@1000, paper"]
+    same = spec.model_copy(update={"published_measure": None, "title": ""})
+    assert [table.caption for table in analyse(bench, same).tables] == ["R@10", "R@10, paper"]
+
+
+def test_a_combination_keeps_what_its_analysis_says(bench, tmp_path):
+    systems = write_systems(bench, tmp_path, {"blind": "0 * bm25", "BM25": "bm25"})
+    short = replace(bench, depth=1, systems=systems)
+    spec = CombinationSpec(kind="combination", measure="R@6")
+    cut, whole = (analyse(short, spec.model_copy(update={"keep": keep})).record for keep in (None, 2))
+    runs = [list(short.rankings(name)) for name in ("blind", "BM25")]
+    for record, keep in ((cut, 1), (whole, 2)):
+        fused = [interleave_rankings(pair, 1000).cut(keep) for pair in zip(*runs, strict=True)]
+        (cell,) = (cell for cell in record["combinations"] if cell["first"] == "blind")
+        assert cell["mean"] == pytest.approx(measure(fused, bench.judged.qrels, "R@6").mean["R@6"])
+    assert whole["combinations"] != cut["combinations"]
+
+
+def test_curves_and_combinations_are_means_over_seeds(bench, tmp_path):
+    texts = {"BM25": "bm25", "trained": ["bm25", "dfi", "lm_jelinek_mercer(lambda=0.9)"]}
+    trained = replace(bench, systems=write_systems(bench, tmp_path, texts))
+    qrels = bench.judged.qrels
+    recall = analyse(trained, RecallSpec(kind="recall", depths=DEPTHS))
+    by_seed = [measure(read_run(run), qrels, "R@2").mean["R@2"] for run in trained.systems["trained"].runs]
+    assert [curve[1] for curve in recall.record["by_seed"]["trained"]] == pytest.approx(by_seed)
+    assert recall.record["recall"]["trained"][1] == pytest.approx(statistics.fmean(by_seed))
+    spread = f"{statistics.fmean(by_seed):.3f} ± {statistics.stdev(by_seed):.3f}"
+    assert cells(recall.tables[0])["2"] == [cells(recall.tables[0])["2"][0], spread]
+    spec = ConsistencySpec(kind="consistency", depths=DEPTHS, references=["BM25"])
+    consistency = analyse(trained, spec).record
+    assert len(consistency["by_seed"]["trained"]) == 3
+    assert consistency["by_seed"]["trained"][0] == (1, 1, 1)
+    combined = analyse(trained, CombinationSpec(kind="combination", measure="R@2"))
+    alone = [values["trained"]["trained"] for values in combined.record["by_seed"]]
+    assert alone == pytest.approx(by_seed)
+    assert cells(combined.tables[0])["trained"][1] == spread
 
 
 def test_an_analysis_without_its_systems_says_so_beside_the_others(bench):

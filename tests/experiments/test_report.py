@@ -11,7 +11,7 @@ import pytest
 from small_bench import make_bench, write_systems
 
 from telerank.experiments.analyses.analyse import analyse_all
-from telerank.experiments.report import ExperimentOutcome, render_report, write_report
+from telerank.experiments.report import ExperimentOutcome, record_outcome, render_report, write_report
 from telerank.experiments.schema import Experiment, read_experiment
 
 ANALYSES = [
@@ -40,7 +40,7 @@ def make_outcome(bench, folder) -> ExperimentOutcome:
     )
     lacking = {"BERT": "not given: a run"}
     results = analyse_all(bench, spec.analyses)
-    return ExperimentOutcome(spec, bench.data, "full size", bench.systems, lacking, results, folder)
+    return ExperimentOutcome(spec, bench.data, "full size", bench.systems, lacking, results, folder, 75.0)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,16 @@ def test_the_page_says_what_was_run(page):
     assert "Measured on words: random words (40 documents, 30 judged queries; full size)." in page
     assert "Not measured: BERT (not given: a run)." in page
     assert "<p>At two depths.</p>" in page
-    for fact in ("Size", "Seed", "Versions", "Machine"):
+    for fact in ("Size", "Seed", "Time", "Versions", "Machine"):
         assert f"<dt>{fact}</dt>" in page
+
+
+def test_the_time_is_in_the_page_the_notes_and_the_values(bench, page, tmp_path):
+    outcome = make_outcome(bench, tmp_path)
+    assert "<dd>1.2 minutes</dd>" in page
+    assert outcome.notes[-1].startswith("It took 1.2 minutes. Machine: ")
+    assert replace(outcome, seconds=4.2).time == "4 seconds"
+    assert record_outcome(outcome)["seconds"] == 75.0
 
 
 def test_the_same_analyses_give_the_same_page(bench, page, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib.util import find_spec
 from itertools import pairwise
 
@@ -22,7 +23,7 @@ from telerank.sparse.retriever import SparseRetriever
 from telerank.stage import change_stages, walk_stages
 from telerank.trec import read_run, write_run
 from telerank.types import Query, Ranking
-from telerank.verbs.experiment import run_experiment
+from telerank.verbs.experiment import expected_time, run_experiment
 
 NEURAL = bool(find_spec("torch") and find_spec("transformers"))
 FILE = {
@@ -46,7 +47,7 @@ FILE = {
         {"kind": "reranking", "measure": "RR@10", "depths": [5], "rerankers": {"DFR": "dfr"}},
     ],
     "published": {"msmarco": {"BM25": {"RR@10": 0.184}, "other": {"RR@10": None}}},
-    "small": {"queries": 10, "systems": {"needs": None, "best": None}},
+    "small": {"queries": 10, "minutes": 3, "systems": {"needs": None, "best": None}},
 }
 
 
@@ -137,6 +138,60 @@ def test_the_small_copy_is_the_body_under_the_overlay(data, tmp_path):
     assert sum(1 for _ in read_run(outcome.systems["BM25"].runs[0])) == 10
     with pytest.raises(FormatError, match="a section small"):
         read_experiment(write(tmp_path, small=None), small=True)
+
+
+def test_a_file_is_merged_over_its_base_and_their_overlays_over_both(tmp_path):
+    base = {
+        "title": "A base",
+        "data": {"msmarco": {}},
+        "systems": {"BM25": "bm25"},
+        "small": {"depth": 7, "queries": 3},
+    }
+    (tmp_path / "_base.yaml").write_text(yaml.safe_dump(base))
+    own = {
+        "base": "_base.yaml",
+        "title": "Mine",
+        "systems": {"LM": "lm_dirichlet"},
+        "small": {"queries": None},
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(own | {"analyses": [{"kind": "recall", "depths": [1]}]}))
+    body, copy = read_experiment(path), read_experiment(path, small=True)
+    assert (body.title, list(body.systems), body.depth) == ("Mine", ["BM25", "LM"], 1000)
+    assert (copy.depth, copy.queries) == (7, None)
+    (tmp_path / "_base.yaml").unlink()
+    with pytest.raises(FormatError, match=r"a file beside it as base, got '_base\.yaml'"):
+        read_experiment(path)
+
+
+def test_the_submission_has_the_queries_without_judgments_in_the_leaderboards_format(data, tmp_path):
+    folder = tmp_path / "marco"
+    shutil.copytree(data / "msmarco", folder)
+    lines = (folder / "top1000.dev.tsv").read_text().splitlines()
+    asked = (folder / "queries.dev.small.tsv").read_text().splitlines()[:4]
+    (folder / "queries.eval.small.tsv").write_text("".join(f"9{line}\n" for line in asked))
+    few = [f"9{line}\n" for line in lines if line.split("\t")[0] in ("0", "1", "2", "3")]
+    (folder / "top1000.eval.tsv").write_text("".join(few))
+    changes = {
+        "data": {"msmarco": {"submission": "eval.small", "split": "dev.small"}},
+        "systems": {"candidates": "pool(top1000)", "cut": "candidates % 5", "LM": "lm_dirichlet"},
+        "analyses": [{"kind": "recall", "depths": [1]}],
+        "small": None,
+    }
+    (outcome,) = run_experiment(
+        write(tmp_path, **changes), data=[f"msmarco={folder}"], output=tmp_path / "out"
+    )
+    written = (outcome.folder / "cut.eval.small.tsv").read_text().splitlines()
+    expected = [line.split("\t")[:2] for line in few]
+    assert [line.split("\t")[0] for line in written] == [f"9{qid}" for qid in range(4) for _ in range(5)]
+    assert [line.split("\t")[2] for line in written[:5]] == ["1", "2", "3", "4", "5"]
+    assert [line.split("\t")[:2] for line in written[:5]] == expected[:5]
+    assert "its submission is cut.eval.small.tsv" in outcome.systems["cut"].about
+    changes["data"]["msmarco"]["submission"] = "eval.large"
+    (without,) = run_experiment(
+        write(tmp_path, **changes), data=[f"msmarco={folder}"], output=tmp_path / "out"
+    )
+    assert "no submission: msmarco has no queries of eval.large" in without.systems["cut"].about
 
 
 def test_a_run_of_the_user_stands_for_a_system(outcome, data, tmp_path):
@@ -326,7 +381,16 @@ def test_the_command_lists_shows_and_runs(data, tmp_path, monkeypatch):
     )
     assert ran.exit_code == 0, ran.output
     assert "A table (small copy)" in ran.stdout
+    assert ran.stderr.index("table.yaml: about 3 minutes on two cores") < ran.stderr.index("tables, plots")
     assert (tmp_path / "telerank-experiments" / "table-small-msmarco" / "report.html").is_file()
+
+
+def test_the_expected_time_is_that_of_the_file(tmp_path):
+    assert expected_time(write(tmp_path)) == ""
+    assert expected_time(write(tmp_path), small=True) == "about 3 minutes on two cores"
+    with_models = write(tmp_path, minutes=45, models={"MiniLM": "minilm"})
+    kept = "trainings, vectors and indexes that are kept are not made again"
+    assert expected_time(with_models) == f"about 45 minutes on two cores; {kept}"
 
 
 def test_a_pipeline_of_a_wrong_type_is_an_expression_error():

@@ -14,7 +14,9 @@ pytest.importorskip("transformers")
 
 from small_models import small_encoder
 from telerank.errors import CollectionError
+from telerank.experiments.data import Sources
 from telerank.experiments.schema import merge
+from telerank.experiments.trained import find_encoder, model_of
 from telerank.trec import read_run
 from telerank.verbs.experiment import run_experiment
 
@@ -171,6 +173,17 @@ def test_what_is_trained_is_not_trained_again(folder, first):
     assert len(models) == 3
 
 
+def test_a_killed_training_whose_best_model_is_there_goes_on(folder, tmp_path):
+    run(folder, tmp_path, WHOLE)
+    (trained,) = tmp_path.glob("small/trained/*")
+    assert not (trained / "checkpoints").exists()
+    (trained / "checkpoints").mkdir()  # as if killed before the first checkpoint
+    (trained / "log.jsonl").unlink()
+    run(folder, tmp_path, WHOLE)
+    assert (trained / "log.jsonl").exists()
+    assert not (trained / "checkpoints").exists()
+
+
 def test_a_training_is_known_by_its_content_wherever_the_data_lies(folder, first, tmp_path):
     for name in ("data", "starts"):
         shutil.copytree(folder / name, tmp_path / name)
@@ -178,10 +191,11 @@ def test_a_training_is_known_by_its_content_wherever_the_data_lies(folder, first
     other = run(tmp_path, tmp_path / "out", name="other", seeds=[2, 5])
     runs = [path for name in ("frozen", "whole") for path in other.systems[name].runs]
     expected = [["frozen", "2"], ["frozen", "5"], ["whole", "2"], ["whole", "5"]]
-    assert [path.parent.name.split("-")[:2] for path in runs] == expected
-    assert runs[0].parent.name == first.systems["frozen"].runs[1].parent.name
-    assert str(folder) in (runs[0].parent / "config.yaml").read_text()  # not written again
-    assert str(tmp_path) in (runs[1].parent / "config.yaml").read_text()
+    trainings = [model_of(path).parent for path in runs]
+    assert [training.name.split("-")[:2] for training in trainings] == expected
+    assert trainings[0].name == model_of(first.systems["frozen"].runs[1]).parent.name
+    assert str(folder) in (trainings[0] / "config.yaml").read_text()  # not written again
+    assert str(tmp_path) in (trainings[1] / "config.yaml").read_text()
 
 
 def test_another_start_or_other_data_is_another_training(folder, tmp_path):
@@ -206,7 +220,7 @@ def test_only_some_queries_measure_if_the_file_says_so(folder, tmp_path):
     few = run(folder, tmp_path, {**WHOLE, "queries": 5})
     assert few.data.counts["judged queries"] == 5
     assert sum(1 for _ in read_run(few.systems["BM25"].runs[0])) == 5
-    (test,) = tmp_path.glob("small/trained/*/test.json")
+    (test,) = tmp_path.glob("small/trained/*/tests/*/test.json")
     tested = json.loads(test.read_text())
     assert tested["queries"] == sum(1 for _ in read_run(few.systems["whole"].runs[0]))
     assert tested["measures"]["AP"] == pytest.approx(result(few)["means"]["whole"]["AP"])
@@ -229,12 +243,73 @@ def test_a_trained_re_ranker_can_be_given_instead(folder, first, tmp_path, optio
             {"models": {"whole": {"loss": {"objective": "hope"}}}},
             r"the training of whole: expected loss\.objective",
         ),
-        ({"systems": {"whole": "prob(BM25 >> rerank(whole))"}}, "whole: whole is trained by a system"),
+        (
+            {"models": {"whole": {"data": {"split": "test"}}}, "systems": {"whole": "rerank(whole)"}},
+            "whole learns from queries that measure: it is trained by a system",
+        ),
+        (
+            {
+                "models": {"two": {"train": "bi-encoder", "model": {"start": "tiny"}}},
+                "systems": {"two": "BM25 >> rerank(two)"},
+            },
+            r"two is a bi-encoder: it does not re-rank; dense\(two\) retrieves",
+        ),
     ],
 )
 def test_a_mistake_names_the_model_or_the_system(folder, tmp_path, changes, says):
     with pytest.raises(CollectionError, match=says):
         run(folder, tmp_path, merge(WHOLE, changes))
+
+
+def test_a_training_is_shared_by_candidates_and_by_experiments(folder, first, tmp_path):
+    shutil.copytree(first.folder.parent / "small", tmp_path / "small")
+    systems = {
+        "frozen": None,
+        "sum": None,
+        "whole": "BM25 % 3 >> rerank(whole)",
+        "more": "BM25 % 6 >> rerank(whole)",
+    }
+    before = {path.name for path in tmp_path.glob("small/trained/*")}
+    outcome = run(folder, tmp_path, {"systems": systems}, name="other")
+    assert {path.name for path in tmp_path.glob("small/trained/*")} == before
+    (training,) = tmp_path.glob("small/trained/whole-*")
+    assert len(list(training.glob("tests/*/test.run.gz"))) == 3
+    assert all(path.is_relative_to(training) for path in outcome.systems["more"].runs)
+    for name, count in (("whole", 3), ("more", 6)):
+        assert max(len(ranking) for ranking in read_run(outcome.systems[name].runs[0])) == count
+
+
+RERANKING = {"kind": "reranking", "measure": "RR@10", "depths": [2, 4], "rerankers": {"R": "rerank(frozen)"}}
+
+
+def test_an_analysis_trains_its_re_ranker_and_re_ranks_with_each_seed(folder, tmp_path):
+    systems = {"frozen": None, "whole": None, "sum": None}
+    outcome = run(folder, tmp_path, {"systems": systems, "analyses": [RERANKING]})
+    assert len(list(tmp_path.glob("small/trained/frozen-*/model"))) == 2
+    record = result(outcome)
+    assert len(record["by_seed"]["BM25"]) == 2
+    values = [curve[1] for curve in record["by_seed"]["BM25"]]
+    assert record["RR@10"]["BM25"][1] == pytest.approx(sum(values) / 2)
+    assert "±" in (outcome.folder / "tables.md").read_text(encoding="utf-8")
+    expected = run(folder, tmp_path, {"systems": {"whole": None, "sum": None}}, name="again")
+    (first_seed, second_seed) = result(expected)["by_seed"]["frozen"]
+    assert values == pytest.approx([first_seed["RR"], second_seed["RR"]], abs=1e-3)
+
+
+def test_a_re_ranker_learns_from_the_negatives_of_a_trained_bi_encoder(folder, tmp_path):
+    changes = merge(BI_ENCODER, {"models": {"whole": FILE["models"]["whole"]}, "systems": {"both": None}})
+    changes["models"]["whole"]["data"] = {"negatives": {"run": "two", "depth": 3}}
+    changes["models"]["whole"]["dev"] = {"run": "BM25"}
+    changes["systems"] |= {"re-ranked": "two % 4 >> rerank(whole)"}
+    outcome = run(folder, tmp_path, changes)
+    (training,) = tmp_path.glob("small/trained/whole-5-*")
+    negatives = yaml.safe_load((training / "config.yaml").read_text())["data"]["negatives"]["run"]
+    answered = list(read_run(negatives))
+    assert len(answered) == QUERIES
+    assert {len(ranking) for ranking in answered} == {3}  # a bi-encoder ranks any document
+    assert len(outcome.systems["re-ranked"].runs) == 1
+    again = run(folder, tmp_path, changes)
+    assert again.systems["re-ranked"].runs == outcome.systems["re-ranked"].runs
 
 
 def test_a_start_that_is_nowhere_leaves_the_system_out(folder, tmp_path):
@@ -247,3 +322,22 @@ def test_settings_are_merged_key_by_key():
     base = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
     assert merge(base, {"a": {"c": {"d": 4}}, "e": None}) == {"a": {"b": 1, "c": {"d": 4}}}
     assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+
+
+def test_what_a_model_does_not_read_of_its_texts_is_said(folder, tmp_path):
+    """Three special tokens, two of a question and three of a document are one too many; no question is cut."""
+    model = {"max_length": 7, "max_query": "none"}
+    changes = merge(WHOLE, {"models": {"whole": {"model": model}}})
+    about = run(folder, tmp_path, changes).systems["whole"].about
+    assert "24 pairs learned from whose document was cut" in about
+    assert "dev pairs whose document was cut" in about
+    assert about.endswith("test pairs whose document was cut")
+    assert "query was cut" not in about
+
+
+def test_the_hub_is_asked_before_the_next_name_and_after_what_the_user_names(monkeypatch, folder):
+    monkeypatch.setattr("telerank.models.loading.locate", lambda name: folder / name)
+    starts = folder / "starts"
+    assert find_encoder(["on-the-hub", "tiny"], Sources({}, (starts,))) == "on-the-hub"
+    assert find_encoder(["tiny", "on-the-hub"], Sources({}, (starts,))) == str(starts / "tiny")
+    assert find_encoder(["on-the-hub", "tiny"], Sources({"tiny": "given"})) == "given"

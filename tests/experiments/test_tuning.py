@@ -200,3 +200,52 @@ def test_queries_are_dealt_by_the_seed_alone():
     assert turned.deal(5, 10)[0].qrels == dev.qrels
     assert all_queries.deal(5, 10, seed=1)[0].qrels != dev.qrels
     assert len(all_queries.deal(5)[1].queries) == 15
+
+
+def test_tables_by_depth_have_the_measures_analyzers_and_printed_values_that_are_named(folded):
+    bench, _ = folded
+    printed = {"DFI": {"Success@1": 0.5, "Success@3": None}}
+    changes = {"depth_measures": ("Success",), "depths": (1, 3), "every_analyzer": True}
+    spec = SPEC.model_copy(update={**changes, "published": {"words": printed}})
+    result = analyse(bench, spec)
+    first, second, *_ = result.tables
+    assert first.columns == second.columns == ("Success@k, k =", "1", "3")
+    assert [table.caption.rpartition(" ")[2] for table in (first, second)] == ["standard", "none"]
+    rows = [[cell.text for cell in row] for row in first.rows]
+    assert rows[-1] == ["  paper", ".500", "–"]
+    assert not any(row[0].text.strip() == "paper" for row in second.rows)
+    means = run_study(bench, spec).evaluations
+    dfi = means[SparseSystem("dfi", TUNED, "standard")].mean
+    assert rows[-2] == ["DFI", *(f"{dfi[f'Success@{k}']:.3f}".removeprefix("0") for k in (1, 3))]
+    assert set(result.record["comparisons"]) == {"Success", "Success, none", "all systems"}
+    assert [axis.get_ylabel() for axis in result.plots["curves"].axes] == [
+        "Success@k, standard",
+        "Success@k, none",
+    ]
+
+
+def test_success_counts_a_query_once_however_many_documents_are_relevant(folded):
+    bench, _ = folded
+    twice = {qid: {**grades, "d00": 1, "d01": 1} for qid, grades in bench.judged.qrels.items()}
+    rankings = list(bench.data.index("standard").retriever("bm25").run(bench.judged.queries))
+    mean = measure(rankings, twice, "R@5 Success@5").mean
+    assert mean["Success@5"] > mean["R@5"]
+
+
+def test_without_folds_the_best_of_the_grid_is_measured_on_the_queries_that_chose_it(folded):
+    bench, _ = folded
+    spec = FOLDED.model_copy(update={"folds": None, "given": ()})
+    study = run_study(bench, spec)
+    system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
+    values = study.values(system)
+    assert values["held out"] == values["dev"] == study.tunings[system].best_dev
+    assert not study.is_held_out
+    result = analyse(bench, spec)
+    assert result.tables[-1].columns == ("tuned setting", "analyzer", "tried", "dev", "default")
+    assert "which chose it" in result.tables[-1].notes[0]
+    assert any("too optimistic" in note for note in result.notes)
+
+
+def test_measures_by_depth_take_no_cutoff():
+    with pytest.raises(ValueError, match="depth_measures: measures by depth take no cutoff"):
+        TuningSpec(kind="tuning", objective="AP@5", measures=["AP"], depth_measures=["R@5"])

@@ -17,6 +17,7 @@ from telerank.fusion import (
     interleave_rankings,
     linear,
     minmax,
+    prob,
     rrf,
     scale_scores,
     sum_rankings,
@@ -38,6 +39,8 @@ STAGES = {
     "rrf": rrf(letters, letters % 2, -1 * letters),
     "rrf with k 0": rrf(letters, -1 * letters, k=0),
     "minmax of a pipeline": minmax(letters % 4 >> ByLength()),
+    "probabilities": prob(letters % 3),
+    "complementary": 0.6 * minmax(letters % 4) + 0.3 * prob(letters % 4 >> ByLength()),
     "fusions of fusions": interleave(minmax(letters), rrf(letters, letters % 1)) % 4 >> ByLength(),
 }
 QUERIES = [Query("1", "bear attacks"), Query("2", ""), Query("3", "a bad cab"), Query("4", "zzz")]
@@ -46,6 +49,7 @@ OF_RERANKERS = {
     "rrf": letters % 4 >> rrf(ByLength(), -1 * ByLength()),
     "interleave": letters % 4 >> interleave(ByLength(batch=3), -1 * ByLength()),
     "linear": letters % 4 >> 0.4 * minmax(ByLength()) + 0.6 * minmax(letters),
+    "prob": letters % 4 >> prob(ByLength()),
     "cut": letters % 4 >> minmax(ByLength()) % 2,
     "deep": letters >> (letters % 4 >> rrf(minmax(ByLength()), letters % 2)) % 3,
 }
@@ -168,6 +172,20 @@ def test_scaling_forgets_scale_and_shift(one, factor, shift):
 def test_equation_20_by_hand():
     ranking = Ranking(QUERY, ("a", "b", "c"), [30.0, 15.0, 10.0])
     assert dict(scale_scores(ranking)) == {"a": 1.0, "b": 0.25, "c": 0.0}
+
+
+def test_equations_19_and_20_by_hand_scale_the_sparse_score_alone():
+    query = Query("1", "bear attacks")
+    sparse, logits = letters % 4, letters % 4 >> ByLength()
+    fused = next(iter((0.7 * minmax(sparse) + 0.4 * prob(logits)).run([query])))
+    scores, outputs = dict(sparse.search(query)), dict(logits.search(query))
+    least, most = min(scores.values()), max(scores.values())
+    for docno, score in fused:
+        scaled = (scores[docno] - least) / (most - least)
+        assert score == pytest.approx(0.7 * scaled + 0.4 / (1 + math.exp(-outputs[docno])))
+    said = prob(logits).explain(query, fused.docnos[0])
+    assert (said.what, said.parts[0].value) == ("sigmoid of", outputs[fused.docnos[0]])
+    assert said.value == pytest.approx(1 / (1 + math.exp(-outputs[fused.docnos[0]])))
 
 
 def test_a_constant_list_and_a_document_alone_have_1():

@@ -9,7 +9,7 @@ TEXTS = [(f"q{n} q{n + 1}", " ".join(SENTENCES[n % 7 : n % 7 + 1 + n % 4])) for 
 QIDS = [f"q{n // 4}" for n in range(16)]
 
 
-def tiny_dmn(folder, kind="bert-dmn", *, max_length=48):
+def tiny_dmn(folder, kind="bert-dmn", *, max_length=48, **settings):
     """Weights as far from zero as a trained model's, so that gates differ."""
     import torch
 
@@ -22,7 +22,7 @@ def tiny_dmn(folder, kind="bert-dmn", *, max_length=48):
         )
     else:
         small_encoder(folder)
-    head = {"hidden": 16, "episodes": 3}
+    head = {"hidden": 16, "episodes": 3, **settings}
     made = fresh_reranker(folder, Shape(kind, max_query=8, max_length=max_length, head=head))
     drawn = made.model if kind == "dmn" else made.model.head
     generator = torch.Generator().manual_seed(1)

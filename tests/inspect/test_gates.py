@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,12 +16,19 @@ from small_rerankers import with_a_shared_token  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
 from telerank.inspect.gates import read_gates  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
-from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.models.rerankers.reranker import (  # noqa: E402
+    SETTINGS,
+    Shape,
+    fresh_reranker,
+    load_reranker,
+    save_reranker,
+)
 
 
+@pytest.mark.parametrize("settings", [{}, {"gate": "kumar"}, {"gate": "authors"}])
 @pytest.mark.parametrize("kind", ["bert-dmn", "dmn"])
-def test_each_sentence_has_the_gates_that_the_model_used_for_it(tmp_path, kind):
-    reranker = tiny_dmn(tmp_path, kind)
+def test_each_sentence_has_the_gates_that_the_model_used_for_it(tmp_path, kind, settings):
+    reranker = tiny_dmn(tmp_path, kind, **settings)
     passage = " ".join(SENTENCES[:4])
     found = read_gates(reranker, "q1 q2", passage)
     assert [one.text for one in found.sentences] == SENTENCES[:4]
@@ -29,8 +38,21 @@ def test_each_sentence_has_the_gates_that_the_model_used_for_it(tmp_path, kind):
     for one, gates in zip(found.sentences, zip(*gates_alone(reranker, pair), strict=True), strict=True):
         assert one.gates == pytest.approx(gates, abs=1e-6)
     assert (found.logit, found.episodes, found.cut) == (pytest.approx(logit.item(), abs=1e-6), 3, 0)
-    for episode in range(3):
+    for episode in range(3 if settings != {"gate": "kumar"} else 0):  # Kumar et al.'s are not shared out
         assert sum(one.gates[episode] for one in found.sentences) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"gate": "kumar"}, {"gate": "authors"}])
+def test_a_saved_model_says_its_variant_and_an_old_one_has_the_default(tmp_path, settings):
+    pairs = ("q1 q2", " ".join(SENTENCES[:3]))
+    for name, own in (("plain", {}), ("other", settings)):
+        reranker = tiny_dmn(tmp_path / f"start-{name}", **own)
+        save_reranker(reranker, tmp_path / name)
+        loaded = load_reranker(tmp_path / name)
+        assert read_gates(loaded, *pairs) == read_gates(reranker, *pairs)
+        assert loaded.shape == reranker.shape
+    record = json.loads((tmp_path / "plain" / SETTINGS).read_text(encoding="utf-8"))
+    assert record["head"] == {"hidden": 16, "episodes": 3}  # as models had it before there were variants
 
 
 def test_what_the_model_does_not_read_has_no_gates(tmp_path):

@@ -35,7 +35,21 @@ def test_a_query_is_cut_first_and_then_the_passage_and_what_is_cut_is_counted():
     assert len(made) == 10
     assert (made.parts == 1).sum() == 2
     assert (made.parts == 2).sum() == 5
-    assert made.cut == 1 + 35
+    assert (made.cut_query, made.cut_passage, made.cut) == (1, 35, 1 + 35)
+
+
+def test_without_a_length_of_queries_only_passages_are_cut_while_one_token_fits():
+    pairs = PairTokenizer(small_tokenizer("bert"), max_query=None, max_length=10)
+    query, other = pairs.queries([QUERY, LONG])
+    (passage,) = pairs.passages([LONG])
+    made = pairs.pair(query, passage)
+    assert ((made.parts == 1).sum(), (made.parts == 2).sum(), made.cut_query) == (3, 4, 0)
+    made = pairs.pair(other, passage)
+    assert len(made) == 10
+    assert ((made.parts == 1).sum(), (made.parts == 2).sum()) == (6, 1)
+    assert (made.cut_query, made.cut_passage) == (len(other) - 6, len(passage.ids) - 1)
+    with pytest.raises(ModelError, match="leave no room for a passage in 4"):
+        PairTokenizer(small_tokenizer("bert"), max_query=None, max_length=4)
 
 
 def test_tokens_know_their_sentence():

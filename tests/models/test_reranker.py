@@ -129,13 +129,16 @@ def test_a_batch_without_any_word_has_the_scores_of_its_pairs_among_others(tmp_p
         ("bert-dmn", {"episodes": 1.5}),
         ("qa-lstm", {"hidden": -3}),
         ("qa-lstm", {"dropout": 2}),
+        ("qa-lstm", {"pooling": "sum"}),
         ("monobert", {"hidden": [8]}),
     ],
 )
 def test_settings_that_a_head_cannot_have_are_refused(tmp_path, kind, head):
     save_vectors(tmp_path / "vectors", ["q1", "d1"], torch.randn(4, 8))
     start = tmp_path / "vectors" if kind == "qa-lstm" else small_encoder(tmp_path / "start")
-    with pytest.raises(ModelError, match=r"settings of a|whole number of episodes|no attention gate"):
+    with pytest.raises(
+        ModelError, match=r"settings of a|whole number of episodes|no attention gate|no pooling"
+    ):
         fresh_reranker(start, Shape(kind, **SMALL, head=head))
 
 

@@ -123,6 +123,9 @@ def test_a_vocabulary_that_cannot_be_is_refused():
         Words(["a", "b", "a"])
     with pytest.raises(ModelError, match="a query of 9 words leaves no room for a passage in 9"):
         Words(["a"], max_query=9, max_length=9)
+    with pytest.raises(ModelError, match="leaves no room for a passage in 1"):
+        Words(["a"], max_query=None, max_length=1)
+    assert Words(["a"], max_query=None, max_length=9).longest_query == 8
 
 
 @given(st.lists(st.text("abn't-. ’,L1", max_size=30), max_size=5))

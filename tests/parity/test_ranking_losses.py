@@ -20,6 +20,8 @@ from telerank.models.losses.ranking import (  # noqa: E402
     max_margin,
     ranknet,
 )
+from telerank.training.reranker.config import RerankerLoss  # noqa: E402
+from telerank.training.reranker.task import ranking_loss  # noqa: E402
 
 PAIRWISE = {"max_margin": max_margin, "ranknet": ranknet}
 EVERY = {**PAIRWISE, "cross_entropy": cross_entropy, "listwise_softmax": listwise_softmax}
@@ -59,12 +61,26 @@ def test_the_margin_is_of_probabilities_as_in_the_paper(seed, grades):
     assert max_margin(logits, labels, 1.5, of="logit").item() == pytest.approx(bare)
 
 
-def test_the_margin_loss_is_torchs_for_one_document_of_each_kind():
-    logits, labels = torch.randn(7, 2), torch.tensor([[1, 0]]).expand(7, 2)
-    expected = torch.nn.functional.margin_ranking_loss(
-        logits[:, 0].sigmoid(), logits[:, 1].sigmoid(), torch.ones(7), margin=0.2
-    )
-    torch.testing.assert_close(max_margin(logits, labels), expected)
+@pytest.mark.parametrize("of", ["probability", "logit"])
+@pytest.mark.parametrize("margin", [0.0, 0.2, 1.0])
+def test_the_margin_loss_is_torchs_for_one_document_of_each_kind(margin, of):
+    """Piaf's equation 18 as printed has no margin; the minus that it lacks is that of torch's formula."""
+    logits = torch.randn(7, 2, generator=torch.Generator().manual_seed(0))
+    logits[0, 1] = logits[0, 0]
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    loss = ranking_loss(RerankerLoss(objective="margin", margin=margin, of=of), ours)
+    scores = theirs.sigmoid() if of == "probability" else theirs
+    expected = torch.nn.MarginRankingLoss(margin)(scores[:, 0], scores[:, 1], torch.ones(7))
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
+    expected.backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_without_a_margin_a_constant_score_satisfies_the_loss():
+    assert ranking_loss(RerankerLoss(objective="margin", margin=0.0), torch.full((3, 4), 0.7)) == 0
+    assert ranking_loss(RerankerLoss(objective="margin", margin=0.2), torch.full((3, 4), 0.7)) > 0
+    assert "equation 18, max(0, y_i (s_i - s_j))" in (max_margin.__doc__ or "")
 
 
 @given(st.integers(0, 10_000), st.sampled_from([2, 4]))

@@ -56,10 +56,12 @@ def lstm(cells, words):
     return torch.cat([directions[0], directions[1].flip(0)], dim=1)
 
 
-def test_qa_lstm_is_its_formula():
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+def test_qa_lstm_is_its_formula(pooling):
     torch.manual_seed(0)
+    pool = {"max": lambda states: states.amax(0), "mean": lambda states: states.mean(0)}[pooling]
     pairs, vectors = random_word_pairs(seed=4)
-    model = QaLstm(vectors, 5).double().eval()
+    model = QaLstm(vectors, 5, pooling=pooling).double().eval()
     cosines = model(batch_of(pairs, PADDING))
     cells = []
     for ending in ("_l0", "_l0_reverse"):
@@ -71,10 +73,10 @@ def test_qa_lstm_is_its_formula():
     for row, pair in enumerate(pairs):
         words = model.words(torch.from_numpy(pair.ids).long())
         query, passage = words[pair.parts == 1], words[pair.parts == 2]
-        o_q = lstm(cells, query).amax(0)
+        o_q = pool(lstm(cells, query))
         h = lstm(cells, passage if len(passage) else torch.zeros(1, 8, dtype=torch.double))
         m = torch.tanh(h @ model.state.weight.T + o_q @ model.query.weight.T)
         s = torch.softmax(m @ model.score.weight[0], 0)
-        o_a = (h * s.unsqueeze(1)).amax(0)
+        o_a = pool(h * s.unsqueeze(1))
         expected = (o_q @ o_a) / (o_q.norm() * o_a.norm())
         torch.testing.assert_close(cosines[row], expected, rtol=1e-9, atol=1e-11)

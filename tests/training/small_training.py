@@ -54,6 +54,19 @@ def hard_run(path: Path) -> Path:
     return path
 
 
-def losses(output) -> dict[int, float]:
+def triples(path: Path, *, texts: bool = False) -> dict:
+    """The setting of a file of 60 triples for the training split, of ids or of texts."""
+    rows = [(i % PAIRS, (3 * i + i % PAIRS + 1) % 40) for i in range(60)]
+    ids = "".join(f"1{i}\td{i}\td{j}\n" for i, j in rows if i != j)
+    named = (f"q{i}\td{i} x{i % 5} x{i % 7}\td{j} x{j % 5} x{j % 7}\n" for i, j in rows if i != j)
+    path.write_text("".join(named) if texts else ids)
+    return {"triples": {"file": str(path), "window": 16}}
+
+
+def losses(output, name: str = "loss") -> dict[int, float]:
     lines = (Path(output) / "log.jsonl").read_text().splitlines()
-    return {line["step"]: line["loss"] for line in map(json.loads, lines)}
+    return {line["step"]: line[name] for line in map(json.loads, lines) if name in line}
+
+
+def dev_losses(output) -> dict[int, float]:
+    return losses(output, "dev_loss")

@@ -11,7 +11,9 @@ torch = pytest.importorskip("torch")
 
 from telerank.errors import ModelError  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
+from telerank.training.log import Record, append_record, cut_log, read_log  # noqa: E402
 from telerank.training.loop import build_optimiser, compute_rate, count_warm_up  # noqa: E402
+from telerank.training.loss_plot import LossCurves, draw_losses, read_losses  # noqa: E402
 from telerank.training.settings import DevSettings, OptimisationSettings, Training  # noqa: E402
 from telerank.training.training import train  # noqa: E402
 
@@ -51,6 +53,9 @@ class Line:
     def dev(self, _progress):
         return None
 
+    def dev_loss(self, _progress):
+        return None
+
     def save(self, folder):
         folder.mkdir()
         torch.save(self.weight.state_dict(), folder / "line.pt")
@@ -70,7 +75,9 @@ class Ours(OptimisationSettings):
 
 def settings(**changes):
     common = {"batch": 4, "learning_rate": 0.1, "weight_decay": 0.0, "max_gradient_norm": None}
-    outside = {name: changes.pop(name) for name in ("dev", "checkpoint_every") if name in changes}
+    outside = {
+        name: changes.pop(name) for name in ("dev", "checkpoint_every", "tensorboard") if name in changes
+    }
     return Training(optimisation=Ours(**{**common, **changes}), log_every=1, **outside)
 
 
@@ -182,6 +189,98 @@ def test_the_better_weights_stay(tmp_path):
     assert [place for place, _ in kept] == [tmp_path.name, tmp_path.name, "checkpoints"]
     best = torch.load(tmp_path / "model" / "line.pt")["weight"]
     assert float(best) == kept[1][1] != kept[2][1]
+
+
+class Falling(Line):
+    """Its dev loss is lowest at the second look; it has a dev measure that only rises."""
+
+    def __init__(self, *words):
+        super().__init__(*words)
+        self.values = iter([0.5, 0.2, 0.3, 0.4, 0.1])
+
+    def dev(self, _progress):
+        return float(self.seen)
+
+    def dev_loss(self, _progress):
+        return next(self.values)
+
+
+def test_every_training_with_dev_logs_its_loss_and_draws_it(tmp_path):
+    config = settings(steps=9, dev=DevSettings(every=2, patience=9))
+    train(config, tmp_path, lambda *_: Falling(4))
+    logged = lines(tmp_path)
+    looks = [(one["step"], one["dev"], one["dev_loss"]) for one in logged if "dev_loss" in one]
+    assert looks == [(2, 2.0, 0.5), (4, 4.0, 0.2), (6, 6.0, 0.3), (8, 8.0, 0.4), (9, 9.0, 0.1)]
+    curves = read_losses(tmp_path / "log.jsonl")
+    assert (curves.updates, curves.dev) == ([2, 4, 6, 8, 9], [0.5, 0.2, 0.3, 0.4, 0.1])
+    means = [(logged[i]["loss"] + logged[i + 1]["loss"]) / 2 for i in (0, 2, 4, 6)]
+    assert curves.training == pytest.approx([*means, logged[8]["loss"]])
+    assert (tmp_path / "losses.svg").read_bytes().startswith(b"<?xml")
+    assert (tmp_path / "losses.png").read_bytes().startswith(b"\x89PNG")
+    (axes,) = draw_losses(curves).axes
+    assert [line.get_label() for line in axes.get_lines()] == ["training", "dev"]
+    assert [line.get_xdata().tolist() for line in axes.get_lines()] == [curves.updates] * 2
+    trained(settings(), tmp_path / "without")
+    assert not (tmp_path / "without" / "losses.svg").exists()
+
+
+def test_tensorboard_has_the_curve_of_the_dev_loss(tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    config = settings(steps=4, tensorboard=True, dev=DevSettings(every=2, patience=4))
+    train(config, tmp_path, lambda *_: Falling(4))
+    read = events.EventAccumulator(str(tmp_path / "tensorboard"))
+    read.Reload()
+    curve = {one.step: one.value for one in read.Scalars("dev_loss")}
+    assert curve == pytest.approx({2: 0.5, 4: 0.2})
+
+
+def test_many_updates_stay_on_a_linear_axis():
+    updates = list(range(1, 200))
+    (axes,) = draw_losses(LossCurves(updates, [0.5] * 199, [0.6] * 199)).axes
+    assert axes.get_xscale() == "linear"
+
+
+def test_a_training_may_stop_by_its_dev_loss_and_keeps_the_weights_of_the_lowest(tmp_path):
+    saved = []
+
+    class Stopped(Falling):
+        def dev(self, _progress):
+            pytest.fail("the measure is not needed")
+
+        def save(self, folder):
+            saved.append((folder.parent.name, self.seen))
+            super().save(folder)
+
+    config = settings(steps=20, checkpoint_every=100, dev=DevSettings(measure="loss", every=2, patience=4))
+    train(config, tmp_path, lambda *_: Stopped(4))
+    assert [(one["step"], one.get("dev")) for one in lines(tmp_path) if "dev_loss" in one] == [
+        (2, None),
+        (4, None),
+        (6, None),
+        (8, None),
+    ]
+    assert saved == [(tmp_path.name, 2), (tmp_path.name, 4), ("checkpoints", 8)]
+
+
+def test_what_has_no_dev_loss_cannot_stop_by_it(tmp_path):
+    by_loss = settings(dev=DevSettings(measure="loss", every=2, patience=4))
+    with pytest.raises(ModelError, match="section dev, but the task has no dev loss"):
+        trained(by_loss, tmp_path / "none")
+
+    class Lost(Line):
+        def dev_loss(self, _progress):
+            return math.nan
+
+    with pytest.raises(ModelError, match="the dev loss of update 2 is nan: try a lower learning rate"):
+        train(by_loss, tmp_path / "nan", lambda *_: Lost(4))
+
+
+def test_a_log_that_is_cut_keeps_its_dev_losses(tmp_path):
+    records = [Record(step, 0.5, 0.1, 1.0, 0.0, None, step / 10) for step in (1, 2, 3)]
+    for record in records:
+        append_record(tmp_path / "log.jsonl", record)
+    cut_log(tmp_path / "log.jsonl", 2)
+    assert read_log(tmp_path / "log.jsonl") == records[:2]
 
 
 def weights():

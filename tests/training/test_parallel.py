@@ -22,6 +22,8 @@ from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.parallel import Processes, join_processes  # noqa: E402
 from telerank.training.settings import write_settings  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 WORKER = """
 import os, signal, sys
 from pathlib import Path
@@ -62,14 +64,6 @@ def place(tmp_path_factory):
     return small_place(tmp_path_factory.mktemp("place"))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def weights(output):
     model, _ = load_bi_encoder(output / "model")
     return dict(model.named_parameters())
@@ -83,7 +77,7 @@ def worker(folder, configs, *, kill_at=-1):
 
 
 def test_two_processes_reach_the_losses_and_the_weights_of_one(place, tmp_path):
-    """In-batch and hard negatives, cached gradients, a batch that does not halve, an objective with weights.
+    """In-batch and own negatives, cached gradients, five queries that do not halve, an objective with weights.
 
     ``eps`` keeps Adam from enlarging gradients that are nothing but rounding, as those of the keys' biases.
     """
@@ -91,7 +85,7 @@ def test_two_processes_reach_the_losses_and_the_weights_of_one(place, tmp_path):
     still, eps = {"dropout": 0.0}, {"eps": 1e-4}
     dev = {"split": "dev", "every": 3, "measure": "RR"}
     cases = {
-        "margin": training(place, model=still, data=hard, optimisation={"batch": 5, **eps}, dev=dev),
+        "margin": training(place, model=still, data=hard, optimisation={"batch": 10, **eps}, dev=dev),
         "softmax": training(
             place,
             model={**still, "towers": "two"},

@@ -41,6 +41,26 @@ def test_monobert_is_that_of_its_paper(tmp_path):
     assert wanted.loss.objective == "pointwise"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_clipped_where_the_authors_program_does(tmp_path, kind):
+    """BERT's own optimiser, which monoBERT is trained with, clips at 1; the texts are silent."""
+    model = f"model: {{kind: {kind}, start: s}}\n"
+    assert config(tmp_path, DATA + model).optimisation.max_gradient_norm == {"monobert": 1.0}.get(kind)
+    for off in ("null", "none"):
+        given = f"optimisation: {{max_gradient_norm: {off}}}"
+        assert config(tmp_path, DATA + model + given).optimisation.max_gradient_norm is None
+    given = "optimisation: {max_gradient_norm: 0.5}"
+    assert config(tmp_path, DATA + model + given).optimisation.max_gradient_norm == 0.5
+
+
+@pytest.mark.parametrize("off", ["null", "none"])
+def test_no_length_may_be_set_for_queries(tmp_path, off):
+    uncut = config(tmp_path, f"{DATA}model: {{max_query: {off}}}")
+    assert uncut.model.max_query is None
+    write_settings(uncut, tmp_path / "again.yaml")
+    assert read_settings(tmp_path / "again.yaml", RerankerTraining) == uncut
+
+
 @pytest.mark.parametrize("kind", ["bert", "bert-dmn"])
 def test_bert_and_bert_dmn_are_those_of_their_paper(tmp_path, kind):
     wanted = config(tmp_path, f"{DATA}model: {{kind: {kind}}}")
@@ -118,10 +138,14 @@ DEV = "dev: {split: dev, run: d}"
     [
         (f"{DATA}learning_rate: 1", "known keys, not 'learning_rate'"),
         (f"{DATA}model: {{kind: bert, layers: 3}}", "known keys, not 'model.layers'"),
-        ("data: {collection: c}", "expected one of negatives, triples, got none"),
+        ("data: {collection: c}", "expected one of negatives, triples, listed, got none"),
         (
             "data: {collection: c, negatives: {run: r, random: true}}",
-            "expected one of run, pool, random, got run and random",
+            "expected one of run, pool, random, judged, got run and random",
+        ),
+        (
+            "data: {collection: c, negatives: {run: r, per_positive: 10, per_group: 3}}",
+            r"negatives: per_positive \(10\) must be a multiple of per_group \(3\)",
         ),
         (f"{DATA}model: {{kind: dmn}}", "model.start: Field required"),
         (
@@ -132,7 +156,7 @@ DEV = "dev: {split: dev, run: d}"
         (f"{DATA}loss: {{objective: softmax, teacher: t}}", "the other objectives take none"),
         (
             "data: {collection: c, negatives: {random: true}}\nloss: {objective: margin-mse, teacher: t}",
-            "not for random ones",
+            "not for random or judged ones",
         ),
         (
             f"{DATA}loss: {{objective: margin, class_weights: true}}",
@@ -154,6 +178,7 @@ DEV = "dev: {split: dev, run: d}"
         (f"{DATA}test: {{split: dev, run: t, measures: [APP]}}", "test.measures: there is no measure 'APP'"),
         (f"{DATA}{DEV[:-1]}, measure: P}}", "dev.measure: expected one measure, got P_5, P_10"),
         (f"{DATA}{DEV[:-1]}, measure: AP RR}}", "dev.measure: expected one measure, got AP, RR"),
+        (f"{DATA}{DEV[:-1]}, measure: lost}}", "dev.measure: there is no measure 'lost'"),
         (
             f"{DATA}{DEV[:-1]}, every: 20000}}",
             r"dev: patience \(10000\) must not be less than every \(20000\)",

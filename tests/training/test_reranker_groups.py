@@ -10,18 +10,20 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from small_models import small_tokenizer
 from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers import msmarco
 from telerank.errors import CollectionError, ModelError
+from telerank.models.pairs.pair import PairTokenizer
+from telerank.training.examples import triples
+from telerank.training.examples.groups import ListedNegatives, RandomNegatives
+from telerank.training.examples.read_groups import read_groups
+from telerank.training.examples.reading import Reading, choose_queries
+from telerank.training.examples.triples import TripleGroups
 from telerank.training.parallel import Processes
-from telerank.training.reranker import triples
 from telerank.training.reranker.candidates import assign_queries, make_folds
-from telerank.training.reranker.examples import read_groups
-from telerank.training.reranker.groups import ListedNegatives, RandomNegatives
-from telerank.training.reranker.reading import Reading, choose_queries
 from telerank.training.reranker.stored_logits import FromStore
-from telerank.training.reranker.triples import TripleGroups
 from telerank.types import silent
 
 
@@ -32,8 +34,13 @@ def place(tmp_path_factory):
 
 def read(place, kept_back=frozenset(), **changes):
     config = ranking_training(place, **changes)
-    reading = Reading(config, open_collection(config.data.collection), kept_back)
+    reading = reading_of(config, open_collection(config.data.collection), kept_back)
     return read_groups(reading, place / "texts"), reading.counts
+
+
+def reading_of(config, collection, kept_back):
+    data, teacher = config.data, config.loss.teacher
+    return Reading(data, config.data_seed, collection, kept_back, teacher_run=teacher)
 
 
 def some(groups, count=60):
@@ -70,6 +77,51 @@ def test_each_epoch_has_every_relevant_pair_once_with_the_negatives_of_the_first
         groups[-1]
 
 
+@pytest.mark.parametrize("resample", [False, True])
+@pytest.mark.parametrize("source", ["run", "random"])
+def test_each_negative_may_be_an_item_of_its_own(place, source, resample):
+    """The items of an epoch are those of the groups, one by one, in an order of their own."""
+    negatives = {"run": str(place / "train.run")} if source == "run" else {"random": True}
+    negatives |= {"per_positive": 4, "resample": resample}
+
+    def read_as(per_group, seed=0):
+        given = {"collection": str(place / "collection"), "negatives": {**negatives, "per_group": per_group}}
+        return read(place, data=given, seed=seed)[0]
+
+    whole, items, twos = read_as(None), read_as(1), read_as(2)
+    assert (len(whole), len(twos), len(items)) == (QUERIES, 2 * QUERIES, 4 * QUERIES)
+    assert items.window == len(items)
+    assert items.repeats_from == (np.inf if resample else len(items))
+    for epoch in (0, 1):
+        of_groups = {
+            (group.query, group.documents[0], other)
+            for group in (whole[epoch * QUERIES + i] for i in range(QUERIES))
+            for other in group.documents[1:]
+        }
+        for groups in (items, twos):
+            numbers = range(epoch * len(groups), (epoch + 1) * len(groups))
+            epoch_groups = [groups[number] for number in numbers]
+            assert sum(group.counts_relevant for group in epoch_groups) == QUERIES
+            drawn = [
+                (group.query, group.documents[0], other)
+                for group in epoch_groups
+                for other in group.documents[1:]
+            ]
+            assert len(drawn) == 4 * QUERIES
+            assert set(drawn) == of_groups
+    assert some(items) == some(read_as(1)) != some(read_as(1, seed=1))
+    assert len({group.query for group in some(items, 8)}) > 2
+
+
+def test_items_have_their_teachers_scores(place):
+    negatives = {"run": str(place / "train.run"), "per_positive": 4, "per_group": 1}
+    loss = {"objective": "margin-mse", "teacher": str(place / "train.run")}
+    for group in some(read(place, data={"negatives": negatives}, loss=loss)[0]):
+        names = [text.split()[0] for text in group.documents]
+        assert group.teacher == tuple(40.0 - (int(name[1:]) * 7) % 40 for name in names)
+        assert len(group.teacher) == 2
+
+
 def test_negatives_may_be_drawn_anew(place):
     negatives = {"run": str(place / "train.run"), "per_positive": 2, "resample": True}
     groups, _ = read(place, data={"negatives": negatives})
@@ -82,10 +134,10 @@ def test_a_query_with_fewer_negatives_has_some_more_than_once():
     lists = {"few": np.array([0, 2], np.int32), "many": np.arange(5, dtype=np.int32)}
     source = ListedNegatives("abcde", lists)
     random = np.random.default_rng(0)
-    drawn = source.draw("few", 5, random)
+    drawn = source.draw(("few", "f"), 5, random)
     assert sorted(drawn[:2]) == sorted(drawn[2:4]) == ["a", "c"]
     assert drawn[4] in "ac"
-    assert sorted(source.draw("many", 5, random)) == list("abcde")
+    assert sorted(source.draw(("many", "f"), 5, random)) == list("abcde")
 
 
 def test_what_is_left_out_or_repeated_is_counted(place, tmp_path):
@@ -116,7 +168,40 @@ def test_random_negatives_are_any_others(place):
 
 def test_anything_draws_nothing_relevant():
     source = RandomNegatives("abc", {"q": frozenset("a")})
-    assert sorted(source.draw("q", 2, np.random.default_rng(3))) == ["b", "c"]
+    assert sorted(source.draw(("q", "a"), 2, np.random.default_rng(3))) == ["b", "c"]
+
+
+def test_judged_negatives_have_a_lower_grade_whether_the_other_is_relevant_or_not(place, tmp_path):
+    grades = {"q1": {"a": 4, "b": 3, "c": 2, "d": 1}, "q2": {"a": 2, "e": 1}, "q3": {"b": 4}}
+    texts = {docno: f"d{number} text" for number, docno in enumerate("abcde")}
+    judged = [f"{qid} U0 {docno} {grade}" for qid, own in grades.items() for docno, grade in own.items()]
+    lines = {
+        "antique-collection.txt": [f"{docno}\t{text}" for docno, text in texts.items()],
+        "antique-train-queries.txt": [f"{qid}\tquestion {qid}" for qid in grades],
+        "antique-train.qrel": judged,
+    }
+    for name, own in lines.items():
+        (tmp_path / name).write_text("\n".join(own), encoding="utf-8")
+    data = {"collection": str(tmp_path), "negatives": {"judged": True, "resample": True}}
+    groups, counts = read(place, data=data)
+    assert (counts["queries"], counts["relevant pairs"]) == (2, 4)
+    docnos = {text: docno for docno, text in texts.items()}
+    drawn = {(g.query.split()[1], *map(docnos.__getitem__, g.documents)) for g in some(groups, 100)}
+    above = {
+        (qid, first, second)
+        for qid, own in grades.items()
+        for first, grade in own.items()
+        for second, other in own.items()
+        if grade > other
+    }
+    assert drawn == above
+
+
+def test_judged_negatives_need_grades_and_take_no_other_source(place):
+    with pytest.raises(CollectionError, match="no query has judged documents of two grades"):
+        read(place, data={"negatives": {"judged": True}})
+    with pytest.raises(ValueError, match="expected one of run, pool, random, judged, got random and judged"):
+        read(place, data={"negatives": {"judged": True, "random": True}})
 
 
 def test_fewer_queries_are_a_part_of_more(place):
@@ -175,7 +260,7 @@ def test_no_query_of_dev_or_test_is_learned_from(place):
     for fold in range(4):
         config = ranking_training(place, folds=4, held_out=fold, test=lists, dev={**lists, "queries": 5})
         parts = assign_queries(collection, config)
-        reading = Reading(config, collection, parts.kept_back)
+        reading = reading_of(config, collection, parts.kept_back)
         groups = read_groups(reading, place / "texts")
         learned = {f"1{group.query[1:]}" for group in some(groups, QUERIES)}
         assert (len(parts.dev), len(parts.test), len(learned)) == (5, 6, QUERIES - 11)
@@ -269,6 +354,7 @@ def test_a_file_is_read_once_an_epoch_however_batches_lie_across_windows(
         hardware=SimpleNamespace(processes=Processes()),
         store=SimpleNamespace(missing=lambda _: []),
         fill=lambda pairs, _: filled.extend(pairs),
+        encoder=SimpleNamespace(texts=PairTokenizer(small_tokenizer("bert"), max_query=2, max_length=7)),
     )
     scorer = FromStore(stored, groups, 2 * total // batch * batch)
     for first in range(0, 2 * total // batch * batch, batch):
@@ -277,6 +363,8 @@ def test_a_file_is_read_once_an_epoch_however_batches_lie_across_windows(
             assert set(groups[number].pairs) <= set(filled)
     assert len(lines_read) <= 2 * total
     assert len(filled) <= 4 * total  # two pairs to a line, each told once an epoch
+    counts = scorer.learned
+    assert (counts.pairs, counts.queries, counts.passages) == (2 * total, 0, 0)  # of the first epoch
 
 
 def ids(place, folder, lines):

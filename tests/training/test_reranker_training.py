@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_training import losses  # noqa: E402
+from small_training import dev_losses, losses  # noqa: E402
 from test_parallel import torchrun  # noqa: E402
 
 from small_models import WORDS, save_vectors  # noqa: E402
@@ -25,20 +25,22 @@ from telerank.errors import IndexFault, ModelError  # noqa: E402
 from telerank.evaluation.measures import measure  # noqa: E402
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
+from telerank.training.examples.groups import Group  # noqa: E402
+from telerank.training.examples.triples import TripleGroups  # noqa: E402
 from telerank.training.log import Record  # noqa: E402
 from telerank.training.parallel import Processes  # noqa: E402
 from telerank.training.reranker.candidates import choose_judged, read_candidates  # noqa: E402
 from telerank.training.reranker.config import RerankerLoss, RerankerTest, RerankerTraining  # noqa: E402
-from telerank.training.reranker.groups import Group  # noqa: E402
 from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
 from telerank.training.reranker.stored_logits import FromStore, Stored  # noqa: E402
 from telerank.training.reranker.task import RerankerTask, ranking_loss  # noqa: E402
 from telerank.training.reranker.train import start_reranker, train_reranker  # noqa: E402
-from telerank.training.reranker.triples import TripleGroups  # noqa: E402
 from telerank.training.settings import read_settings, write_settings  # noqa: E402
 from telerank.training.task import TrainingDevice  # noqa: E402
 from telerank.trec import read_run  # noqa: E402
 from telerank.types import silent  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 KINDS = {
     "monobert": {"kind": "monobert"},
@@ -51,14 +53,6 @@ KINDS = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return small_ranking(tmp_path_factory.mktemp("place"))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_what_is_trained_orders_what_it_could_not_order_before(place, tmp_path):
@@ -165,6 +159,11 @@ def test_two_processes_reach_the_losses_of_one(place, tmp_path):
         assert list(losses(two)) == [1, 2, 3, 4, 5]
         found = [json.loads((folder / "test.json").read_text()) for folder in (one, two)]
         assert found[0] == found[1]
+        counts = [json.loads((folder / "data.json").read_text()) for folder in (one, two)]
+        assert counts[0] == counts[1]
+        assert counts[0]["pairs learned from"] == 3 * QUERIES  # 25 groups, of which one repeats
+        assert dev_losses(two) == pytest.approx(dev_losses(one), rel=1e-4)
+        assert list(dev_losses(two)) == [3, 5]
 
 
 @pytest.mark.parametrize("name", ["bert-lite", "bert-dmn-lite"])

@@ -7,36 +7,32 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_training import PAIRS, hard_run, losses, small_place, training  # noqa: E402
+from small_training import PAIRS, hard_run, losses, small_place, training, triples  # noqa: E402
 
 from small_models import fingerprint_of, small_encoder  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
 from telerank.errors import CollectionError, FormatError, IndexDamaged, MissingExtra, ModelError  # noqa: E402
 from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
-from telerank.training.bi_encoder.batches import Batches  # noqa: E402
 from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, BiEncoderTraining  # noqa: E402
 from telerank.training.bi_encoder.dev import encode_texts, read_dev, search  # noqa: E402
-from telerank.training.bi_encoder.examples import Examples  # noqa: E402
-from telerank.training.bi_encoder.train import start_model, train_bi_encoder  # noqa: E402
+from telerank.training.bi_encoder.train import BiEncoderJob, start_model, train_bi_encoder  # noqa: E402
 from telerank.training.log import Record, append_record, cut_log  # noqa: E402
+from telerank.training.parallel import Processes  # noqa: E402
 from telerank.training.settings import read_settings, write_settings  # noqa: E402
+from telerank.training.task import TrainingDevice  # noqa: E402
 from telerank.training.training import choose_device  # noqa: E402
 from telerank.training.training import choose_precision as precision  # noqa: E402
+from telerank.types import silent  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +71,12 @@ train_bi_encoder(read_settings(sys.argv[1], BiEncoderTraining), sys.argv[2], rep
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path):
-    """With dropout, accumulation, gradient caching and hard negatives; the classifier has weights of its own."""
+@pytest.mark.parametrize("source", ["run", "ids", "texts"])
+def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path, source):
+    """With dropout, accumulation, gradient caching and negatives; the classifier has weights of its own."""
     data = {"negatives": {"run": str(hard_run(tmp_path / "hard.run")), "depth": 5}}
+    if source != "run":
+        data = triples(tmp_path / "triples.tsv", texts=source == "texts")
     wanted = training(place, data=data, loss={"objective": "classification"})
     write_settings(wanted, tmp_path / "config.yaml")
     asked = [sys.executable, "-c", KILLED, str(tmp_path / "config.yaml"), str(tmp_path / "killed")]
@@ -174,22 +173,132 @@ def test_what_no_update_differs_by_may_be_others_when_a_training_goes_on(place, 
     assert fingerprint_of(tmp_path / "out" / "model") == fingerprint_of(tmp_path / "whole" / "model")
 
 
-def test_dev_of_the_trainings_own_split_is_kept_back(place, tmp_path, monkeypatch):
-    learned: list[Examples] = []
+def task_of(config, output):
+    output.mkdir(exist_ok=True)
+    hardware = TrainingDevice(torch.device("cpu"), nullcontext, Processes())
+    torch.manual_seed(config.seed)
+    return BiEncoderJob(config, output, output).make_task(None, hardware, silent)
 
-    def watched(examples, *rest):
-        learned.append(examples)
-        return Batches(examples, *rest)
 
-    monkeypatch.setattr("telerank.training.bi_encoder.train.Batches", watched)
+def counts(output) -> dict[str, int]:
+    return json.loads((output / "data.json").read_text())
+
+
+def test_dev_of_the_trainings_own_split_is_kept_back(place, tmp_path):
     wanted = training(place, dev={"split": "train", "queries": 5, "every": 4})
-    dev = read_dev(open_collection(place / "collection"), wanted.dev, wanted.seed)
     train_bi_encoder(wanted, tmp_path / "out")
-    looked = {one.qid for one in dev.queries}
-    assert (len(looked), len(learned[0].queries)) == (5, PAIRS - 5)
-    assert not looked & set(learned[0].queries)
-    with pytest.raises(CollectionError, match="dev has all of its queries"):
+    assert counts(tmp_path / "out")["queries"] == PAIRS - 5
+    task = task_of(wanted, tmp_path / "out")
+    looked = {query.text for query in task.dev_set.queries}
+    learned = {query for number in range(PAIRS) for query in task.batches[number].queries}
+    assert (len(looked), len(learned)) == (5, PAIRS - 5)
+    assert not looked & learned
+    dev = {query for number in range(task.loss_set.count) for query in task.loss_set.batches[number].queries}
+    assert dev == looked
+    with pytest.raises(CollectionError, match="no query of split 'train' is left to learn from"):
         train_bi_encoder(training(place, dev={"split": "train"}), tmp_path / "none")
+
+
+def repeated(task, batch) -> float:
+    """The loss of a batch, from vectors that are computed one text at a time."""
+    model, tokenizers = task.model.eval(), task.tokenizers
+    with torch.no_grad():
+        queries = [model.encode_queries(tokenizers.queries([text])) for text in batch.queries]
+        documents = [model.encode_documents(tokenizers.documents([text])) for text in batch.documents]
+        return float(task.objective(torch.cat(queries), torch.cat(documents), batch))
+
+
+def test_the_dev_loss_is_the_mean_over_batches_of_dev_without_dropout(place, tmp_path):
+    """24 pairs of dev, each with a negative, in batches of 5 queries: the last of 5 batches has one again."""
+    data, dev = {"negatives": {"random": True}}, {"split": "dev", "every": 2}
+    config = training(place, data=data, dev=dev, optimisation={"batch": 10})
+    task = task_of(config, tmp_path)
+    batches = [task.loss_set.batches[number] for number in range(task.loss_set.count)]
+    assert [len(batch.queries) for batch in (*batches, task.batches[0])] == [5] * 6
+    assert {query for batch in batches for query in batch.queries} == {f"q{i}" for i in range(PAIRS)}
+    assert all(len(batch.negatives) == 5 for batch in batches)
+    task.model.train()
+    random = torch.get_rng_state()
+    first = task.dev_loss(silent)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert task.model.training
+    assert first == task.dev_loss(silent) == task_of(config, tmp_path).dev_loss(silent)
+    assert first == pytest.approx(sum(repeated(task, batch) for batch in batches) / 5, rel=1e-5)
+    assert counts(tmp_path)["dev loss: relevant pairs"] == PAIRS
+    assert task_of(training(place), tmp_path).dev_loss(silent) is None
+
+
+def test_documents_are_not_searched_if_the_dev_loss_decides(place, tmp_path):
+    config = training(place, dev={"split": "dev"})
+    dev = config.dev.model_copy(update={"measure": "loss"})
+    task = task_of(config.model_copy(update={"dev": dev}), tmp_path)
+    assert task.dev_set is None
+    assert task.dev_loss(silent) > 0
+
+
+def test_the_dev_loss_falls_while_a_model_learns(place, tmp_path):
+    config = training(place, dev={"split": "dev", "every": 60}, optimisation={"batch": 24, "steps": 60})
+    model = train_bi_encoder(config, tmp_path / "out")
+    task = task_of(config, tmp_path / "out")
+    before = task.dev_loss(silent)
+    task.model.load_state_dict(load_bi_encoder(model)[0].state_dict())
+    assert task.dev_loss(silent) < before / 2
+
+
+@pytest.mark.parametrize("source", ["nothing", "triples", "train run", "dev run"])
+def test_the_dev_loss_has_the_negatives_of_the_training_or_else_those_of_the_batch(place, tmp_path, source):
+    """A run of the training's queries has no list for dev; one of both splits has."""
+    run = hard_run(tmp_path / "hard.run")
+    if source == "dev run":
+        lines = run.read_text()
+        run.write_text(lines + "".join(f"2{line[1:]}\n" for line in lines.splitlines()))
+    data = triples(tmp_path / "t.tsv") if source == "triples" else {}
+    data = {"negatives": {"run": str(run), "depth": 5}} if "run" in source else data
+    task = task_of(training(place, data=data, dev={"split": "dev"}), tmp_path)
+    batch, own = task.loss_set.batches[0], source == "dev run"
+    assert (len(batch.queries), len(batch.negatives)) == ((3, 3) if own else (6, 0))
+    alone = ", without negatives besides their batch's"
+    assert counts(tmp_path)[f"dev loss: relevant pairs{'' if own else alone}"] == PAIRS
+
+
+@pytest.mark.parametrize("objective", ["classification", "cosine"])
+def test_sentence_bert_learns_from_vectors_of_any_length_and_ranks_by_cosine(place, tmp_path, objective):
+    """Equation 12 of the Piaf report is for ranking; the classifier sees (u, v, |u - v|) as pooled."""
+    config = training(
+        place,
+        model={"similarity": "cosine", "dropout": 0.0},
+        data={"negatives": {"random": True}},
+        loss={"objective": objective},
+    )
+    task = task_of(config, tmp_path)
+    batch, model, tokenizers = task.batches[0], task.model, task.tokenizers
+
+    def pooled(tokens, segment):
+        mask = tokens["attention_mask"]
+        types = torch.full_like(mask, segment)
+        vectors = model.query_encoder(**tokens, token_type_ids=types).last_hidden_state
+        return (vectors * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+
+    with torch.no_grad():
+        queries = pooled(tokenizers.queries(batch.queries), 0)
+        documents = pooled(tokenizers.documents(batch.documents), 1)
+    assert (queries.norm(dim=1) - 1).abs().min() > 0.1
+    pairs = [(row, column, 1) for row, column in enumerate(batch.positives.tolist())]
+    pairs += [(row, column, 0) for row, column in batch.negatives.tolist()]
+    expected = []
+    for row, column, label in pairs:
+        u, v = queries[row], documents[column]
+        if objective == "classification":
+            logits = task.objective.loss.weight.weight @ torch.cat([u, v, (u - v).abs()])
+            expected.append(-logits.log_softmax(0)[label].item())
+        else:
+            expected.append(((u @ v) / (u.norm() * v.norm()) - label).square().item())
+    assert task.backward(0) == pytest.approx(sum(expected) / len(expected), rel=1e-5)
+    with torch.no_grad():
+        ranked = model.encode_queries(tokenizers.queries(batch.queries))
+    torch.testing.assert_close(ranked, queries / queries.norm(dim=1, keepdim=True))
+    task.save(tmp_path / "model")
+    assert load_bi_encoder(tmp_path / "model")[0].settings.normalise
 
 
 def test_a_training_that_failed_at_its_data_can_be_begun_again(place, tmp_path):

@@ -1,8 +1,9 @@
-"""Pairs become batches that the seed and a number decide."""
+"""Groups become batches that the seed and a number decide."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -11,139 +12,216 @@ pytest.importorskip("transformers")
 
 from telerank.corpus.collection import Collection  # noqa: E402
 from telerank.errors import CollectionError  # noqa: E402
-from telerank.training.bi_encoder.batches import Batches  # noqa: E402
-from telerank.training.bi_encoder.examples import Examples, hard_negatives, read_examples  # noqa: E402
+from telerank.training.bi_encoder.config import BiEncoderTraining  # noqa: E402
 from telerank.training.bi_encoder.objectives import labelled_pairs  # noqa: E402
+from telerank.training.bi_encoder.train import read_batches  # noqa: E402
+from telerank.training.examples.reading import Reading  # noqa: E402
 from telerank.types import Doc, Qrel, Query, Ranking  # noqa: E402
 
-PAIRS = tuple((f"q{i}", f"d{i}") for i in range(10))
-EXAMPLES = Examples(
-    pairs=(*PAIRS, ("q0", "d10")),
-    queries={f"q{i}": f"query {i}" for i in range(10)},
-    documents={f"d{i}": f"document {i}" for i in range(20)},
-    relevant={"q0": frozenset({"d0", "d10"}), **{f"q{i}": frozenset({f"d{i}"}) for i in range(1, 10)}},
-    negatives={"q1": ("d11", "d12", "d13"), "q2": ("d14",)},
-)
-WITHOUT = Examples(EXAMPLES.pairs, EXAMPLES.queries, EXAMPLES.documents, EXAMPLES.relevant)
+QUERIES = 30
+QRELS = [Qrel(f"q{i}", f"d{i}", 1) for i in range(QUERIES)]
 
 
-def test_an_epoch_has_every_pair_once():
-    batches = Batches(WITHOUT, 11, seed=3)
-    for number in range(3):
-        drawn = Counter(batches[number].queries)
-        assert drawn == Counter({"query 0": 2, **{f"query {i}": 1 for i in range(1, 10)}})
-    assert batches[0].queries != batches[1].queries
+def collection(qrels=QRELS, relevant_from=1):
+    def pool():
+        for i in range(QUERIES):
+            names = [f"d{i + j}" for j in range(6)]
+            yield Ranking.ranked(Query(f"q{i}", f"query {i}"), names, range(6, 0, -1))
 
-
-def test_batches_go_on_over_the_border_of_epochs():
-    small = Batches(WITHOUT, 4, seed=3)
-    queries = [query for number in range(11) for query in small[number].queries]
-    whole = Batches(WITHOUT, 11, seed=3)
-    assert queries == [query for number in range(4) for query in whole[number].queries]
-
-
-def test_a_batch_is_the_same_whenever_it_is_asked_for():
-    one, other = Batches(EXAMPLES, 4, seed=3), Batches(EXAMPLES, 4, seed=3)
-    expected = [one[number] for number in range(9)]
-    for number in (7, 2, 8, 0):
-        assert other[number].queries == expected[number].queries
-        assert other[number].documents == expected[number].documents
-    assert Batches(EXAMPLES, 4, seed=4)[0].queries != expected[0].queries
-    with pytest.raises(IndexError):
-        one[-1]
-
-
-def test_what_the_qrels_call_relevant_is_relevant_in_another_pairs_place():
-    batch = Batches(WITHOUT, 11, seed=0)[0]
-    for row, query in enumerate(batch.queries):
-        own = {text for text, yes in zip(batch.documents, batch.relevant[row], strict=True) if yes}
-        number = query.split()[1]
-        expected = {"document 0", "document 10"} if number == "0" else {f"document {number}"}
-        assert own == expected
-        assert batch.documents[batch.positives[row]] in own
-
-
-def test_a_document_of_two_pairs_stands_in_a_batch_once():
-    pairs = (("q1", "d1"), ("q2", "d1"))
-    relevant = {"q1": frozenset({"d1"}), "q2": frozenset({"d1"})}
-    batch = Batches(Examples(pairs, EXAMPLES.queries, EXAMPLES.documents, relevant), 2, seed=0)[0]
-    assert batch.documents == ["document 1"]
-    assert batch.relevant.tolist() == [[True], [True]]
-
-
-def test_hard_negatives_are_drawn_for_their_queries_anew_in_each_epoch():
-    batches = Batches(EXAMPLES, 11, seed=0, per_query=2)
-    drawn = set()
-    for number in range(20):
-        batch = batches[number]
-        found: dict[str, set[str]] = {}
-        for row, column in batch.negatives.tolist():
-            assert not batch.relevant[row, column]
-            found.setdefault(batch.queries[row], set()).add(batch.documents[column])
-        assert found["query 2"] == {"document 14"}
-        assert len(found["query 1"]) == 2
-        assert found["query 1"] <= {"document 11", "document 12", "document 13"}
-        drawn.add(frozenset(found["query 1"]))
-        assert len(batch.documents) == 11 + 3
-    assert len(drawn) == 3
-
-
-def test_pairs_have_the_hard_negatives_or_the_next_document():
-    batch = Batches(EXAMPLES, 11, seed=0)[0]
-    rows, columns, labels = labelled_pairs(batch)
-    assert labels.tolist() == [1] * 11 + [0] * 11
-    for row, column, label in zip(rows.tolist(), columns.tolist(), labels.tolist(), strict=True):
-        assert bool(batch.relevant[row, column]) is bool(label)
-    hard = {(batch.queries[r], batch.documents[c]) for r, c in zip(rows[11:], columns[11:], strict=True)}
-    assert ("query 2", "document 14") in hard
-
-
-def test_a_batch_of_one_pair_has_no_negative():
-    rows, _, labels = labelled_pairs(Batches(WITHOUT, 1, seed=0)[0])
-    assert (len(rows), labels.tolist()) == (1, [1])
-
-
-def collection(qrels, relevant_from=1):
     return Collection(
         "small",
         "test",
-        lambda: (Doc(f"d{i}", f"document {i}", title="title" if i == 0 else "") for i in range(5)),
-        queries={"train": lambda: (Query(f"q{i}", f"query {i}") for i in range(4))},
-        qrels={"train": lambda: iter(qrels)},
+        lambda: (Doc(f"d{i}", f"document {i}", title="title" if i == 50 else "") for i in range(60)),
+        queries={"train": lambda: (Query(f"q{i}", f"query {i}") for i in range(QUERIES))},
+        qrels={"train": lambda: iter(qrels)} if qrels else {},
+        pools={"train/six": pool},
         relevant_from=relevant_from,
     )
 
 
+def read(data=None, batch=10, qrels=QRELS, seed=3, folder=Path(), **more):
+    record = {"data": {"collection": "c", **(data or {})}, "optimisation": {"batch": batch}}
+    config = BiEncoderTraining.model_validate(record)
+    source = collection(qrels, **{name: more.pop(name) for name in ("relevant_from",) if name in more})
+    reading = Reading(config.data, seed, source, **more)
+    return read_batches(config, reading, folder / "texts"), reading.counts
+
+
+def batches(*words, **more):
+    return read(*words, **more)[0]
+
+
+def number(text: str) -> int:
+    return int(text.rsplit(maxsplit=1)[-1])
+
+
+def triples(path: Path, lines) -> dict:
+    path.write_text("".join("\t".join(line) + "\n" for line in lines))
+    return {"triples": {"file": str(path), "window": 7}}
+
+
+IDS = [(f"q{i}", f"d{i}", f"d{i + 30}") for i in range(26)]
+TEXTS = [(f"query {i}", f"document {i}", f"document {i + 30}") for i in range(26)]
+SOURCES = {
+    "ids": lambda folder: triples(folder / "ids.tsv", IDS),
+    "texts": lambda folder: triples(folder / "texts.tsv", TEXTS),
+    "pool": lambda _: {"negatives": {"pool": "six"}},
+    "random": lambda _: {"negatives": {"random": True}},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_26_pairs_are_13_queries_each_with_its_own_negative_among_all_documents(source, tmp_path):
+    """RepBERT, sections 3.2 and 4.3.1: a batch of triples, whose negatives are BM25's."""
+    drawn = batches(SOURCES[source](tmp_path), batch=26, folder=tmp_path)
+    for batch in (drawn[0], drawn[1]):
+        assert len(batch.queries) == len(batch.negatives) == 13
+        own = {row: number(batch.documents[column]) for row, column in batch.negatives.tolist()}
+        for row, query in enumerate(map(number, batch.queries)):
+            assert number(batch.documents[batch.positives[row]]) == query
+            if source in ("ids", "texts"):
+                assert own[row] == query + 30
+            elif source == "pool":
+                assert query < own[row] < query + 6
+            assert batch.relevant[row].sum() == 1
+        if source in ("ids", "texts"):
+            assert batch.relevant.shape == (13, 26)
+
+
+def test_an_epoch_has_every_pair_once():
+    epoch = batches(batch=QUERIES)
+    for part in range(3):
+        assert Counter(map(number, epoch[part].queries)) == Counter(range(QUERIES))
+    assert epoch[0].queries != epoch[1].queries
+    small = batches(batch=4)
+    queries = [query for part in range(15) for query in small[part].queries]
+    assert queries == epoch[0].queries + epoch[1].queries
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_batch_is_the_same_whenever_it_is_asked_for(source, tmp_path):
+    data = SOURCES[source](tmp_path)
+    drawn, other = batches(data, folder=tmp_path), batches(data, folder=tmp_path)
+    expected = [drawn[part] for part in range(9)]
+    for part in (7, 2, 8, 0):
+        assert other[part].queries == expected[part].queries
+        assert other[part].documents == expected[part].documents
+        assert torch.equal(other[part].relevant, expected[part].relevant)
+    assert batches(data, seed=4, folder=tmp_path)[0].queries != expected[0].queries
+    with pytest.raises(IndexError):
+        drawn[-1]
+
+
+@pytest.mark.parametrize("source", ["ids", "pool", "nothing"])
+def test_what_the_qrels_call_relevant_to_another_query_of_the_batch_is_positive(source, tmp_path):
+    """q1's document and q0's negative of the file are relevant to q0, too."""
+    qrels = [*QRELS, Qrel("q0", "d1", 1), Qrel("q0", "d30", 1)]
+    data = SOURCES[source](tmp_path) if source != "nothing" else {}
+    drawn = batches(data, batch=26 * (1 + (source != "nothing")), qrels=qrels, folder=tmp_path)
+    seen = set()
+    for batch in (drawn[0], drawn[1]):
+        for row in (row for row, query in enumerate(batch.queries) if query == "query 0"):
+            own = {
+                number(text) for text, yes in zip(batch.documents, batch.relevant[row], strict=True) if yes
+            }
+            assert own == {0, 1, 30} & set(map(number, batch.documents))
+            assert not [
+                column for query, column in batch.negatives.tolist() if query == row and column in own
+            ]
+            seen |= own
+    assert seen >= {0, 1}
+
+
+def test_in_triples_of_texts_a_text_that_is_relevant_to_the_same_query_is_positive(tmp_path):
+    lines = [("query 1", "document 1", "document 2"), ("query 1", "document 3", "document 1")]
+    batch = batches(triples(tmp_path / "t.tsv", lines), batch=4, qrels=())[0]
+    own = {text for text, yes in zip(batch.documents, batch.relevant[0], strict=True) if yes}
+    assert own == {"document 1", "document 3"}
+    assert batch.relevant[0].tolist() == batch.relevant[1].tolist()
+    assert [batch.documents[column] for _, column in batch.negatives.tolist()] == ["document 2"]
+
+
+def test_triples_of_ids_need_no_qrels(tmp_path):
+    batch = batches(SOURCES["ids"](tmp_path), batch=26, qrels=(), folder=tmp_path)[0]
+    assert batch.relevant.sum(1).tolist() == [1] * 13
+
+
+def test_a_document_of_two_pairs_stands_in_a_batch_once():
+    batch = batches(batch=2, qrels=[Qrel("q1", "d1", 1), Qrel("q2", "d1", 1)])[0]
+    assert batch.documents == ["document 1"]
+    assert batch.relevant.tolist() == [[True], [True]]
+
+
+def test_negatives_are_drawn_anew_in_each_epoch_if_the_settings_say_so():
+    drawn = {}
+    for resample in (False, True):
+        negatives = {"pool": "six", "per_positive": 2, "resample": resample}
+        epochs = batches({"negatives": negatives}, batch=3 * QUERIES)
+        drawn[resample] = set()
+        for part in range(5):
+            batch = epochs[part]
+            own = {
+                batch.documents[column] for row, column in batch.negatives if batch.queries[row] == "query 7"
+            }
+            assert len(own) == 2
+            assert own < {f"document {i}" for i in range(8, 13)}
+            drawn[resample].add(frozenset(own))
+    assert (len(drawn[False]), len(drawn[True]) > 1) == (1, True)
+
+
+def test_pairs_have_the_negatives_of_their_group_or_the_next_document():
+    for data in ({}, {"negatives": {"pool": "six"}}):
+        batch = batches(data, batch=20)[0]
+        rows, columns, labels = labelled_pairs(batch)
+        total = len(batch.queries)
+        assert labels.tolist() == [1] * total + [0] * total
+        for row, column, label in zip(rows.tolist(), columns.tolist(), labels.tolist(), strict=True):
+            assert bool(batch.relevant[row, column]) is bool(label)
+            if data and not label:
+                assert (
+                    number(batch.queries[row])
+                    < number(batch.documents[column])
+                    < number(batch.queries[row]) + 6
+                )
+
+
+def test_a_batch_of_one_pair_has_no_negative():
+    rows, _, labels = labelled_pairs(batches(batch=1)[0])
+    assert (len(rows), labels.tolist()) == (1, [1])
+
+
 def test_examples_are_the_relevant_pairs_and_their_texts():
-    qrels = [Qrel("q0", "d0", 1), Qrel("q1", "d1", 0), Qrel("q0", "d2", 2), Qrel("q0", "d0", 1)]
-    run = [Ranking.ranked(Query("q0", ""), ["d3", "d0", "d4"], [3, 2, 1]), Ranking(Query("q1", ""))]
-    examples = read_examples(collection(qrels), "train", run, depth=2)
-    assert examples.pairs == (("q0", "d0"), ("q0", "d2"))
-    assert examples.queries == {"q0": "query 0"}
-    assert examples.documents == {"d0": "title document 0", "d2": "document 2", "d3": "document 3"}
-    assert examples.negatives == {"q0": ("d3",)}
-    assert read_examples(collection(qrels, relevant_from=2), "train").pairs == (("q0", "d2"),)
+    qrels = [Qrel("q0", "d50", 1), Qrel("q1", "d1", 0), Qrel("q0", "d2", 2), Qrel("q0", "d50", 1)]
+    batch = batches(batch=2, qrels=qrels)[0]
+    assert set(batch.documents) == {"title document 50", "document 2"}
+    assert batch.queries == ["query 0"] * 2
+    assert batch.relevant.all()
+    assert batches(batch=1, qrels=qrels, relevant_from=2)[0].documents == ["document 2"]
 
 
-def test_queries_that_dev_has_are_not_learned_from():
-    qrels = [Qrel(f"q{i}", f"d{i}", 1) for i in range(4)]
-    run = [Ranking.ranked(Query("q1", ""), ["d3"], [3])]
-    examples = read_examples(collection(qrels), "train", run, kept_back=frozenset({"q0", "q2"}))
-    assert examples.pairs == (("q1", "d1"), ("q3", "d3"))
-    assert set(examples.queries) == set(examples.relevant) == {"q1", "q3"}
-    with pytest.raises(CollectionError, match="to learn from: dev has all of its queries"):
-        read_examples(collection(qrels), "train", kept_back=frozenset(f"q{i}" for i in range(4)))
+def test_queries_that_dev_has_are_not_learned_from_and_what_is_left_out_is_counted(tmp_path):
+    run = tmp_path / "thin.run"
+    run.write_text("q1 Q0 d1 1 3 t\nq1 Q0 d5 1 2 t\nq2 Q0 d2 1 1 t\nq3 Q0 d7 1 2 t\n")
+    data = {"negatives": {"run": str(run)}}
+    drawn, counts = read(data, batch=2, kept_back=frozenset({"q3"}))
+    assert {query for part in range(3) for query in drawn[part].queries} == {"query 1"}
+    assert counts["queries kept back for dev and test"] == 1
+    assert counts["queries without a negative, left out"] == QUERIES - 2
+    with pytest.raises(CollectionError, match="no query of split 'train' is left to learn from"):
+        read(kept_back=frozenset(f"q{i}" for i in range(QUERIES)))
 
 
-def test_what_is_lacking_is_named():
+def test_what_is_lacking_is_named(tmp_path):
     with pytest.raises(CollectionError, match="no relevant pair to learn from"):
-        read_examples(collection([Qrel("q0", "d0", 0)]), "train")
-    with pytest.raises(CollectionError, match="no query 'q7' that its qrels name"):
-        read_examples(collection([Qrel("q7", "d0", 1)]), "train")
-    with pytest.raises(CollectionError, match=r"no document 'd7' \(and 1 more\) that qrels"):
-        read_examples(collection([Qrel("q0", "d7", 1), Qrel("q0", "d8", 1)]), "train")
-    with pytest.raises(CollectionError, match="no query of the training split has a negative in the run"):
-        hard_negatives([Ranking.ranked(Query("q9", ""), ["d1"], [1])], {"q0": frozenset({"d0"})}, 10)
+        read(qrels=[Qrel("q0", "d0", 0)])
+    with pytest.raises(CollectionError, match="no query 'q77' that its qrels, lists or triples name"):
+        read(qrels=[Qrel("q77", "d0", 1)])
+    with pytest.raises(CollectionError, match=r"no document 'd77' \(and 1 more\) that its qrels"):
+        read(qrels=[Qrel("q0", "d77", 1), Qrel("q0", "d78", 1)])
+    with pytest.raises(CollectionError, match="has no pool 'train/7'; it has: train/six"):
+        read({"negatives": {"pool": "7"}})
+    with pytest.raises(CollectionError, match="the collection has no 'd99'"):
+        batches(triples(tmp_path / "t.tsv", [("q1", "d1", "d99")]), batch=2, folder=tmp_path)[0]
 
 
 def test_measures_see_no_grade_that_the_makers_call_not_relevant():

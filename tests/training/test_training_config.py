@@ -36,11 +36,25 @@ def test_the_defaults_are_those_of_section_4_3_1(tmp_path):
         "shared",
         0.1,
     )
-    assert (model.query_segment, model.document_segment) == (0, 1)
+    assert (model.query_segment, model.document_segment) == (
+        0,
+        None,
+    )  # 1, unless prompts tell the sides apart
     assert (how.batch, how.accumulation, how.steps) == (26, 2, 350_000)
     assert how.batch * how.accumulation * how.steps == 18_200_000  # pairs, as the paper counts them
     assert (how.learning_rate, how.betas, how.weight_decay, how.warm_up) == (3e-6, (0.9, 0.999), 0.01, 10_000)
-    assert (wanted.loss.objective, wanted.loss.margin, wanted.data.negatives) == ("margin", 1.0, None)
+    assert (wanted.loss.objective, wanted.loss.margin, how.max_gradient_norm) == ("margin", 1.0, 1.0)
+    triples = config(tmp_path, "data: {collection: msmarco, triples: {file: triples.tsv}}")
+    assert how.batch // triples.data.group_size == 13  # queries, each with its own negative of BM25
+
+
+def test_a_batch_has_whole_groups(tmp_path):
+    negatives = "data: {collection: c, negatives: {pool: '100', per_positive: 12}}"
+    assert config(tmp_path, negatives).data.group_size == 13
+    with pytest.raises(FormatError, match=r"batch \(32\) must be a multiple of 13: each query has 13 pairs"):
+        config(tmp_path, f"{negatives}\noptimisation: {{batch: 32}}")
+    with pytest.raises(FormatError, match=r"optimisation.batch \(27\) must be a multiple of 2"):
+        config(tmp_path, "data: {collection: c, triples: {file: t}}\noptimisation: {batch: 27}")
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -92,6 +106,18 @@ def test_of_steps_and_epochs_the_one_that_counts_is_written(tmp_path):
             "data: {collection: c}\ndev: {split: d, patience: 9}",
             r"patience \(9\) must not be less .*\(10000\)",
         ),
+        (
+            "data: {collection: c, negatives: {run: r, per_query: 1}}",
+            r"known keys, not 'data\.negatives\.per_query'",
+        ),
+        (
+            "data: {collection: c, negatives: {run: r, pool: p}}",
+            "data.negatives: expected one of run, pool, random, judged, got run and pool",
+        ),
+        (
+            "data: {collection: c, negatives: {run: r}, triples: {file: t}}",
+            "data: expected triples or negatives, got both",
+        ),
         ("data: {collection: c}\nmodel: {pooling: max}", "model.pooling: Input should be 'mean' or 'cls'"),
         ("- a", "expected a mapping"),
         ("data: {collection: c", r"config.yaml:\d: expected YAML"),
@@ -115,12 +141,12 @@ def parts(model, before=""):
 SECTIONS = {"data", "model", "loss", "optimisation"}
 
 
-def test_every_setting_is_explained_and_all_but_three_have_defaults():
+def test_every_setting_is_explained_and_few_have_no_default():
     settings = dict(parts(BiEncoderTraining))
     assert len(settings) > 40
     assert [name for name, field in settings.items() if not field.description and name not in SECTIONS] == []
     needed = {name for name, field in settings.items() if field.is_required()}
-    assert needed == {"data", "data.collection", "data.negatives.run", "dev.split"}
+    assert needed == {"data", "data.collection", "data.triples.file", "dev.split"}
 
 
 @pytest.mark.parametrize("path", sorted(TRAININGS.glob("insuranceqa*.yaml")), ids=lambda path: path.stem)
@@ -132,7 +158,8 @@ def test_every_packaged_training_is_read(path):
 def test_packaged_trainings_of_the_paper_have_its_loss(name):
     wanted = read_settings(TRAININGS / name, BiEncoderTraining)
     assert (wanted.loss.objective, wanted.model.similarity) == ("margin", "inner_product")
-    assert (wanted.model.query_segment, wanted.model.document_segment) == (0, 1)
+    assert wanted.model.query_segment == 0
+    assert wanted.model.document_segment in (None, 1)
 
 
 def test_the_configuration_in_the_document_is_one(tmp_path):

@@ -16,6 +16,7 @@ from telerank.cli.runs.output import write_text
 from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
+    from telerank.experiments.schema import Experiment
     from telerank.verbs.experiment import ExperimentOutcome
 
 
@@ -36,7 +37,7 @@ def experiment() -> None:
 
     `telerank experiment NAME` is short for `telerank experiment run NAME`.
 
-    Example: `telerank experiment repbert/table1 --small --on scifact --skip MiniLM`
+    Example: `telerank experiment repbert/figure2 --small --on scifact --skip RepBERT`
     """
 
 
@@ -55,12 +56,18 @@ def list_experiments(*, data: _Data = None) -> None:
             entry.spec.title,
             ", ".join(entry.here) or "none",
             ", ".join(entry.missing),
-            "yes" if entry.has_small else "no",
+            _small_time(entry.small),
         ]
         for entry in listing(data or [])
     ]
     columns = ("name", "title", "data here", "data missing", "--small")
     console.out.print(render_terminal(Table.of(columns, rows, left=len(columns))))
+
+
+def _small_time(small: Experiment | None) -> str:
+    if small is None:
+        return "no"
+    return "yes" if small.minutes is None else f"{small.minutes:,.0f} minutes"
 
 
 @app.command("run")
@@ -99,13 +106,15 @@ def run(
 
     Example: `telerank experiment run bert-dmn/table2 --small --show`
     """
-    from telerank.verbs.experiment import run_experiment, show_experiment
+    from telerank.verbs.experiment import expected_time, run_experiment, show_experiment
 
     chosen_seeds = parse_numbers("--seeds", seeds, least=0)
     if show:
         print("---\n".join(show_experiment(file, small=small, on=on or []) for file in files), end="")
         return
     for file in files:
+        if expected := expected_time(file, small=small):
+            console.say(f"{file}: {expected}")
         for outcome in run_experiment(
             file,
             small=small,

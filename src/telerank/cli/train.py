@@ -50,8 +50,11 @@ def bi_encoder(
     Example: `telerank train bi-encoder repbert.yaml --output trained --resume`
     """
     import telerank as tr
+    from telerank.verbs.train import is_first_process
 
     trained = tr.train("bi-encoder", config, output, resume=resume, report=_report_losses())
+    for remark in trained.remarks if is_first_process() else ():
+        console.say(remark)
     _say_trained(trained.model)
 
 
@@ -72,7 +75,7 @@ def reranker(
         None, help="Train with each of these seeds, e.g. `0,1,2`; print mean and spread of the test."
     ),
     sizes: str | None = Option(
-        None, help="Train on each of these numbers of queries, e.g. `100,1000`; show a table and a plot."
+        None, help="Train on each of these numbers of pairs, e.g. `1000,10000`; show a table and a plot."
     ),
     as_json: bool = Option(False, "--json", help="Print the results of the test as JSON."),
 ) -> None:
@@ -111,16 +114,17 @@ def reranker(
 
 
 def _report_losses() -> Report:
-    """Print a record of the log on standard error every few seconds, and each dev measure."""
+    """Print a record of the log on standard error every few seconds, and each with dev values."""
     last = 0.0
 
     def show(record: Record) -> None:
         nonlocal last
         now = time.monotonic()
-        if record.dev is None and now - last < _INTERVAL:
+        if not record.is_of_dev and now - last < _INTERVAL:
             return
         last = now
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
+        dev += "" if record.dev_loss is None else f", dev loss {record.dev_loss:.4f}"
         update = f"update {record.step:,}: loss {record.loss:.4f}, rate {record.learning_rate:.3g}{dev}"
         console.err.print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -55,7 +56,10 @@ class Collection:
         return tuple(dict.fromkeys((*self.queries, *self.qrels, *self.answers, *pooled)))
 
     def resolve_split(self, name: str | None = None) -> str:
-        """Return ``name`` or, without a name, the only split; CollectionError if there is no such split."""
+        """Return ``name`` or, without a name, the only split; CollectionError if there is no such split.
+
+        A name ``a+b`` is of several splits together.
+        """
         known = ", ".join(self.splits)
         if name is None:
             if len(self.splits) == 1:
@@ -63,8 +67,9 @@ class Collection:
             if not self.splits:
                 raise CollectionError(f"{self.name} has only documents: no queries, no qrels")
             raise CollectionError(f"{self.name} has several splits, choose one of them: {known}")
-        if name not in self.splits:
-            raise CollectionError(f"{self.name} has no split {name!r}; it has: {known or 'none'}")
+        for part in split_parts(name):
+            if part not in self.splits:
+                raise CollectionError(f"{self.name} has no split {part!r}; it has: {known or 'none'}")
         return name
 
     def split_queries(self, split: str | None = None) -> Iterator[Query]:
@@ -89,11 +94,17 @@ class Collection:
     def _stream(
         self, kind: str, streams: Mapping[str, Stream[Record]], split: str | None
     ) -> Iterator[Record]:
-        name = self.resolve_split(split)
-        if name not in streams:
-            has = ", ".join(streams) or "none"
-            raise CollectionError(f"{self.name}: split {name!r} has no {kind}; splits with {kind}: {has}")
-        return streams[name]()
+        parts = split_parts(self.resolve_split(split))
+        for name in parts:
+            if name not in streams:
+                has = ", ".join(streams) or "none"
+                raise CollectionError(f"{self.name}: split {name!r} has no {kind}; splits with {kind}: {has}")
+        return chain.from_iterable(streams[name]() for name in parts)
+
+
+def split_parts(name: str) -> list[str]:
+    """The splits that the name of several, ``a+b``, stands for."""
+    return name.split("+")
 
 
 @dataclass(frozen=True)

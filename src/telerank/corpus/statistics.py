@@ -258,7 +258,7 @@ def describe(
     streams = (collection.queries.get(split, tuple) for split in names)
     queries: dict[str, Query] = {query.qid: query for stream in streams for query in stream()}
     question_lengths = {qid: count(query.text) for qid, query in queries.items()}
-    pairs = _pairs(collection, names)
+    pairs = read_pairs(collection, names)
     paired = {docno for docnos in pairs.values() for docno in docnos}
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
@@ -339,8 +339,9 @@ def bin_inputs(inputs: Lengths) -> list[InputBin]:
     ]
 
 
-def _pairs(collection: Collection, splits: tuple[str, ...]) -> dict[str, dict[str, bool]]:
-    """``pairs[qid][docno]``: whether the document is relevant."""
+def read_pairs(collection: Collection, splits: Iterable[str]) -> dict[str, dict[str, bool]]:
+    """The pairs of the qrels and the pools: ``pairs[qid][docno]``, whether the document is relevant."""
+    splits = tuple(splits)
     pairs: dict[str, dict[str, bool]] = {}
     for name, pool in collection.pools.items():
         if name.partition("/")[0] in splits:

@@ -20,15 +20,21 @@ _GREY = "#5b6670"
 def save_plots(statistics: CollectionStatistics, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
     """Save every plot with data as png, svg or pdf; the same data give the same file."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    saved = []
+    plots = {Path(folder, f"{name}.{format}"): figure for name, figure in draw_plots(statistics).items()}
+    for path, figure in plots.items():
+        save_plot(figure, path)
+    return list(plots)
+
+
+def draw_plots(statistics: CollectionStatistics) -> dict[str, Figure]:
+    """Every plot with data, by its name."""
+    plots = {}
     for name, (has_data, draw) in _PLOTS.items():
         if has_data(statistics):
             with rc_context(STYLE | {"axes.grid": False, "font.size": 9, "axes.titlelocation": "left"}):
-                figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-                draw(figure.add_subplot(), statistics)
-                saved.append(Path(folder, f"{name}.{format}"))
-                save_plot(figure, saved[-1])
-    return saved
+                plots[name] = Figure(figsize=(6.4, 3.6), layout="constrained")
+                draw(plots[name].add_subplot(), statistics)
+    return plots
 
 
 def _question_words(axes: Axes, statistics: CollectionStatistics) -> None:

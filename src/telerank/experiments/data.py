@@ -12,12 +12,13 @@ from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
 
+from telerank import model_names
 from telerank.corpus.bundled import PIAF, piaf
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.ranking_sets.ranking_set import (
-    MANIFEST,
     RankingSetSettings,
+    is_made_by,
     make_ranking_set,
     write_ranking_set,
 )
@@ -33,7 +34,7 @@ from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress, silent
 
-DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", "TELERANK_MODELS")
+DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", model_names.VARIABLE)
 """The option and the environment variable that say where collections are, and models."""
 
 
@@ -191,7 +192,7 @@ def is_here(name: str, data: DataSpec, sources: Sources, folder: Path | None = N
     """Whether the data, or all that it is made of, is here; ``folder`` may hold a ranking set made before."""
     if data.bundled or sources.find(name) is not None:
         return True
-    if folder is not None and data.made_of and (_ranking_set_folder(name, folder) / MANIFEST).is_file():
+    if folder is not None and data.made_of and is_made_by(_ranking_set_folder(name, folder), _settings(data)):
         return True
     return bool(data.made_of) and all(sources.find(part) is not None for part in data.made_of)
 
@@ -200,10 +201,15 @@ def _ranking_set_folder(name: str, folder: Path) -> Path:
     return folder / plain_name(name) / "ranking-set"
 
 
+def _settings(data: DataSpec) -> RankingSetSettings:
+    """The Piaf report's (section 5.2), whose documents are contexts, without the titles of their articles."""
+    return RankingSetSettings(model=f"bm25 over {data.analyzer}", titles=False)
+
+
 def _make_ranking_set(name: str, data: DataSpec, sources: Sources, folder: Path, progress: Progress) -> Path:
-    """The ranking set of question-answering sets (Piaf report, section 5); one that is there is used."""
-    target = _ranking_set_folder(name, folder)
-    if (target / MANIFEST).is_file():
+    """The ranking set of several sets; one that is there is used if it was made by these settings."""
+    target, settings = _ranking_set_folder(name, folder), _settings(data)
+    if is_made_by(target, settings):
         return target
 
     @contextmanager
@@ -213,6 +219,6 @@ def _make_ranking_set(name: str, data: DataSpec, sources: Sources, folder: Path,
         yield SparseRetriever(built, BM25())
 
     parts = [open_collection(sources.find(part) or part) for part in data.made_of]
-    settings = RankingSetSettings(model=f"bm25 over {data.analyzer}")
-    write_ranking_set(target, make_ranking_set(parts, settings, first_stage=first_stage, progress=progress))
+    ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
+    write_ranking_set(target, ranking_set, overwrite=True)
     return target

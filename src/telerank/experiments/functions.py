@@ -147,7 +147,10 @@ class ExperimentFunctions:
         return self._choose_stage(result, lambda setting: replace(setting, batch=1))
 
     def tuned(self, _: Names, *stages: Stage, by: str, folds: int = 5, grid: str = "simplex") -> Stage:
-        """The weighted sum, with the weights that are best on ``dev``, or for each fold on the others."""
+        """The weighted sum, with the weights that are best on ``dev``, or for each fold on the others.
+
+        The Piaf report's grid (equation 19) is ``square``.
+        """
         choosing = self.data.dev or self.judged
         lists = {
             rankings[0].query.qid: AlignedLists.of(rankings, scale=False)

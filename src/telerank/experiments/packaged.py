@@ -20,7 +20,8 @@ class PackagedExperiment:
 
     name: str
     spec: Experiment
-    has_small: bool
+    small: Experiment | None
+    """Its small copy."""
     here: tuple[str, ...]
     """Its data that are here."""
     missing: tuple[str, ...]
@@ -51,8 +52,9 @@ def find_training(name: str | Path) -> Path:
 
 
 def packaged_names(folder: Path = FOLDER) -> list[str]:
-    """The names of the packaged experiments, or trainings."""
-    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
+    """The names of the packaged experiments, or trainings; files named ``_…`` are bases of others."""
+    files = (path for path in folder.rglob("*.yaml") if not path.name.startswith("_"))
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in files)
 
 
 def list_experiments(options: Sequence[str] = ()) -> list[PackagedExperiment]:
@@ -64,5 +66,6 @@ def list_experiments(options: Sequence[str] = ()) -> list[PackagedExperiment]:
         spec = read_experiment(path)
         here = tuple(data for data, settings in spec.data.items() if is_here(data, settings, sources))
         missing = tuple(data for data in spec.data if data not in here)
-        listing.append(PackagedExperiment(name, spec, has_small(path), here, missing))
+        small = read_experiment(path, small=True) if has_small(path) else None
+        listing.append(PackagedExperiment(name, spec, small, here, missing))
     return listing

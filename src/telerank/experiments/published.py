@@ -35,7 +35,7 @@ class SystemQuality:
         mean = self.mean.get(column)
         spread = f" ± {self.spread[column]:.3f}" if column in self.spread else ""
         strong = mean is not None and round(mean, 3) == best
-        return Cell(f"{_format_value(mean)}{spread}", strong=strong, marks=self.marks.get(column, ""))
+        return Cell(f"{format_value(mean)}{spread}", strong=strong, marks=self.marks.get(column, ""))
 
 
 def quality_table(
@@ -75,28 +75,38 @@ def depth_tables(
     curves: Mapping[str, Sequence[float]],
     depths: Sequence[int],
     published: Published,
+    spreads: Mapping[str, Sequence[float]],
     *,
     caption: str,
     changes: bool = False,
 ) -> tuple[Table, ...]:
     """A row per depth, a column per system; beside it the published values of the same system.
 
-    Published values of systems that were not measured are a table of their own. With ``changes`` cells show
-    the change from the first system, as in table 2 of RepBERT.
+    ``spreads`` are standard deviations over seeds. Published values of systems that were not measured are a
+    table of their own. With ``changes`` cells show the change from the first system, as in table 2 of
+    RepBERT.
     """
     rows = [str(depth) for depth in depths]
     measured = {name: dict(zip(rows, values, strict=True)) for name, values in curves.items()}
     ours, theirs = (_format_curves(lines, rows, changes=changes) for lines in (measured, published))
+    for name, values in spreads.items():
+        ours[name] = [_add_spread(*pair) for pair in zip(ours[name], values, strict=True)]
     columns = [("depth", rows)]
     for name, texts in ours.items():
         columns += [(name, texts), *([(PAPER, theirs[name])] if name in theirs else [])]
     notes = [f"In brackets the change from {next(iter(curves))}."] if changes and len(curves) > 1 else []
+    notes += ["± is the standard deviation over the seeds of the trainings."] if spreads else []
     tables = [_join_columns(columns, caption, notes)]
     if published.keys() - measured.keys():
         rows = [depth for depth in rows if any(depth in row for row in published.values())]
         columns = [("depth", rows), *_format_curves(published, rows, changes=changes).items()]
         tables.append(_join_columns(columns, "All that the paper prints"))
     return tuple(tables)
+
+
+def format_value(value: float | None) -> str:
+    """A value with three digits, or a dash."""
+    return _NONE if value is None else f"{value:.3f}"
 
 
 def _format_curves(
@@ -109,6 +119,12 @@ def _format_curves(
         name: [_format_with_change(line.get(depth), bases[name].get(depth)) for depth in depths]
         for name, line in lines.items()
     }
+
+
+def _add_spread(text: str, spread: float) -> str:
+    """``0.304 ± 0.002 (+8%)`` of ``0.304 (+8%)``."""
+    mean, _, change = text.partition(" ")
+    return f"{mean} ± {spread:.3f} {change}".rstrip()
 
 
 def _join_columns(columns: Sequence[tuple[str, list[str]]], caption: str, notes: Sequence[str] = ()) -> Table:
@@ -133,12 +149,8 @@ def published_matrix(published: Published, measure: str) -> Table:
 
 def _format_with_change(value: float | None, base: float | None) -> str:
     if value is None or base is None:
-        return _format_value(value)
+        return format_value(value)
     return f"{value:.3f} {format_change(value, base):>6}"
-
-
-def _format_value(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"
 
 
 def _format_printed(value: float | None) -> str:

@@ -33,7 +33,8 @@ _FORMS = ("svg", "png")
 class ExperimentOutcome:
     """What came of an experiment on one collection; ``lacking`` says why systems are missing.
 
-    ``size`` is ``full size`` or ``small copy`` of a file that has both. The files are in ``folder``.
+    ``size`` is ``full size`` or ``small copy`` of a file that has both. The files are in ``folder``. It took
+    ``seconds``, in which nothing was made that was kept from an earlier run.
     """
 
     spec: Experiment
@@ -43,11 +44,17 @@ class ExperimentOutcome:
     lacking: Mapping[str, str]
     results: tuple[AnalysisResult, ...]
     folder: Path
+    seconds: float
 
     @property
     def title(self) -> str:
         """The title of the experiment, and the size that was run."""
         return f"{self.spec.title} ({self.size})" if self.size else self.spec.title
+
+    @property
+    def time(self) -> str:
+        """How long it took, as text."""
+        return f"{self.seconds / 60:,.1f} minutes" if self.seconds >= 60 else f"{self.seconds:.0f} seconds"
 
     @property
     def protocol(self) -> tuple[str, ...]:
@@ -71,7 +78,7 @@ class ExperimentOutcome:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the tables must know."""
         results = [note for result in self.results for note in result.notes]
-        return (*self.protocol, *results, f"Machine: {machine()}.")
+        return (*self.protocol, *results, f"It took {self.time}. Machine: {machine()}.")
 
 
 def write_report(outcome: ExperimentOutcome) -> None:
@@ -115,6 +122,7 @@ def render_report(outcome: ExperimentOutcome) -> str:
         facts={
             **({"Size": outcome.size} if outcome.size else {}),
             "Seed": outcome.spec.seed,
+            "Time": outcome.time,
             "Versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
             "Machine": machine(),
         },
@@ -141,6 +149,7 @@ def record_outcome(outcome: ExperimentOutcome) -> dict[str, Any]:
         "results": [{"kind": spec.kind, "title": spec.title, **result.record} for spec, result in pairs],
         "notes": outcome.notes,
         "seed": outcome.spec.seed,
+        "seconds": round(outcome.seconds, 1),
         "versions": versions(),
         "machine": machine(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 
 from telerank.errors import CollectionError
 from telerank.experiments.analyses.analyse import analyse_all
@@ -66,6 +67,7 @@ def run_experiment(
 def _run_on(
     data_name: str, spec: Experiment, name: str, options: RunOptions, progress: Progress
 ) -> ExperimentOutcome:
+    began = monotonic()
     spec = spec.on(data_name)
     data = open_data(data_name, spec, options.data, options.folder, progress)
     size = "-small" if options.size == SMALL_COPY else ""
@@ -73,8 +75,9 @@ def _run_on(
     runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
     lacking = runner.run()
     published = select_published(spec.published, data.name)
-    bench = Bench(data, runner.systems, runner.read_stage, published, spec.depth, spec.seed)
+    bench = Bench(data, runner.systems, runner, published, spec.depth, spec.seed)
     results = analyse_all(bench, spec.analyses)
-    outcome = ExperimentOutcome(spec, data, options.size, runner.systems, lacking, results, folder)
+    seconds = monotonic() - began
+    outcome = ExperimentOutcome(spec, data, options.size, runner.systems, lacking, results, folder, seconds)
     write_report(outcome)
     return outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,8 +18,8 @@ from telerank.records import Section, describe_error
 from telerank.sparse.similarities.families import is_similarity
 from telerank.yaml_files import read_yaml
 
-SMALL = "small"
-"""The key of the overlay."""
+SMALL, BASE = "small", "base"
+"""The keys of the overlay, and of the file beside it that this one is merged over."""
 _OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions whose arguments are no stages
 
 
@@ -32,6 +33,8 @@ class DataSpec(Section):
     analyzer: str = "english"
     paper: bool = False
     """Whether the paper's figures are of this data."""
+    submission: str | None = None
+    """A split without judgments: each system's run over it is written in MS MARCO's submission format."""
     made_of: tuple[str, ...] = ()
     """Question-answering sets that a ranking set is made of, if it is not there itself."""
     bundled: bool = False
@@ -96,6 +99,8 @@ class Experiment(Section):
     depth: int = Field(1000, ge=1)
     """Documents of a ranking that are kept and measured."""
     seed: int = 0
+    minutes: float | None = Field(None, gt=0)
+    """How long it took on two cores when nothing was kept, on all of its data; None: not measured."""
     analyses: tuple[AnalysisSpec, ...] = Field(min_length=1)
     published: dict[str, Published] = Field(default_factory=dict)
     """By data set: ``published[data][system][column]``."""
@@ -104,6 +109,14 @@ class Experiment(Section):
     def trained(self) -> dict[str, TrainedModel]:
         """The models that it trains."""
         return {name: model for name, model in self.models.items() if isinstance(model, TrainedModel)}
+
+    @property
+    def expected_time(self) -> str:
+        """How long it takes, in a few words; empty if that was not measured."""
+        if self.minutes is None:
+            return ""
+        kept = "; trainings, vectors and indexes that are kept are not made again" if self.models else ""
+        return f"about {self.minutes:,.0f} minutes on two cores{kept}"
 
     def with_seeds(self, seeds: tuple[int, ...]) -> Self:
         """The same experiment with these seeds for every training."""
@@ -190,14 +203,12 @@ def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
 
     Raises FormatError if the file is not an experiment, or has no overlay although ``small`` is set.
     """
-    record = _with_text_keys(read_yaml(path))
-    if not isinstance(record, dict):
-        raise FormatError(path, None, "a mapping with title, data, systems and analyses", repr(record))
-    overlay = record.pop(SMALL, None)
-    if small:
-        if not isinstance(overlay, dict):
-            raise FormatError(path, None, f"a section {SMALL}, what differs in the small copy")
-        record = merge(record, overlay)
+    bodies, overlays = _read_layers(path)
+    if small and not overlays:
+        raise FormatError(path, None, f"a section {SMALL}, what differs in the small copy")
+    record, *layers = [*bodies, *overlays] if small else bodies
+    for layer in layers:
+        record = merge(record, layer)
     try:
         return Experiment.model_validate(record)
     except ValidationError as error:
@@ -206,8 +217,25 @@ def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
 
 def has_small(path: str | Path) -> bool:
     """Whether the file has an overlay for a small copy."""
-    record = read_yaml(path)
-    return isinstance(record, dict) and isinstance(record.get(SMALL), dict)
+    return bool(_read_layers(path)[1])
+
+
+def _read_layers(path: str | Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The bodies of the file's base and of the file itself, and the overlays, to be merged in order."""
+    record = _with_text_keys(read_yaml(path))
+    if not isinstance(record, dict):
+        raise FormatError(path, None, "a mapping with title, data, systems and analyses", repr(record))
+    overlay, base = record.pop(SMALL, None), record.pop(BASE, None)
+    if overlay is not None and not isinstance(overlay, dict):
+        raise FormatError(path, None, f"a mapping in the section {SMALL}", repr(overlay))
+    bodies: list[dict[str, Any]] = []
+    overlays: list[dict[str, Any]] = []
+    if base is not None:
+        below = Path(path).parent / str(base)
+        if not below.is_file():
+            raise FormatError(path, None, f"a file beside it as {BASE}", str(base))
+        bodies, overlays = _read_layers(below)
+    return [*bodies, record], [*overlays, *([] if overlay is None else [overlay])]
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,8 +245,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
-            under = merged.get(key)
-            merged[key] = merge(under if isinstance(under, Mapping) else {}, value)
+            under = merged.get(key)  # if there is none, what the value removes is removed later
+            merged[key] = merge(under, value) if isinstance(under, Mapping) else deepcopy(value)
         else:
             merged[key] = value
     return merged

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+from telerank.corpus.collection import split_parts
 from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
@@ -17,14 +19,17 @@ from telerank.experiments.data import ExperimentData, Sources
 from telerank.experiments.functions import ExperimentFunctions
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.schema import Experiment, system_words
-from telerank.experiments.trained import MODEL, ModelTrainer, resolve_models
-from telerank.expressions import Call, Expression, Operation, Word, parse_expression, walk
+from telerank.experiments.trained import ModelTrainer, describe_choices, model_of, resolve_models
+from telerank.expressions import Call, Expression, Operation, Word, parse_expression, quote, walk
 from telerank.pipelines.functions import read_pipeline
 from telerank.pipelines.reader import Names, Reader
 from telerank.pipelines.run_files import RunFile
 from telerank.stage import Stage
-from telerank.trec import read_run, write_run
+from telerank.trec import read_run, write_run, write_submission
 from telerank.types import Ranking
+
+if TYPE_CHECKING:
+    from telerank.training.reranker.config import RerankerTraining
 
 
 @dataclass(frozen=True)
@@ -78,17 +83,19 @@ class SystemRunner:
         for name in self.spec.systems:
             self.data.progress(f"system {name}", 0, 1)
             try:
-                self.systems[name] = self._run_system(name)
+                system = self._run_system(name)
+                self.systems[name] = replace(system, about=system.about + self._submit(name))
             except (Unavailable, MissingExtra) as reason:
                 self.lacking[name] = str(reason)
             self.data.progress(f"system {name}", 1, 1)
         return self.lacking
 
-    def read_stage(self, name: str, text: str) -> Stage:
+    def read_stage(self, name: str, text: str, position: int = 0) -> Stage:
         """The stage of a pipeline over the systems and models of the experiment.
 
-        What the user gives for a system of this ``name`` stands in its place. Raises Unavailable if it is
-        left out, or needs a system that is not available.
+        What the user gives for a system of this ``name`` stands in its place. Models that it needs are
+        trained; of their seeds, that at ``position`` is used. Raises Unavailable if it is left out, or needs
+        a system that is not available.
         """
         if name in self.skip:
             raise Unavailable("left out")
@@ -97,7 +104,58 @@ class SystemRunner:
             if Path(self.given[name]).is_file():
                 return RunFile(self.given[name])
             text, models = self._given_folder(name, text)
-        return read_pipeline(text, self._names(self._stages(text), models))
+        self._train_models(_model_words(parse_expression(text)) - models.keys())
+        return read_pipeline(text, self._names(self._stages(text), models, position))
+
+    def count_seeds(self, text: str) -> int:
+        """The number of seeds of the systems and models that a pipeline is made of."""
+        return self._count(parse_expression(text))
+
+    def rerank_changed(self, name: str, changes: Mapping[str, Any]) -> tuple[Path, ...]:
+        """The runs of a system ``CANDIDATES >> rerank(MODEL)``, its model trained with other settings.
+
+        Raises Unavailable if it is not available, CollectionError if no such model is trained.
+        """
+        use = _reranker_use(parse_expression(self.spec.systems[name]))
+        if use is None or use.model not in self.spec.trained:
+            raise CollectionError(f"{name}: expected CANDIDATES >> rerank(MODEL), of a model that is trained")
+        if name in self.lacking:
+            raise Unavailable(self.lacking[name])
+        lists = self._write_candidates(name, use)
+        seeds = self.trainer.seeds(use.model)
+        return tuple(self.trainer.rerank(use.model, seed, lists, changes) for seed in seeds)
+
+    def configure_reranker(self, name: str) -> RerankerTraining:
+        """The settings of a re-ranker's training with its first seed.
+
+        Raises Unavailable if nothing to start from is here, CollectionError if no such model is trained.
+        """
+        config = self.trainer.configure(self._require_model(name), self.trainer.seeds(name)[0])
+        if self.spec.trained[name].train != "reranker":
+            raise CollectionError(
+                f"{name} is trained as a {self.spec.trained[name].train}, not as a re-ranker"
+            )
+        return cast("RerankerTraining", config)
+
+    def find_checkpoint(self, name: str) -> str:
+        """The folder of a re-ranker: as it is given, or as the first seed has trained it.
+
+        If no system trains a model on a frozen encoder, it is that encoder. Raises Unavailable if there is no
+        model.
+        """
+        if name in self._models:
+            return self._models[name]
+        if name in self._folders:
+            return str(self._folders[name][0])
+        if not self.configure_reranker(name).model.frozen:
+            raise Unavailable(f"no system has trained {name}")
+        return self.trainer.find_start(name)
+
+    def _require_model(self, name: str) -> str:
+        if name not in self.spec.trained:
+            known = ", ".join(self.spec.trained) or "none"
+            raise CollectionError(f"an analysis names the model {name!r}; the experiment trains: {known}")
+        return name
 
     @cached_property
     def _models(self) -> Mapping[str, str]:
@@ -120,16 +178,11 @@ class SystemRunner:
             about = f"{source.name}, given"
         tree = parse_expression(text)
         self._check_available(tree)
-        about += self._train_bi_encoders(_model_words(tree) - models.keys())
+        about += describe_choices(self.spec, self._models, _model_words(tree) - models.keys())
         use = _reranker_use(tree)
         if use is not None and use.model in self.spec.trained and use.model not in {**models, **self._models}:
             return self._run_trained(name, use)
-        untrained = (_model_words(tree) & self.spec.trained.keys()) - self._folders.keys() - models.keys()
-        if untrained - self._models.keys():
-            model = min(untrained)
-            raise CollectionError(
-                f"{name}: {model} is trained by a system `CANDIDATES >> rerank({model})` above"
-            )
+        about += self._train_models(_model_words(tree) - models.keys())
         notes: list[str] = []
         paths = []
         count = self._count(tree)
@@ -141,30 +194,50 @@ class SystemRunner:
             about += f": {'; '.join(notes)}" + (f" (the first of {count} seeds)" if count > 1 else "")
         return SystemRuns(name, about, tuple(paths), self._stage(text, models))
 
-    def _train_bi_encoders(self, models: set[str]) -> str:
-        """Train those of the models that are bi-encoders and not trained yet; what they are, in words."""
+    def _train_models(self, models: set[str]) -> str:
+        """Train those of the models that are not trained yet; what they are, in words."""
         about = ""
         for model in sorted(models & self.spec.trained.keys() - self._folders.keys() - self._models.keys()):
-            if self.spec.trained[model].train == "bi-encoder":
-                folders = [self.trainer.train(model, seed) for seed in self.trainer.seeds(model)]
-                self._folders[model] = tuple(folder / MODEL for folder in folders)
-                about += f": {self.trainer.describe(model)}"
+            seeds = self.trainer.seeds(model)
+            self._folders[model] = tuple(self.trainer.train(model, seed) for seed in seeds)
+            about += f": {self.trainer.describe(model)}"
         return about
 
     def _run_trained(self, name: str, use: RerankerUse) -> SystemRuns:
         """The runs of the trainings' own tests, which re-rank the candidates."""
-        from telerank.training.reranker.outcome import RUN
+        from telerank.training.reranker.train import describe_cut
 
+        about = self._train_models(_model_words(use.candidates))
+        lists = self._write_candidates(name, use)
+        runs = tuple(self.trainer.rerank(use.model, seed, lists) for seed in self.trainer.seeds(use.model))
+        self._folders[use.model] = tuple(map(model_of, runs))
+        stage = self._stage(self.spec.systems[name])
+        if cut := describe_cut(model_of(runs[0]).parent, runs[0].parent):
+            about += f"; {cut}"
+        return SystemRuns(name, self.trainer.describe(use.model) + about, runs, stage)
+
+    def _write_candidates(self, name: str, use: RerankerUse) -> Path:
+        """The candidates that a system re-ranks, of its first seed, as a run."""
         reader = Reader(self.spec.systems[name], self._names(self._run_files(0)))
         candidates = reader.stage(use.candidates) % self.spec.depth
         lists = self.folder / f"{plain_name(name)}.candidates.run.gz"
         write_run(lists, (ranking for ranking in candidates.run(self.data.queries.queries) if len(ranking)))
-        seeds = self.trainer.seeds(use.model)
-        folders = [self.trainer.train(use.model, seed, lists) for seed in seeds]
-        self._folders[use.model] = tuple(folder / MODEL for folder in folders)
-        stage = self._stage(self.spec.systems[name])
-        about = self.trainer.describe(use.model)
-        return SystemRuns(name, about, tuple(folder / RUN for folder in folders), stage)
+        return lists
+
+    def _submit(self, name: str) -> str:
+        """Write a system's submission, of its first seed; what was written, in words."""
+        split = self.data.spec.submission
+        if split is None or name in self.given:
+            return ""
+        if split not in self.data.collection.queries:
+            return f"; no submission: {self.data.name} has no queries of {split}"
+        try:
+            run = self._write_split_run(f"{quote(name)} % {self.spec.depth}", split)
+        except Unavailable as reason:
+            return f"; no submission: {reason}"
+        path = self.folder.parent / f"{plain_name(name)}.{split}.tsv"
+        write_submission(path, read_run(run))
+        return f"; its submission is {path.name}"
 
     def _given_run(self, name: str, source: Path) -> SystemRuns:
         qids = {query.qid for query in self.data.judged.queries}
@@ -222,7 +295,8 @@ class SystemRunner:
                 raise Unavailable(f"{name} is a run alone")
             stages[name] = stage
         calls = {node.name for node in walk(tree) if isinstance(node, Call)}
-        if (calls | system_words(tree)) & {"pool", "judged", "relevant", "tuned"}:
+        alone = {"judged", "relevant", "tuned"} | (set() if "rerank" in calls else {"pool"})
+        if (calls | system_words(tree)) & alone:
             raise Unavailable("it is made for these queries alone")
         return stages
 
@@ -245,19 +319,25 @@ class SystemRunner:
         write_run(path, self._report(name, rankings, len(self.data.queries.queries)))
         return path
 
-    def _write_split_run(self, text: str, split: str) -> Path:
+    def _write_split_run(self, text: str, split: str, position: int = 0) -> Path:
         """The run of a pipeline over another split; one that is there is used."""
         collection, index = self.data.collection, self.data.usual_index
-        judged = JudgedQueries(tuple(collection.split_queries(split)), collection.judged(split))
+        has_qrels = all(part in collection.qrels for part in split_parts(split))
+        qrels = collection.judged(split) if has_qrels else {}
+        judged = JudgedQueries(tuple(collection.split_queries(split)), qrels)
         texts = {name: self.spec.systems[name] for name in self._needed(text)}
-        key = repr([text, split, texts, dict(self._models), index.sparse.state])
+        words = set().union(*(_model_words(parse_expression(part)) for part in (text, *texts.values())))
+        self._train_models(words)
+        functions = ExperimentFunctions(self.data, judged, split).all()
+        stages: dict[str, Stage] = {}
+        names = replace(self._names(stages, position=position), functions=functions)
+        here = str(self.data.folder)  # which may be copied
+        used = {word: str(names.models[word]).removeprefix(here) for word in words & names.models.keys()}
+        key = repr([text, split, texts, sorted(used.items()), index.sparse.state])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         path = self.data.folder / "runs" / f"{plain_name(split)}-{digest}.run.gz"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            stages: dict[str, Stage] = {}
-            functions = ExperimentFunctions(self.data, judged, split).all()
-            names = Names(index, systems=stages, models=self._models, functions=functions)
             for name, other in texts.items():
                 stages[name] = read_pipeline(other, names)
             rankings = read_pipeline(text, names).run(judged.queries)

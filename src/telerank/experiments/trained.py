@@ -2,26 +2,29 @@
 
 ``trained/`` in the folder of the data has a folder for each training, named by the model, the seed and a hash
 of everything that it depends on. A training that is there is not repeated, one that was interrupted is
-resumed.
+resumed. What a re-ranker has re-ranked is in ``tests/`` there, named by a hash of the candidates.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from telerank.corpus.collection import split_parts
+from telerank.drafts import remove_folder
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.specs import QualitySpec
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import MODELS, ExperimentData, Sources
-from telerank.experiments.schema import Experiment, TrainedModel, merge
+from telerank.experiments.schema import Experiment, GivenModel, TrainedModel, merge
+from telerank.model_names import is_here
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 MODEL = "model"
 _FILES = (
     ("data", "negatives", "run"),
+    ("data", "listed", "run"),
     ("data", "triples", "file"),
     ("dev", "run"),
     ("test", "run"),
@@ -44,91 +48,86 @@ _FILES = (
 class ModelTrainer:
     """Trains the models of an experiment on its data.
 
-    ``write_run(text, split)`` writes the run of a pipeline over a split, for the settings of trainings that
-    name one.
+    ``write_run(text, split, position)`` writes the run of a pipeline over a split, for the settings of
+    trainings that name one; of a model that is part of it, the seed at that position is used.
     """
 
     spec: Experiment
     data: ExperimentData
     sources: Sources
-    write_run: Callable[[str, str], Path]
+    write_run: Callable[[str, str, int], Path]
 
     def seeds(self, name: str) -> tuple[int, ...]:
         """The seeds that a model is trained with."""
         return self.spec.trained[name].seeds or self.spec.seeds
 
-    def train(self, name: str, seed: int, candidates: Path | None = None) -> Path:
-        """The folder of a training; a re-ranker's test has re-ranked ``candidates``.
+    def train(self, name: str, seed: int) -> Path:
+        """The folder of a trained model.
 
         Raises Unavailable if nothing to start from is here, CollectionError if the settings are wrong.
         """
+        return self._train(name, self.configure(name, seed)) / MODEL
+
+    def rerank(
+        self, name: str, seed: int, candidates: Path, changes: Mapping[str, Any] | None = None
+    ) -> Path:
+        """The run in which a re-ranker, trained with ``changes`` of its settings, re-ranks candidates.
+
+        Its model is :func:`model_of` the run. Raises as :meth:`train`.
+        """
         from telerank.training.bi_encoder.config import BiEncoderTraining
+        from telerank.training.reranker.outcome import RUN
+        from telerank.training.reranker.train import RerankerJob
 
-        config = self.configure(name, seed, candidates)
-        folder = self.data.folder / "trained" / f"{plain_name(name)}-{seed}-{self._checksum(config)[:12]}"
-        shared, progress = self.data.folder, self.data.progress
+        config = self.configure(name, seed, candidates, changes)
         if isinstance(config, BiEncoderTraining):
-            from telerank.training.bi_encoder.train import train_bi_encoder
-
-            if not (folder / MODEL).exists():
-                train_bi_encoder(config, folder, resume=True, progress=progress)
-        else:
-            from telerank.training.reranker.outcome import RUN
-            from telerank.training.reranker.train import train_reranker
-
-            if not (folder / RUN).exists():
-                train_reranker(config, folder, shared=shared, resume=True, progress=progress)
-        return folder
+            raise CollectionError(f"{name} is a bi-encoder: it does not re-rank; dense({name}) retrieves")
+        folder = self._train(name, config)
+        test = config.model_dump(mode="json")["test"] | {"run": file_checksum(candidates), "measures": ()}
+        output = folder / "tests" / _digest(test)
+        if not (output / RUN).exists():
+            output.mkdir(parents=True, exist_ok=True)
+            RerankerJob.open(config, output, self.data.folder).measure(self.data.progress, folder / MODEL)
+        return output / RUN
 
     def configure(
-        self, name: str, seed: int, candidates: Path | None = None
+        self,
+        name: str,
+        seed: int,
+        candidates: Path | None = None,
+        changes: Mapping[str, Any] | None = None,
     ) -> RerankerTraining | BiEncoderTraining:
         """The settings of a training; the runs that they name are written. Raises as :meth:`train`."""
         from telerank.training.bi_encoder.config import BiEncoderTraining
         from telerank.training.reranker.config import RerankerTraining
 
-        record = {**self._settings(name), "seed": seed}
+        record = {**merge(self._settings(name), changes or {}), "seed": seed}
         record["model"] = {**record.get("model", {}), "start": self.find_start(name)}
         data = record.setdefault("data", {})
         data["collection"] = self.data.source
         if triples := data.get("triples"):
             inside = Path(self.data.source, triples["file"])
             triples["file"] = str(inside if inside.is_file() else triples["file"])
-        self._replace_run(data.get("negatives"), data.get("split", "train"))
+        position = self.seeds(name).index(seed)
+        for part in ("negatives", "listed"):
+            self._replace_run(data.get(part), data.get("split", "train"), position)
         if dev := record.get("dev"):
-            self._replace_run(dev, dev.get("split", "dev"))
-        if candidates is not None:
-            record["test"] = {
-                "split": self.data.split,
-                "run": str(candidates),
-                "measures": self._measures(),
-                "listed": self.spec.queries is not None or self.spec.dev is not None,
-                "store": bool(record["model"].get("frozen")),
-            } | record.get("test", {})
+            self._replace_run(dev, dev.get("split", "dev"), position)
+        is_reranker = self.spec.trained[name].train == "reranker"
+        if candidates is not None and is_reranker:
+            record["test"] = self._test(record, candidates)
+        elif is_reranker and self.data.split in split_parts(data.get("split", "train")):
+            system = f"a system `CANDIDATES >> rerank({name})` above"
+            raise CollectionError(f"{name} learns from queries that measure: it is trained by {system}")
         try:
-            if self.spec.trained[name].train == "bi-encoder":
-                return BiEncoderTraining.model_validate(record)
-            return RerankerTraining.model_validate(record)
+            settings = RerankerTraining if is_reranker else BiEncoderTraining
+            return settings.model_validate(record)
         except ValidationError as error:
             raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
 
     def find_start(self, name: str) -> str:
         """The first of the encoders or word vectors to start from that is available; or else Unavailable."""
-        from telerank.models.loading import locate
-
-        starts = self._starts(name)
-        for start in starts:
-            if (source := self.sources.find(start)) is not None:
-                return source
-        for start in starts:
-            try:
-                locate(start)
-            except (ModelError, MissingExtra):
-                continue
-            return start
-        option, variable = MODELS
-        how = f"give {option} {starts[0]}=FOLDER, or a folder of them in {variable}"
-        raise Unavailable(f"nothing to start from is here: {' or '.join(starts)}; {how}")
+        return find_encoder(self._starts(name), self.sources)
 
     def describe(self, name: str) -> str:
         """Kind, start and seeds of a model, in a few words."""
@@ -141,6 +140,36 @@ class ModelTrainer:
         trained = self.spec.trained[name].train
         kind = model.get("kind", "monobert") if trained == "reranker" else trained
         return f"{kind} from {Path(start).name}{other}{frozen}, trained with {seeds}"
+
+    def _train(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
+        """The folder of a training, which is made unless it is over: checkpoints are there until then."""
+        from telerank.training.bi_encoder.config import BiEncoderTraining
+        from telerank.training.bi_encoder.train import train_bi_encoder
+        from telerank.training.checkpoint import CHECKPOINTS
+        from telerank.training.reranker.train import train_reranker
+
+        config = config if isinstance(config, BiEncoderTraining) else _without_test(config)
+        folder = self.data.folder / "trained" / f"{plain_name(name)}-{config.seed}-{self._checksum(config)}"
+        progress, shared = self.data.progress, self.data.folder
+        if (folder / MODEL).exists() and not (folder / CHECKPOINTS).exists():
+            return folder
+        if isinstance(config, BiEncoderTraining):
+            train_bi_encoder(config, folder, shared=shared, resume=True, progress=progress)
+        else:
+            train_reranker(config, folder, shared=shared, resume=True, progress=progress)
+        remove_folder(folder / CHECKPOINTS)  # the best model so far exists before a training is over
+        return folder
+
+    def _test(self, record: Mapping[str, Any], candidates: Path) -> dict[str, Any]:
+        """The test that re-ranks candidates, with what the settings say of it."""
+        return {
+            "split": self.data.split,
+            "run": str(candidates),
+            "measures": self._measures(),
+            "listed": self.spec.queries is not None or self.spec.dev is not None,
+            "store": bool(record["model"].get("frozen")),
+            **record.get("test", {}),
+        }
 
     def _settings(self, name: str) -> dict[str, Any]:
         model = self.spec.trained[name]
@@ -161,10 +190,11 @@ class ModelTrainer:
         specs = (analysis for analysis in self.spec.analyses if isinstance(analysis, QualitySpec))
         return list(next((spec.measures for spec in specs), ("AP",)))
 
-    def _replace_run(self, part: Any, split: str) -> None:
+    def _replace_run(self, part: Any, split: str, position: int) -> None:
         """Write the run of a pipeline, and put its file in the place of the text."""
         if isinstance(part, dict) and part.get("run") and not Path(part["run"]).is_file():
-            part["run"] = str(self.write_run(f"({part['run']}) % {int(part.get('depth', 1000))}", split))
+            text = f"({part['run']}) % {int(part.get('depth', 1000))}"
+            part["run"] = str(self.write_run(text, split, position))
 
     def _checksum(self, config: RerankerTraining | BiEncoderTraining) -> str:
         """A hash of settings, versions, and the content of files, wherever they are."""
@@ -181,7 +211,49 @@ class ModelTrainer:
         for key in ("start", "document_start"):
             if start := record["model"].get(key):
                 record["model"][key] = _start_checksum(start)
-        return hashlib.sha256(json.dumps([record, collect_versions()], sort_keys=True).encode()).hexdigest()
+        return _digest([record, collect_versions()])
+
+
+def model_of(run: Path) -> Path:
+    """The folder of the model that has re-ranked a run of :meth:`ModelTrainer.rerank`."""
+    return run.parents[2] / MODEL
+
+
+def is_training_run(run: Path) -> bool:
+    """Whether a run is one of :meth:`ModelTrainer.rerank`."""
+    return len(run.parents) > 2 and model_of(run).is_dir()
+
+
+def _without_test(config: RerankerTraining) -> RerankerTraining:
+    """The training without its test; the queries of a test of the same split are only kept back."""
+    kept = config.test is not None and config.test.split == config.data.split
+    test = config.test.model_copy(update={"measures": ()}) if config.test and kept else None
+    return config.model_copy(update={"test": test})
+
+
+def _digest(record: Any) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def find_encoder(names: Sequence[str], sources: Sources) -> str:
+    """The first of these encoders or word vectors that is available: its path, or its name.
+
+    The hub is asked for a name before the next name is tried; those that the user gives by name come first.
+    Raises Unavailable if none is available.
+    """
+    from telerank.models.loading import locate
+
+    for name in sorted(names, key=lambda name: name not in sources.named):
+        if (source := sources.find(name)) is not None:
+            return source
+        try:
+            locate(name)
+        except (ModelError, MissingExtra):
+            continue
+        return name
+    option, variable = MODELS
+    how = f"give {option} {names[0]}=FOLDER, or a folder of them in {variable}"
+    raise Unavailable(f"nothing to start from is here: {' or '.join(names)}; {how}")
 
 
 def _start_checksum(start: str) -> str:
@@ -194,12 +266,26 @@ def _start_checksum(start: str) -> str:
 
 
 def resolve_models(spec: Experiment, sources: Sources) -> Mapping[str, str]:
-    """The paths or names of the models that are given: the first of each that is available."""
+    """The paths or names of the models that are given: the first of each that is on this machine.
+
+    If none is, the first, which is then sought on the hub.
+    """
     models = {}
     for name, model in spec.models.items():
         if name in sources.named:
             models[name] = sources.named[name]
         elif not isinstance(model, TrainedModel):
-            paths = filter(None, map(sources.find, model.names))
-            models[name] = next(paths, model.names[0])
+            here = (sources.find(given) or (given if is_here(given) else None) for given in model.names)
+            models[name] = next(filter(None, here), model.names[0])
     return models
+
+
+def describe_choices(spec: Experiment, models: Mapping[str, str], names: set[str]) -> str:
+    """Which models :func:`resolve_models` chose for names that have a list, in a few words."""
+    about = ""
+    for name in sorted(names & models.keys()):
+        given = spec.models[name]
+        if isinstance(given, GivenModel) and len(given.names) > 1:
+            chosen, first = Path(models[name]).name, given.names[0]
+            about += f": {name} is {chosen}" + ("" if chosen == first else f" ({first} is not here)")
+    return about

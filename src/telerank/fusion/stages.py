@@ -144,7 +144,10 @@ class MinMax(Stage):
 
 @dataclass(frozen=True, repr=False)
 class Probability(Stage):
-    """The rankings of the stage with 1 / (1 + exp(-score)) as scores (Piaf report, equation 15)."""
+    """The rankings of the stage with 1 / (1 + exp(-score)) as scores (Piaf report, equation 15).
+
+    Equation 19 adds them, unscaled, to the scaled scores of a sparse model.
+    """
 
     stage: Stage
 

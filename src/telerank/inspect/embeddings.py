@@ -51,16 +51,17 @@ class Separation:
 
 @dataclass(frozen=True)
 class MapSettings:
-    """Settings of t-SNE and of :class:`Separation`."""
+    """Settings of t-SNE and of :class:`Separation`; a map for each number of ``dimensions``."""
 
     perplexity: float = 30.0
     neighbours: int = NEIGHBOURS
     seed: int = 0
+    dimensions: tuple[int, ...] = (2, 3)
 
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """The pairs in a checkpoint's vectors of ``width`` numbers and in maps of 2 and 3 dimensions.
+    """The pairs in a checkpoint's vectors of ``width`` numbers and in maps of 2 or 3 dimensions.
 
     ``in_maps`` has the separation in each map; ``cut`` of the pairs were longer than the model reads.
     """
@@ -152,7 +153,10 @@ def compare_embeddings(
     for name, reranker in open_checkpoints(models, device):
         pairs = tokenize_drawn(reranker, drawn)
         vectors = compute_cls_vectors(reranker, pairs, batch_tokens=batch_tokens, progress=progress)
-        maps = [compute_tsne(vectors, n, perplexity=chosen.perplexity, seed=chosen.seed) for n in (2, 3)]
+        maps = [
+            compute_tsne(vectors, dimensions, perplexity=chosen.perplexity, seed=chosen.seed)
+            for dimensions in chosen.dimensions
+        ]
         separation, *in_maps = (
             measure_separation(space, relevant, neighbours=chosen.neighbours) for space in (vectors, *maps)
         )

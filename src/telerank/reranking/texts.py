@@ -41,6 +41,14 @@ class TokenizedPairs:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    def find_cut(self) -> npt.NDArray[np.bool_]:
+        """Whether the query and the passage of each pair are cut, (pairs, 2); no pair is joined for it."""
+        queries = np.array([len(query) for query in self.queries], np.int64)[self.pairs[:, 0]]
+        passages = np.array([len(passage.ids) for passage in self.passages], np.int64)[self.pairs[:, 1]]
+        texts = self.texts
+        room = texts.max_length - texts.frame.size - np.minimum(queries, texts.longest_query)
+        return np.stack([queries > texts.longest_query, passages > room], 1)
+
 
 def tokenize_pairs(
     texts: PairTexts, pairs: Sequence[TextPair], language: str | None, progress: Progress = silent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
+from telerank.model_names import find_folder
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
-
-_FOLDERS = "TELERANK_MODELS"
-"""The environment variable with folders of models and word vectors, separated as in PATH."""
 
 
 class Index(FolderReader):
@@ -296,6 +293,6 @@ def locate_model(
     """
     if models is not None and name in models:
         return str(models[name])
-    folders = [] if index is None else [index / MODELS]
-    folders += [Path(folder) for folder in os.environ.get(_FOLDERS, "").split(os.pathsep) if folder]
-    return next((str(folder / name) for folder in folders if (folder / name).exists()), name)
+    if index is not None and (index / MODELS / name).exists():
+        return str(index / MODELS / name)
+    return str(find_folder(name) or name)

@@ -40,10 +40,18 @@ STYLE: dict[str, Any] = {
 }
 
 
-def line_plot(panels: Panels, x: Sequence[float], *, x_label: str = "depth") -> Figure:
-    """Draw panels in rows of three, with a shared legend; each line has a value for each ``x``."""
+def line_plot(
+    panels: Panels, x: Sequence[float], *, x_label: str = "depth", logarithmic: bool | None = None
+) -> Figure:
+    """Draw panels in rows of three, with a shared legend; each line has a value for each ``x``.
+
+    ``logarithmic`` is the axis of ``x``; by default if its values differ by a large factor.
+    """
+    is_wide = bool(x) and min(x) > 0 and max(x) / min(x) > _SPREAD
 
     def draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
+        if is_wide if logarithmic is None else logarithmic:
+            panel.set_xscale("log")
         _draw_lines(panel, lines, names, x)
         panel.set_xlabel(x_label)
 
@@ -141,8 +149,6 @@ def _draw_lines(
             marker=_MARKERS[i % len(_MARKERS)],
             linestyle=_DASHES[i // len(COLOURS) % len(_DASHES)],
         )
-    if x and min(x) > 0 and max(x) / min(x) > _SPREAD:
-        panel.set_xscale("log")
     panel.set_xticks(_ticks(x, math.log if panel.get_xscale() == "log" else float))
     panel.xaxis.set_major_formatter("{x:g}")
     panel.minorticks_off()

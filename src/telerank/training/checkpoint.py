@@ -60,8 +60,7 @@ class _CheckpointManifest(Manifest):
 def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: CheckpointState) -> None:
     """Write a checkpoint; then drop all but the last ``config.keep``."""
     write_model(output / CHECKPOINTS / f"{step:08d}", config, save, state)
-    for old in list_checkpoints(output)[: -config.keep]:
-        remove_folder(old)
+    drop_old(output, config.keep)
 
 
 def write_model(folder: Path, config: Training, save: Save, state: CheckpointState | None = None) -> None:
@@ -75,6 +74,12 @@ def write_model(folder: Path, config: Training, save: Save, state: CheckpointSta
         save_file(tensors, draft / _TENSORS)
         _CheckpointManifest(state.record, record_files(draft)).write(draft)
     replace_folder(folder, draft)
+
+
+def drop_old(output: Path, keep: int) -> None:
+    """Drop all but the last ``keep`` checkpoints."""
+    for old in list_checkpoints(output)[:-keep]:
+        remove_folder(old)
 
 
 def list_checkpoints(output: Path) -> list[Path]:

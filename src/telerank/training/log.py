@@ -17,7 +17,7 @@ from telerank.errors import FormatError, MissingExtra
 
 @dataclass(frozen=True)
 class Record:
-    """``loss`` is the mean since the last record; ``dev`` is None unless the dev measure was computed."""
+    """``loss`` is the mean since the last record; ``dev`` and ``dev_loss`` are None unless they were due."""
 
     step: int
     loss: float
@@ -25,6 +25,12 @@ class Record:
     seconds: float
     remaining: float
     dev: float | None = None
+    dev_loss: float | None = None
+
+    @property
+    def is_of_dev(self) -> bool:
+        """Whether the dev measure or the dev loss was computed."""
+        return self.dev is not None or self.dev_loss is not None
 
 
 Report: TypeAlias = Callable[[Record], None]
@@ -83,7 +89,7 @@ def open_tensorboard(folder: Path, step: int) -> Iterator[Report]:
     writer = load_tensorboard()(str(folder), purge_step=step + 1)
 
     def write(record: Record) -> None:
-        for name in ("loss", "learning_rate", "dev"):
+        for name in ("loss", "learning_rate", "dev", "dev_loss"):
             value = getattr(record, name)
             if value is not None:
                 writer.add_scalar(name, value, record.step)

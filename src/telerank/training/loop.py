@@ -1,4 +1,4 @@
-"""The loop: updates by Adam, dev measures, records of the log, checkpoints."""
+"""The loop: updates by Adam, dev measures and losses, records of the log, checkpoints."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from telerank.errors import ModelError
 from telerank.models.precision import train_plainly
 from telerank.training import checkpoint, log
 from telerank.training.log import Record, Report
+from telerank.training.loss_plot import write_losses
 from telerank.training.settings import OptimisationSettings, Training
 from telerank.training.task import Task, TrainingDevice
 from telerank.types import Progress
@@ -35,10 +36,21 @@ class Position:
 
 
 class DevSchedule(NamedTuple):
-    """Updates between two dev measures, and those without a better value that end a training."""
+    """Updates between two dev values, and those without a better value that end a training.
+
+    The value is the dev measure, or the dev loss.
+    """
 
     every: int
     patience: int
+    by_loss: bool
+
+
+class DevValues(NamedTuple):
+    """The dev measure and the dev loss, if they were computed."""
+
+    measure: float | None = None
+    loss: float | None = None
 
 
 @dataclass
@@ -71,7 +83,7 @@ class Loop:
         position = self.position
         began, earlier, first = monotonic(), position.seconds, position.step
         while position.step < self.steps and not self._is_patience_over():
-            position.losses += self._update(progress)
+            position.losses += self.update(progress)
             position.updates += 1
             position.step += 1
             position.seconds = earlier + monotonic() - began
@@ -83,52 +95,12 @@ class Loop:
             progress("training", position.step, self.steps)
         if self.schedule is None:
             self._save_model()
+        else:
+            self._processes.first(lambda: write_losses(self.output))
         return self.output / checkpoint.MODEL
 
-    def restore(self, state: checkpoint.CheckpointState) -> None:
-        """Resume from a checkpoint's ``state``; the task's model has its weights already.
-
-        Raises ModelError if another number of processes wrote it, because their random numbers differ.
-        """
-        record, tensors = state
-        if record["processes"] != self._processes.size:
-            began = f"this training began with {record['processes']} processes, not {self._processes.size}"
-            raise ModelError(f"{self.output}: {began}: resume with as many, or begin in another folder")
-        weights = {int(number): own for number, own in tensors.get("optimiser", {}).items()}
-        self._optimiser.load_state_dict({"state": weights, "param_groups": record["optimiser"]})
-        self.task.restore(tensors.get("task", {}))
-        self.position = Position(**record["position"])
-        random = tensors["random"][str(self._processes.rank)]
-        torch.set_rng_state(random["cpu"])
-        if "gpu" in random and self.hardware.device.type == "cuda":
-            torch.cuda.set_rng_state(random["gpu"], self.hardware.device)
-
-    def _save_checkpoint(self) -> None:
-        device, own = self.hardware.device, {"cpu": torch.get_rng_state()}
-        if device.type == "cuda":
-            own["gpu"] = torch.cuda.get_rng_state(device)
-        random = self._processes.gather_values(own)
-
-        def write() -> None:
-            optimiser, position = self._optimiser.state_dict(), asdict(self.position)
-            groups = optimiser["param_groups"]
-            record = {"optimiser": groups, "position": position, "processes": len(random)}
-            tensors = {
-                "optimiser": optimiser["state"],
-                "task": self.task.state(),
-                "random": dict(enumerate(random)),
-            }
-            state = checkpoint.CheckpointState(record, tensors)
-            checkpoint.write_checkpoint(self.output, self.position.step, self.config, self.task.save, state)
-
-        self._processes.first(write)
-
-    def _save_model(self) -> None:
-        folder = self.output / checkpoint.MODEL
-        self._processes.first(lambda: checkpoint.write_model(folder, self.config, self.task.save))
-
-    def _update(self, progress: Progress) -> float:
-        """Update the weights once, and return the mean loss of the batches."""
+    def update(self, progress: Progress) -> float:
+        """Update the weights once, at ``position``, and return the mean loss of the batches."""
         settings, step = self.config.optimisation, self.position.step
         loss = 0.0
         for part in range(settings.accumulation):
@@ -153,25 +125,76 @@ class Loop:
         self._optimiser.zero_grad()
         return loss
 
-    def _measure_dev(self, progress: Progress) -> float | None:
-        """The dev measure if it is due; the model is saved if it is the best so far."""
+    def restore(self, state: checkpoint.CheckpointState) -> None:
+        """Resume from a checkpoint's ``state``; the task's model has its weights already.
+
+        Raises ModelError if another number of processes wrote it, because their random numbers differ.
+        """
+        record, tensors = state
+        if record["processes"] != self._processes.size:
+            began = f"this training began with {record['processes']} processes, not {self._processes.size}"
+            raise ModelError(f"{self.output}: {began}: resume with as many, or begin in another folder")
+        weights = {int(number): own for number, own in tensors.get("optimiser", {}).items()}
+        self._optimiser.load_state_dict({"state": weights, "param_groups": record["optimiser"]})
+        self.task.restore(tensors.get("task", {}))
+        self.position = Position(**record["position"])
+        random = tensors["random"][str(self._processes.rank)]
+        torch.set_rng_state(random["cpu"])
+        if "gpu" in random and self.hardware.device.type == "cuda":
+            torch.cuda.set_rng_state(random["gpu"], self.hardware.device)
+
+    def _save_checkpoint(self) -> None:
+        device, own = self.hardware.device, {"cpu": torch.get_rng_state()}
+        if device.type == "cuda":
+            own["gpu"] = torch.cuda.get_rng_state(device)
+        random, task = self._processes.gather_values(own), self.task.state()
+
+        def write() -> None:
+            optimiser, position = self._optimiser.state_dict(), asdict(self.position)
+            groups = optimiser["param_groups"]
+            record = {"optimiser": groups, "position": position, "processes": len(random)}
+            tensors = {"optimiser": optimiser["state"], "task": task, "random": dict(enumerate(random))}
+            state = checkpoint.CheckpointState(record, tensors)
+            checkpoint.write_checkpoint(self.output, self.position.step, self.config, self.task.save, state)
+
+        self._processes.first(write)
+
+    def _save_model(self) -> None:
+        folder = self.output / checkpoint.MODEL
+        self._processes.first(lambda: checkpoint.write_model(folder, self.config, self.task.save))
+
+    def _measure_dev(self, progress: Progress) -> DevValues | None:
+        """The dev measure and loss if they are due; the model is saved if it is the best so far."""
         schedule, position = self.schedule, self.position
         if schedule is None or (position.step != self.steps and position.step % schedule.every):
             return None
-        value = self._processes.first(lambda: self.task.dev(progress))
+        values: DevValues = self._processes.first(partial(self._compute_dev, progress, schedule.by_loss))
+        value = values.loss if schedule.by_loss else values.measure
         if value is None:
-            raise ModelError("the settings have a section dev, but the task has no dev set")
-        if position.best is None or value > position.best:
+            lacks = "dev loss" if schedule.by_loss else "dev set"
+            raise ModelError(f"the settings have a section dev, but the task has no {lacks}")
+        best = position.best
+        if best is None or (value < best if schedule.by_loss else value > best):
             position.best, position.best_step = value, position.step
             self._save_model()
-        return value
+        return values
+
+    def _compute_dev(self, progress: Progress, by_loss: bool) -> DevValues:
+        """The dev loss, and the dev measure if that decides."""
+        measure = None if by_loss else self.task.dev(progress)
+        loss = self.task.dev_loss(progress)
+        if loss is not None and not math.isfinite(loss):
+            raise ModelError(
+                f"the dev loss of update {self.position.step} is {loss}: try a lower learning rate"
+            )
+        return DevValues(measure, loss)
 
     def _is_patience_over(self) -> bool:
         """Whether there were too many updates without a better value."""
         schedule, position = self.schedule, self.position
         return schedule is not None and position.step - position.best_step >= schedule.patience
 
-    def _log(self, seconds_each: float, dev: float | None, reports: Sequence[Report]) -> None:
+    def _log(self, seconds_each: float, dev: DevValues | None, reports: Sequence[Report]) -> None:
         position = self.position
         if dev is None and position.step != self.steps and position.step % self.config.log_every:
             return
@@ -181,7 +204,9 @@ class Loop:
             return
         remaining = round((self.steps - position.step) * seconds_each, 1)
         rate = compute_rate(position.step - 1, self.steps, self.config.optimisation)
-        record = Record(position.step, loss, rate, round(position.seconds, 1), remaining, dev)
+        record = Record(
+            position.step, loss, rate, round(position.seconds, 1), remaining, *(dev or DevValues())
+        )
         log.append_record(self.output / checkpoint.LOG, record)
         for report in reports:
             report(record)

@@ -27,8 +27,12 @@ from telerank.yaml_files import read_yaml
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 """A seed of random numbers."""
+LOSS = "loss"
+"""The name of the dev loss, where a measure is named."""
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 """A share of all updates: more than 0, less than 1."""
+OFF = BeforeValidator(lambda value: None if value == "none" else value)
+"""A limit that may be off: `null`, or `none` where `null` removes a key, as in an experiment's models."""
 
 
 def _parse_interval(value: Any) -> int | str:
@@ -59,8 +63,77 @@ def check_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
         raise ValueError(str(error)) from error
 
 
+def exactly_one(**choices: object) -> None:
+    """Check that one of the settings is set. Raises ValueError if several are, or none."""
+    chosen = [name for name, value in choices.items() if value not in (None, False)]
+    if len(chosen) != 1:
+        what = " and ".join(chosen) or "none"
+        raise ValueError(f"expected one of {', '.join(choices)}, got {what}")
+
+
+class NegativeSettings(Section):
+    """Documents that are not relevant to a query, from exactly one of four sources."""
+
+    run: str | None = None
+    """A run file for the queries of the training split."""
+    pool: str | None = None
+    """A pool of the split that the collection ships: `100` of InsuranceQA, `top1000` of MS MARCO."""
+    random: bool = False
+    """Draw from all documents of the collection."""
+    judged: bool = False
+    """Draw from the documents judged for the query, those of a lower grade; and learn from each judged
+    document that has such, relevant or not (BERT-DMN: one is "more relevant" than the other)."""
+    depth: PositiveInt = 1000
+    """Negatives are drawn from the first `depth` documents of each list (BM25's top 1000 in MS MARCO's
+    triples, from which monoBERT and RepBERT learn)."""
+    per_positive: PositiveInt = 1
+    """Negatives for each relevant document; a query with fewer has some of them more than once."""
+    per_group: PositiveInt | None = None
+    """Negatives in a group, an item of the loss; by default all `per_positive` together. With 1 each negative
+    is an item of its own with the relevant document (the Piaf report's equation 18)."""
+    resample: bool = False
+    """Draw new negatives in each epoch. By default all epochs have the same pairs, and features."""
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> NegativeSettings:
+        if self.per_group is not None and self.per_positive % self.per_group:
+            numbers = f"per_positive ({self.per_positive}) must be a multiple of per_group ({self.per_group})"
+            raise ValueError(f"{numbers}: all groups have the same size")
+        return self
+
+    @model_validator(mode="after")
+    def _one_source(self) -> NegativeSettings:
+        exactly_one(run=self.run, pool=self.pool, random=self.random, judged=self.judged)
+        return self
+
+
+class Triples(Section):
+    """A file of triples `query, relevant, other`, separated by tabs, of ids or of texts, as in MS MARCO."""
+
+    file: str
+    """The file; it is streamed, never read into memory as a whole."""
+    window: PositiveInt = 100_000
+    """Lines that are shuffled together; 1 keeps the order of the file."""
+
+
+class ListSettings(Section):
+    """Lists of documents, from a run or a pool."""
+
+    run: str | None = None
+    """A run file for the queries of the training split."""
+    pool: str | None = None
+    """A pool of the split that the collection ships."""
+    depth: PositiveInt = 10
+    """The first `depth` documents of each list (monoBERT on TREC-CAR: BM25's top 10)."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ListSettings:
+        exactly_one(run=self.run, pool=self.pool)
+        return self
+
+
 class TrainingData(Section):
-    """The collection to learn from."""
+    """What is learned from: the relevant pairs of a split of a collection with negatives, or triples."""
 
     collection: str
     """A folder, a file, or an ir_datasets id."""
@@ -70,6 +143,21 @@ class TrainingData(Section):
     """The collection's format, if it is not recognised."""
     encoding: str = "utf-8"
     """The encoding of the collection's texts."""
+    negatives: NegativeSettings | None = None
+    """Negatives for the relevant pairs; set either these or `triples`."""
+    triples: Triples | None = None
+    """Triples, instead of qrels and negatives."""
+    listed: ListSettings | None = None
+    """Documents of lists, each with its own label, instead of groups of a relevant document and others. Only
+    the lists of queries with a relevant document are read."""
+    queries: PositiveInt | None = None
+    """Learn from only this many queries, drawn by the seed; a smaller choice is part of a larger one."""
+    pairs: PositiveInt | None = None
+    """Learn from only this many pairs of a query and a document, relevant or not, in whole groups; a smaller
+    choice is part of a larger one. An epoch is then of these."""
+    seed: Seed | None = None
+    """Seed of the choice of queries, of negatives and of their order; by default the training's seed. If it
+    is set, trainings with different seeds learn from the same pairs, and differ in weights and dropout."""
 
 
 class OptimisationSettings(Section):
@@ -97,8 +185,9 @@ class OptimisationSettings(Section):
     """Added to the square root of Adam's second average."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Decay of the weights; biases and layer norms do not decay."""
-    max_gradient_norm: float | None = Field(default=1.0, gt=0)
-    """Longer gradients are scaled down to this norm, as in the training of BERT; `null` leaves them."""
+    max_gradient_norm: Annotated[float | None, Field(gt=0), OFF] = None
+    """Longer gradients are scaled down to this norm; `null` leaves them. The papers do not mention it; it is
+    1.0 where the authors' program has it: BERT's own optimiser (monoBERT) and RepBERT's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -117,15 +206,22 @@ class OptimisationSettings(Section):
 class DevSettings(Section):
     """When the dev measure is computed; it decides which weights are kept, and when training stops early."""
 
+    measure: str = "AP"
+    """A measure by its name in ir_measures, higher is better; or `loss`, the dev loss, lower is better."""
     every: Interval
     """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: Interval
     """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
 
-    @field_validator("measure", check_fields=False)  # a field of each task's section
+    @property
+    def by_loss(self) -> bool:
+        """Whether the dev loss decides."""
+        return self.measure == LOSS
+
+    @field_validator("measure")
     @classmethod
     def _one_measure(cls, measure: str) -> str:
-        if len(names := check_measures(measure)) > 1:
+        if measure != LOSS and len(names := check_measures(measure)) > 1:
             raise ValueError(f"expected one measure, got {', '.join(names)}")
         return measure
 

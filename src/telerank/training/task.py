@@ -68,11 +68,20 @@ class Task(Protocol):
     def dev(self, progress: Progress) -> float | None:
         """The dev measure, higher is better; None without a dev set. Called in the first process."""
 
+    def dev_loss(self, progress: Progress) -> float | None:
+        """The loss on the dev set, without dropout, of the same batches each time; None if there are none.
+
+        Called in the first process, after :meth:`dev` if that is called.
+        """
+
     def save(self, folder: Path) -> None:
         """Write the model into a folder that does not exist yet. Called in the first process."""
 
     def state(self) -> Mapping[str, Tensor]:
-        """The tensors by name that a checkpoint needs besides the files of :meth:`save`."""
+        """The tensors by name that a checkpoint needs besides the files of :meth:`save`.
+
+        Called in every process; those of the first are written.
+        """
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Restore the :meth:`state` of a checkpoint; the task was made from its model."""

@@ -13,7 +13,9 @@ import torch
 from filelock import FileLock, Timeout
 
 from telerank.errors import ModelError
-from telerank.models.precision import Precision, device_of, precision
+from telerank.models.dropout import with_quick_dropout
+from telerank.models.precision import Precision, device_of
+from telerank.models.precision import precision as open_precision
 from telerank.training import checkpoint, log
 from telerank.training.log import Report, silent_report
 from telerank.training.loop import DevSchedule, Loop, count_warm_up
@@ -55,7 +57,10 @@ def train(
     """
     folder, device = Path(output), choose_device(config.device)
     with join_processes(device) as processes:
-        hardware = TrainingDevice(device, choose_precision(config.precision, device), processes)
+        precision = choose_precision(config.precision, device)
+        if device.type == "cpu":
+            precision = with_quick_dropout(precision)
+        hardware = TrainingDevice(device, precision, processes)
         if not processes.leads:
             report, progress = silent_report, silent
         lock = FileLock(folder / ".lock", timeout=0)
@@ -79,6 +84,7 @@ def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> N
     except Timeout as error:
         raise ModelError(f"{folder}: another process is training there") from error
     checkpoint.sweep_output(folder)
+    checkpoint.drop_old(folder, config.keep)  # a killed training may have left one more
     if config.tensorboard:
         log.load_tensorboard()
     if (folder / checkpoint.CONFIG).exists():
@@ -120,7 +126,7 @@ def count_updates(config: Training, examples: Callable[[], int]) -> int:
 
 
 def schedule_dev(config: Training, examples: Callable[[], int]) -> DevSchedule | None:
-    """When the dev measure is computed, if at all; ``examples`` is called only for epochs.
+    """When dev is computed, if at all; ``examples`` is called only for epochs.
 
     Raises ModelError if patience ends before the first dev measure.
     """
@@ -130,7 +136,7 @@ def schedule_dev(config: Training, examples: Callable[[], int]) -> DevSchedule |
         every, patience = config.dev.intervals(lambda epochs: _of_epochs(epochs, config, examples))
     except ValueError as error:
         raise ModelError(f"dev: {error}") from error
-    return DevSchedule(int(every), int(patience))
+    return DevSchedule(int(every), int(patience), config.dev.by_loss)
 
 
 def _of_epochs(epochs: float, config: Training, examples: Callable[[], int]) -> int:
@@ -158,6 +164,6 @@ def choose_device(name: str) -> torch.device:
 def choose_precision(name: str, device: torch.device) -> Precision:
     """The precision of that name; ``auto`` is bfloat16 on a GPU that supports it, else float32."""
     if name != "auto":
-        return precision(name, device)
+        return open_precision(name, device)
     supported = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return precision("bfloat16" if supported else "float32", device)
+    return open_precision("bfloat16" if supported else "float32", device)

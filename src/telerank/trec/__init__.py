@@ -7,7 +7,7 @@ trec_eval reads all the same is read with a :class:`~telerank.errors.FormatWarni
 
 from telerank.trec.files import numbered_lines, open_to_write
 from telerank.trec.qrels import load_qrels, read_qrels, write_qrels
-from telerank.trec.runs import read_run, write_json_lines, write_run
+from telerank.trec.runs import read_run, write_json_lines, write_run, write_submission
 from telerank.trec.topics import read_topics
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "write_json_lines",
     "write_qrels",
     "write_run",
+    "write_submission",
 ]

@@ -72,6 +72,20 @@ def write_run(
             )
 
 
+def write_submission(path: str | Path, rankings: Iterable[Ranking]) -> None:
+    """Write a run as MS MARCO's leaderboard takes it: ``qid``, ``pid`` and rank, separated by tabs.
+
+    Raises FormatError if a qid or docno is empty or contains a blank.
+    """
+    with open_to_write(path) as file:
+        for ranking in rankings:
+            qid = check_id(ranking.query.qid, "qid", path)
+            file.writelines(
+                f"{qid}\t{check_id(docno, 'docno', path)}\t{rank}\n"
+                for rank, docno in enumerate(ranking.docnos, 1)
+            )
+
+
 def write_json_lines(path: str | Path, rankings: Iterable[Ranking], *, record: Record | None = None) -> None:
     """Write a line for each query: ``{"qid": …, "ranking": [[docno, score], …]}``; ``record`` as a run's."""
     with open_to_write(path, record) as file:

@@ -27,7 +27,14 @@ from telerank.show.progress import show_progress
 from telerank.stage import Stage
 from telerank.types import Progress
 
-__all__ = ["ExperimentOutcome", "experiment", "list_experiments", "run_experiment", "show_experiment"]
+__all__ = [
+    "ExperimentOutcome",
+    "expected_time",
+    "experiment",
+    "list_experiments",
+    "run_experiment",
+    "show_experiment",
+]
 
 
 def experiment(
@@ -116,6 +123,11 @@ def run_experiment(
     )
     with show_progress(progress) as shown:
         return run_file(spec.with_seeds(tuple(seeds)) if seeds else spec, name, options, progress=shown)
+
+
+def expected_time(file: str | Path, *, small: bool = False) -> str:
+    """How long an experiment takes, in a few words; empty if that was not measured."""
+    return read_experiment(find_experiment(file)[1], small=small).expected_time
 
 
 def show_experiment(file: str | Path, *, small: bool = False, on: Sequence[str] = ()) -> str:

@@ -46,15 +46,20 @@ class TrainedModels(Report):
         return next(iter(self.models.values()))
 
     @property
+    def counts(self) -> dict[str, Mapping[str, int]]:
+        """How much each training learned from, and how much was left out, by its folder."""
+        from telerank.training.examples.reading import read_counts
+
+        return {name: read_counts(model.parent) for name, model in self.models.items()}
+
+    @property
     def remarks(self) -> list[str]:
         """What each training learned from, and where the plot is."""
-        if self.compared is None:
-            return []
         lines = []
-        for folder, counts in self.compared.counts.items():
+        for folder, counts in self.counts.items():
             numbers = "; ".join(f"{what}: {count:,}" for what, count in counts.items() if count)
             lines.append(numbers if folder == "." else f"{folder}: {numbers}")
-        return [*lines, f"plot in {self.compared.plot}"] if self.compared.plot else lines
+        return [*lines, f"plot in {self.compared.plot}"] if self.compared and self.compared.plot else lines
 
     def tables(self) -> list[Table]:
         """The dev measures of a grid and the tests; none if nothing was measured."""
@@ -79,7 +84,7 @@ def train(
 
     ``output`` is the folder for the model, its checkpoints and its log. With ``resume`` an interrupted
     training continues from its last checkpoint. A re-ranker is trained with each of ``seeds`` and on each of
-    ``sizes`` numbers of queries, if they are given. ``report`` is called with the records of the log.
+    ``sizes`` numbers of pairs, if they are given. ``report`` is called with the records of the log.
 
     >>> tr.train("reranker", {"data": {"collection": "scifact", "negatives": {"random": True}}}).model
 

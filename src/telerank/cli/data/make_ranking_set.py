@@ -37,6 +37,7 @@ def make_ranking_set(
     seed: int = Option(0, help="Seed of the split and of random negatives."),
     analyzer: str = Option("standard", "--analyzer", "-a", help="Analyzer for `--negatives bm25`."),
     model: str = Option("bm25", help="Sparse model for `--negatives bm25`."),
+    titles: bool = Option(True, help="Keep the titles of documents, which are searched with their texts."),
     overwrite: bool = Option(False, "--overwrite", help="Replace an existing ranking set."),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
@@ -55,7 +56,7 @@ def make_ranking_set(
     from telerank.verbs.data import ranking_set as sets_of
 
     description = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
-    settings = sets_of.RankingSetSettings(negatives.value, depth, split_by.value, seed, description)
+    settings = sets_of.RankingSetSettings(negatives.value, depth, split_by.value, seed, description, titles)
     sets_of.check_target(out, overwrite=overwrite)
     with show_progress() as progress:
         first_stage = TemporaryIndex(analyzer, model, progress) if description else None

@@ -58,7 +58,9 @@ _Negatives: TypeAlias = dict[str, tuple[Ranking, ...]]
 class RankingSetSettings:
     """How a ranking set is made; ``model`` describes the first stage that found the negatives.
 
-    Raises ValueError if ``negatives`` or ``split_by`` is unknown, or the depth is below 1.
+    Without ``titles`` a document is its text alone, as the contexts of the Piaf report, without the title of
+    its article before it. Raises ValueError if ``negatives`` or ``split_by`` is unknown, or the depth is
+    below 1.
     """
 
     negatives: str = "bm25"
@@ -66,6 +68,7 @@ class RankingSetSettings:
     split_by: str = "question"
     seed: int = 0
     model: str = ""
+    titles: bool = True
 
     def __post_init__(self) -> None:
         if self.negatives not in STRATEGIES:
@@ -137,7 +140,8 @@ def make_ranking_set(
     CollectionError
         If the sets cannot be merged (see :func:`.qa.merge`), or no question has a positive.
     """
-    merged = merge(collections, progress=progress)
+    read = collections if settings.titles else [*map(_without_titles, collections)]
+    merged = merge(read, progress=progress)
     if not merged.questions:
         raise CollectionError("no question of these sets has a relevant document")
     split = SPLITTERS[settings.split_by](merged, seed=settings.seed)
@@ -159,6 +163,16 @@ def make_ranking_set(
         negatives = find_all(partial(take_batch_negatives, depth=depth, seed=seed))
     refused = dict(sorted(screen.refused.items()))
     return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
+
+
+def _without_titles(collection: Collection) -> Collection:
+    return replace(collection, docs=lambda: (replace(doc, title="") for doc in collection.docs()))
+
+
+def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
+    """Whether a folder holds a ranking set that was made by these settings."""
+    manifest = Path(folder, MANIFEST)
+    return manifest.is_file() and json.loads(manifest.read_text("utf-8")).get("recipe") == asdict(settings)
 
 
 def check_target(folder: str | Path, *, overwrite: bool = False) -> None:

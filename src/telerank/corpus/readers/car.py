@@ -13,7 +13,8 @@ part of a page  ``[0, heading, heading id, [part, …]]``; others (paragraphs, i
 
 A paragraph's text is that of its bodies, where a link has its anchor text. A query is a page or a section
 with its path: the qid is ``page id/heading id/…``, and the text the names along it separated by blanks, as
-in Nogueira and Cho. In release 1.5 ids do not begin with ``enwiki:``.
+in the program of Nogueira and Cho (their paper has the titles of article and section, and does not say what
+becomes of the headings between). In release 1.5 ids do not begin with ``enwiki:``.
 
 A collection is a file of paragraphs or outlines, or a folder. Its files are recognised by their content
 (``.cbor`` in the name) or their name (qrels, topics):

@@ -11,9 +11,9 @@
 ``qidpidtriples.train.full.2.tsv``               the same by qid, pid, pid (:func:`read_triples`)
 ===============================================  ====================================================
 
-All may be compressed. Pools are named ``SPLIT/topN``. Lists named ``dev`` belong to ``dev.small``, whose
-queries they have. Their scores decrease by one from line to line; the order in the official
-``top1000.dev.tsv`` is not that of BM25.
+All may be compressed. Pools are named ``SPLIT/topN``. Lists named ``dev`` and ``eval`` are of ``dev.small``
+and ``eval.small``, whose queries they have. Their scores decrease by one from line to line; the order in the
+official ``top1000.dev.tsv`` is not that of BM25.
 
 Source: Nguyen et al., MS MARCO: A Human Generated MAchine Reading COmprehension Dataset, 2016
 (microsoft.github.io/msmarco). Licence: MS MARCO terms, non-commercial research only.
@@ -142,8 +142,8 @@ def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Str
     for file in list_files(path):
         if match := _LISTS.fullmatch(plain_name(file)):
             split, name = match[2] or match[3], match[1] or match[4]
-            if split == "dev" and "dev.small" in queries:
-                split = "dev.small"
+            if f"{split}.small" in queries:
+                split = f"{split}.small"
             is_run = match[3] and not plain_name(file).endswith(".tsv")
             pools[f"{split}/{name}"] = (
                 partial(read_run, file) if is_run else partial(read_pool, file, encoding)

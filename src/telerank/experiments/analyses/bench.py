@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,13 @@ from telerank.experiments.analyses.specs import Published
 from telerank.experiments.comparison.compare_systems import read_rankings
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.show.tables import Table
-from telerank.stage import Stage
 from telerank.types import Ranking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.experiments.data import ExperimentData
-    from telerank.experiments.systems import SystemRuns
+    from telerank.experiments.systems import SystemRunner, SystemRuns
 
 
 class Unavailable(TelerankError):  # noqa: N818
@@ -27,15 +26,15 @@ class Unavailable(TelerankError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Bench:
-    """What an analysis reads.
+    """What an analysis reads: the data, the runs of the systems, and their ``runner``.
 
-    ``read_stage(name, text)`` is the stage of a pipeline text over the systems and models of the experiment;
-    it raises :class:`Unavailable` or :class:`~telerank.errors.MissingExtra`. Rankings are cut to ``depth``.
+    The runner reads pipelines over the systems and models of the experiment, and trains models. Rankings are
+    cut to ``depth``.
     """
 
     data: ExperimentData
     systems: Mapping[str, SystemRuns]
-    read_stage: Callable[[str, str], Stage]
+    runner: SystemRunner
     published: Published = field(default_factory=dict)
     depth: int = 1000
     seed: int = 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import tee
-from typing import Any
+from statistics import fmean, stdev
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,31 +23,40 @@ from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import ConsistencySpec, RecallSpec, RerankingSpec
 from telerank.experiments.published import depth_tables
-from telerank.show.plots import Panels, line_plot
-from telerank.show.tables import Table
+from telerank.show.plots import line_plot
 from telerank.stage import Stage
 from telerank.trec import read_run
 from telerank.types import Ranking
+
+Curve: TypeAlias = tuple[float, ...]
+"""A value for each depth."""
 
 
 def analyse_recall(bench: Bench, spec: RecallSpec) -> AnalysisResult:
     """Measure R@n of each system for each depth n (figure 1a)."""
     names = [f"R@{depth}" for depth in spec.depths]
-    curves = {}
-    for system in bench.systems:
-        mean = measure(bench.rankings(system), bench.judged.qrels, names, progress=bench.data.progress).mean
-        curves[system] = tuple(mean[name] for name in names)
-    tables = depth_tables(curves, spec.depths, bench.published, caption=spec.title or "Recall by depth")
-    return _make_result(bench, spec, tables, {"R": curves}, recall=curves)
+    qrels, progress = bench.judged.qrels, bench.data.progress
+    means = {
+        system: [
+            measure(bench.rankings(system, seed), qrels, names, progress=progress).mean
+            for seed in range(len(runs.runs))
+        ]
+        for system, runs in bench.systems.items()
+    }
+    curves = {
+        system: [tuple(mean[name] for name in names) for mean in by_seed] for system, by_seed in means.items()
+    }
+    return _make_result(bench, spec, curves, caption="Recall by depth", label="R")
 
 
 def analyse_reranking(bench: Bench, spec: RerankingSpec) -> AnalysisResult:
     """Re-rank each system by the first re-ranker that is available (table 2 and figure 1b)."""
     name, measured, failures = _measure_first(bench, spec)
-    curves = {system: by_depth.of(spec.measure) for system, by_depth in measured.items()}
-    unscored = {system: by_depth.unscored for system, by_depth in measured.items()}
-    caption = spec.title or f"{spec.measure} of the first n, re-ranked; {name}"
-    tables = depth_tables(curves, spec.depths, bench.published, caption=caption, changes=True)
+    curves = {
+        system: [by_depth.of(spec.measure) for by_depth in by_seed] for system, by_seed in measured.items()
+    }
+    unscored = {system: by_seed[0].unscored for system, by_seed in measured.items()}
+    caption = f"{spec.measure} of the first n, re-ranked; {name}"
     first = next(iter(spec.rerankers))
     notes = [f"Not measured: {reason}." for reason in failures]
     notes += [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
@@ -55,8 +65,8 @@ def analyse_reranking(bench: Bench, spec: RerankingSpec) -> AnalysisResult:
         for system, count in unscored.items()
         if count
     ]
-    values = {"reranker": name, spec.measure: curves, "unscored": unscored}
-    return _make_result(bench, spec, tables, {f"{spec.measure}, re-ranked": curves}, notes, **values)
+    label, values = f"{spec.measure}, re-ranked", {"reranker": name, "unscored": unscored}
+    return _make_result(bench, spec, curves, caption=caption, label=label, notes=notes, **values)
 
 
 def analyse_consistency(bench: Bench, spec: ConsistencySpec) -> AnalysisResult:
@@ -66,26 +76,29 @@ def analyse_consistency(bench: Bench, spec: ConsistencySpec) -> AnalysisResult:
         raise Unavailable(f"no reference is available: {', '.join(spec.references)}")
     if len(bench.systems) < 2:
         raise Unavailable(f"there is no system to compare with the reference {name}")
-    reference = read_candidates(read_run(bench.systems[name].runs[0]), spec.reference_depth)
-    largest = max(map(len, reference.values()), default=0)
+    runs = bench.systems[name].runs
+    references = [read_candidates(read_run(run), spec.reference_depth) for run in runs]
+    largest = max((len(docnos) for reference in references for docnos in reference.values()), default=0)
     measured = {
-        system: measure_consistency(bench.rankings(system), reference, spec.depths)
-        for system in bench.systems
+        system: [
+            measure_consistency(bench.rankings(system, seed), references[seed % len(runs)], spec.depths)
+            for seed in range(max(len(runs), len(others.runs)))
+        ]
+        for system, others in bench.systems.items()
         if system != name
     }
-    curves = {system: consistency.values for system, consistency in measured.items()}
-    caption = spec.title or f"Consistency factor with {name}"
-    tables = depth_tables(curves, spec.depths, bench.published, caption=caption)
+    curves = {system: [one.values for one in by_seed] for system, by_seed in measured.items()}
     notes = [
         f"The reference, {name} ({bench.systems[name].about}), has at most {largest:,} candidates per query."
     ]
     notes += [
-        f"{system}: the reference lacks {len(lacking)} of {consistency.queries} queries: they count 0."
-        for system, consistency in measured.items()
-        if (lacking := consistency.unknown)
+        f"{system}: the reference lacks {len(lacking)} of {first.queries} queries: they count 0."
+        for system, (first, *_) in measured.items()
+        if (lacking := first.unknown)
     ]
-    values = {"reference": name, "largest": largest, "consistency": curves}
-    return _make_result(bench, spec, tables, {"consistency factor": curves}, notes, **values)
+    caption, values = f"Consistency factor with {name}", {"reference": name, "largest": largest}
+    label = "consistency factor"
+    return _make_result(bench, spec, curves, caption=caption, label=label, notes=notes, **values)
 
 
 def make_reranker(stage: Stage) -> Reranker:
@@ -109,33 +122,35 @@ def make_reranker(stage: Stage) -> Reranker:
 def _make_result(
     bench: Bench,
     spec: RecallSpec | RerankingSpec | ConsistencySpec,
-    tables: tuple[Table, ...],
-    panels: Panels,
+    curves: Mapping[str, Sequence[Curve]],
+    *,
+    caption: str,
+    label: str,
     notes: Sequence[str] = (),
     **values: Any,
 ) -> AnalysisResult:
-    record = {"depths": spec.depths, **values, "published": bench.published}
-    return AnalysisResult(tables, record, {spec.kind: line_plot(panels, spec.depths)}, tuple(notes))
+    """Tables and a plot of the curves of each system, one for each seed: their means."""
+    means = {system: tuple(map(fmean, zip(*lines, strict=True))) for system, lines in curves.items()}
+    several = {system: lines for system, lines in curves.items() if len(lines) > 1}
+    spreads = {system: tuple(map(stdev, zip(*lines, strict=True))) for system, lines in several.items()}
+    caption, name = spec.title or caption, spec.measure if isinstance(spec, RerankingSpec) else spec.kind
+    changes = spec.kind == "reranking"
+    tables = depth_tables(means, spec.depths, bench.published, spreads, caption=caption, changes=changes)
+    record = {"depths": spec.depths, name: means, **values, "published": bench.published}
+    if several:
+        record["by_seed"] = several
+    return AnalysisResult(tables, record, {spec.kind: line_plot({label: means}, spec.depths)}, tuple(notes))
 
 
-def _measure_first(bench: Bench, spec: RerankingSpec) -> tuple[str, dict[str, RerankingByDepth], list[str]]:
+def _measure_first(
+    bench: Bench, spec: RerankingSpec
+) -> tuple[str, dict[str, list[RerankingByDepth]], list[str]]:
     """The first re-ranker that is available, what it makes of each system, and why others before it fail."""
     absent: list[str] = []
     failures: list[str] = []
-    for name, text in spec.rerankers.items():
+    for name in spec.rerankers:
         try:
-            reranker = make_reranker(bench.read_stage(name, text))
-            measured = {
-                system: measure_reranking(
-                    bench.rankings(system),
-                    reranker,
-                    bench.judged.qrels,
-                    spec.measure,
-                    spec.depths,
-                    progress=bench.data.progress,
-                )
-                for system in bench.systems
-            }
+            measured = {system: _measure_reranker(bench, spec, system, name) for system in bench.systems}
         except Unavailable as reason:
             absent.append(f"{name}: {reason}")
         except (MissingExtra, ModelError) as reason:  # a model is loaded with the first pair
@@ -143,6 +158,24 @@ def _measure_first(bench: Bench, spec: RerankingSpec) -> tuple[str, dict[str, Re
         else:
             return name, measured, failures
     raise Unavailable(f"no re-ranker is available: {'; '.join((*absent, *failures))}")
+
+
+def _measure_reranker(bench: Bench, spec: RerankingSpec, system: str, name: str) -> list[RerankingByDepth]:
+    """What a re-ranker makes of a system, for each seed of either."""
+    text, runner = spec.rerankers[name], bench.runner
+    stages = [runner.read_stage(name, text)]  # trains the models of the text
+    stages += [runner.read_stage(name, text, position) for position in range(1, runner.count_seeds(text))]
+    return [
+        measure_reranking(
+            bench.rankings(system, seed),
+            make_reranker(stages[seed % len(stages)]),
+            bench.judged.qrels,
+            spec.measure,
+            spec.depths,
+            progress=bench.data.progress,
+        )
+        for seed in range(max(len(stages), len(bench.systems[system].runs)))
+    ]
 
 
 def _score_by_vectors(stage: DenseRetriever, ranking: Ranking) -> dict[str, float]:

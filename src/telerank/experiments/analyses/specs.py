@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -43,6 +43,9 @@ def _check_similarity(text: str) -> str:
 
 SimilarityText: TypeAlias = Annotated[str, AfterValidator(_check_similarity)]
 """The text of a sparse model: ``bm25``, ``bm25(k1=0.9, b=0.4)``."""
+
+MeasureNames: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
+"""Names of measures without a cutoff: ``R``, ``Success``."""
 FAMILIES = ("bm25", "lm_dirichlet", "lm_jelinek_mercer", "dfr", "dfi")
 
 
@@ -55,6 +58,8 @@ class _AnalysisSpec(Section):
     """The systems that are analysed; None: all."""
     published: dict[str, Published] = Field(default_factory=dict)
     """The values that a paper prints, by data set; without them those of the experiment."""
+    needs_systems: ClassVar[bool] = True
+    """Whether the analysis is of systems, and not available without one."""
 
     @property
     def system_names(self) -> tuple[str, ...]:
@@ -116,6 +121,10 @@ class CombinationSpec(_AnalysisSpec):
     kind: Literal["combination"]
     measure: Measure
     method: Literal["interleave", "linear", "rrf"] = "interleave"
+    keep: int | None = Field(None, ge=1)
+    """Documents of a combination that are kept; None: as many as of a ranking (equation 6 of RepBERT)."""
+    published_measure: Measure | None = None
+    """The measure of the published values, if it is another one, as in a small copy."""
 
 
 class TuningSpec(_AnalysisSpec):
@@ -130,16 +139,22 @@ class TuningSpec(_AnalysisSpec):
     analyzers: tuple[str, ...] | None = None
     """None: that of the data, and ``none``."""
     depths: tuple[Annotated[int, Field(ge=1)], ...] = ()
-    """Depths of R@k and AP@k of the tuned models; without them there are no such tables."""
+    """Depths at which the tuned models are measured; without them there are no tables by depth."""
+    depth_measures: MeasureNames = ("R", "AP")
+    """The measures by depth; the Piaf report's Recall@k is Success@k."""
+    every_analyzer: bool = False
+    """Show the tables by depth for every analyzer, and not for the first alone."""
     given: tuple[SimilarityText, ...] = ()
     """Settings that are measured as they are."""
-    folds: int = Field(5, ge=2)
-    """Folds of the cross-validation if the experiment has no ``dev`` queries."""
+    folds: int | None = Field(5, ge=2)
+    """Folds of the cross-validation if the experiment has no ``dev`` queries; None: the queries that measure
+    choose, too, so that the values are those of the best of the grid (Piaf report)."""
+    needs_systems: ClassVar[bool] = False
 
     @property
     def by_depth(self) -> dict[str, tuple[str, ...]]:
-        """The names of R@k and AP@k at the depths."""
-        return expand_measures("R AP", self.depths) if self.depths else {}
+        """The names of the measures by depth at the depths."""
+        return expand_measures(self.depth_measures, self.depths) if self.depths else {}
 
     @property
     def all_measures(self) -> tuple[str, ...]:
@@ -153,9 +168,165 @@ class TuningSpec(_AnalysisSpec):
             raise ValueError("tuning has systems of its own: leave out `systems`")
         return self
 
+    @model_validator(mode="after")
+    def _check_depth_measures(self) -> Self:
+        try:
+            expand_measures(self.depth_measures, self.depths or (1,))
+        except MeasureError as error:
+            raise ValueError(f"depth_measures: {error}") from error
+        return self
+
+
+RankingSetPart: TypeAlias = Literal[
+    "counts", "splits", "question-words", "question-lengths", "document-lengths", "input-lengths", "classes"
+]
+
+
+class RankingSetSpec(_AnalysisSpec):
+    """Statistics of a ranking set (Piaf report, sections 5.3 and 5.4)."""
+
+    kind: Literal["ranking-set"]
+    parts: Annotated[tuple[RankingSetPart, ...], Field(min_length=1)]
+    """The tables, and with them the plots, that are shown."""
+    language: Literal["french", "english"] = "french"
+    """The language of the question words."""
+    tokenizer: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Encoders; the tokens of the first that is available are counted, or else the analyzer's terms."""
+    needs_systems: ClassVar[bool] = False
+
+
+class LossesSpec(_AnalysisSpec):
+    """Training and dev loss by update of the re-rankers that systems train (Piaf report, figures 11, 12)."""
+
+    kind: Literal["losses"]
+
+
+class EmbeddingsSpec(_AnalysisSpec):
+    """Maps of relevant and other pairs before and after a training (Piaf report, figures 14 and 15)."""
+
+    kind: Literal["embeddings"]
+    before: str | None = None
+    """A re-ranker that the experiment trains: the encoder that its training starts from."""
+    after: str | None = None
+    """A system ``CANDIDATES >> rerank(MODEL)``: the encoder as it has trained it."""
+    pool: str = "negatives"
+    """The pool of the split whose pairs are the other class."""
+    pairs: int = Field(250, ge=1)
+    """Number of pairs of each class, drawn by the seed of the experiment."""
+    perplexity: float = Field(30.0, gt=0)
+    """Of t-SNE: about the number of neighbours that it considers."""
+    needs_systems: ClassVar[bool] = False
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, *filter(None, (self.after,)))
+
+    @model_validator(mode="after")
+    def _has_a_moment(self) -> Self:
+        if self.before is None and self.after is None:
+            raise ValueError("expected before, after or both, got none")
+        return self
+
+
+class GridSpec(_AnalysisSpec):
+    """Trainings of one model under every combination of settings, compared by their dev losses."""
+
+    kind: Literal["grid"]
+    system: str
+    """A system ``CANDIDATES >> rerank(MODEL)`` whose model is trained."""
+    settings: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(min_length=1)
+    """Dotted names of settings of the training, each with its values."""
+    measures: Measures
+    """Of the test of the combination with the least dev loss."""
+    shown: int = Field(10, ge=1)
+    """Number of combinations in the table; the values of all are in the results."""
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, self.system)
+
+
+class SizesSpec(_AnalysisSpec):
+    """A measure of a re-ranker by the number of pairs that it learns from (monoBERT, figure 1)."""
+
+    kind: Literal["sizes"]
+    system: str
+    """``CANDIDATES >> rerank(MODEL)``, whose model is trained with each size."""
+    measure: Measure
+    pairs: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    """Numbers of pairs to learn from."""
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the trainings that differ from the model's."""
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, self.system)
+
+
+class StatisticsSpec(_AnalysisSpec):
+    """Numbers and mean lengths of queries and passages (BERT-DMN, table 1)."""
+
+    kind: Literal["statistics"]
+    candidates: str
+    """The system whose lists are counted, over the queries that measure."""
+    train: str = "train"
+    """The split whose queries are counted as those of training."""
+    passages: Literal["all", "judged"] = "all"
+    """Whether all passages of the collection are counted and measured, or those that its qrels name."""
+    relevant_from: int | None = None
+    """The lowest grade that counts as relevant; None: that of the collection."""
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, self.candidates)
+
+
+class ThroughputSpec(_AnalysisSpec):
+    """Updates a second of trainings, with a frozen encoder in the first and in later epochs (table 3)."""
+
+    kind: Literal["throughput"]
+    models: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Re-rankers that the experiment can train; the pace of the others is compared with the first one's."""
+    batch: int = Field(16, ge=1)
+    """Groups in a batch."""
+    queries: int = Field(100, ge=1)
+    """Number of queries that a round learns from, drawn by its number."""
+    epochs: int = Field(3, ge=2)
+    """Epochs of a round with a frozen encoder; a round of any other has one."""
+    rounds: int = Field(3, ge=1)
+    """Number of rounds that count, in each of which the models take turns; one before them does not count."""
+    needs_systems: ClassVar[bool] = False
+
+
+class DiffusionSpec(_AnalysisSpec):
+    """Cosines of the outputs of a pair's tokens, of several re-rankers (BERT-DMN, figure 3)."""
+
+    kind: Literal["diffusion"]
+    models: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Re-rankers of the experiment; one with a frozen encoder need not be trained."""
+    pool: str
+    """The pool of the split, of all of its queries, from which pairs are drawn by the experiment's seed."""
+    share: float = Field(0.1, gt=0, le=1)
+    """The share of the pairs that is drawn."""
+    rising: tuple[str, ...] = ()
+    """The models in the order in which a paper says that their cosines rise; the results compare."""
+
 
 AnalysisSpec: TypeAlias = Annotated[
-    QualitySpec | RecallSpec | RerankingSpec | ConsistencySpec | CombinationSpec | TuningSpec,
+    QualitySpec
+    | RecallSpec
+    | RerankingSpec
+    | ConsistencySpec
+    | CombinationSpec
+    | TuningSpec
+    | RankingSetSpec
+    | LossesSpec
+    | EmbeddingsSpec
+    | GridSpec
+    | SizesSpec
+    | StatisticsSpec
+    | ThroughputSpec
+    | DiffusionSpec,
     Field(discriminator="kind"),
 ]
 

@@ -2,13 +2,13 @@
 
 Settings are measured on queries that had no part in choosing them: either the ``dev`` queries of the
 experiment choose and the others measure, or each fold of the queries is measured under the setting that the
-other folds chose.
+other folds chose. Only with ``folds: null`` the queries that measure choose, as in the report.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from telerank.evaluation.compare import Comparison, compare_evaluations
@@ -16,7 +16,8 @@ from telerank.evaluation.measures import Evaluation, find_cutoff, measure
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
 from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
-from telerank.experiments.analyses.specs import TuningSpec
+from telerank.experiments.analyses.specs import Published, TuningSpec
+from telerank.experiments.published import PAPER
 from telerank.retrieval.index import Index
 from telerank.show.plots import bar_plot, line_plot
 from telerank.show.tables import Cell, Table
@@ -56,7 +57,7 @@ class SparseStudy:
     """The evaluation of each system on the queries that measure.
 
     ``tunings`` has the choice of settings for each tuned system. ``dev`` is the number of queries that
-    choose; None if each fold is measured under the setting that the others chose.
+    choose; None if those that measure do. ``published`` has the printed values of families by their labels.
     """
 
     spec: TuningSpec
@@ -64,6 +65,17 @@ class SparseStudy:
     evaluations: Mapping[SparseSystem, Evaluation]
     tunings: Mapping[SparseSystem, TuneResult[Similarity]]
     dev: int | None
+    published: Published = field(default_factory=dict)
+
+    @property
+    def folds(self) -> int | None:
+        """The number of folds, if each is measured under the setting that the others chose."""
+        return None if self.dev else self.spec.folds
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether the queries that measure had no part in the choice."""
+        return bool(self.dev or self.folds)
 
     @property
     def baseline(self) -> SparseSystem:
@@ -73,7 +85,17 @@ class SparseStudy:
     @property
     def tuned(self) -> list[SparseSystem]:
         """The tuned families under the analyzer of the baseline."""
-        return [system for system in self.tunings if system.analyzer == self.baseline.analyzer]
+        return self.tuned_under(self.baseline.analyzer)
+
+    def tuned_under(self, analyzer: str) -> list[SparseSystem]:
+        """The tuned families under an analyzer."""
+        return [system for system in self.tunings if system.analyzer == analyzer]
+
+    @property
+    def by_depth(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """The tables by depth: a measure, an analyzer, and the names of the measure at the depths."""
+        analyzers = self.analyzers if self.spec.every_analyzer else self.analyzers[:1]
+        return [(name, analyzer, at) for analyzer in analyzers for name, at in self.spec.by_depth.items()]
 
     @property
     def queries(self) -> int:
@@ -119,12 +141,12 @@ def run_study(bench: Bench, spec: TuningSpec) -> SparseStudy:
             default, tuned = (SparseSystem(family, how, analyzer) for how in (DEFAULT, TUNED))
             evaluations[default] = evaluate(_retrieve(index, family, bench.judged.queries, depth))
             tunings[tuned] = _tune(bench, spec, index, family)
-            evaluations[tuned] = evaluate(_retrieve_tuned(bench, index, tunings[tuned], depth))
+            evaluations[tuned] = evaluate(_retrieve_tuned(bench, index, tunings[tuned], depth, spec.folds))
         for setting in spec.given:
             system = SparseSystem(setting, GIVEN, analyzer)
             evaluations[system] = evaluate(_retrieve(index, setting, bench.judged.queries, depth))
     dev = None if bench.data.dev is None else len(bench.data.dev.queries)
-    return SparseStudy(spec, analyzers, evaluations, tunings, dev)
+    return SparseStudy(spec, analyzers, evaluations, tunings, dev, bench.published)
 
 
 def _tune(bench: Bench, spec: TuningSpec, index: Index, family: str) -> TuneResult[Similarity]:
@@ -138,16 +160,17 @@ def _tune(bench: Bench, spec: TuningSpec, index: Index, family: str) -> TuneResu
         bench.data.progress(f"tuning {family}", done, total)
 
     choosing = bench.data.dev or bench.judged
-    folds = Folds(2) if bench.data.dev else Folds(spec.folds, bench.seed)  # of dev: they choose nothing
+    held_out = None if bench.data.dev else spec.folds
+    folds = Folds(held_out, bench.seed) if held_out else Folds(2)  # these choose nothing
     objective = Objective(choosing.queries, choosing.qrels, spec.objective)
     return tune(make_grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
 
 
 def _retrieve_tuned(
-    bench: Bench, index: Index, result: TuneResult[Similarity], depth: int
+    bench: Bench, index: Index, result: TuneResult[Similarity], depth: int, folds: int | None
 ) -> Iterator[Ranking]:
-    """Retrieve each query under the setting that was chosen without it."""
-    if bench.data.dev:
+    """Retrieve each query under the setting that was chosen without it; without folds, under the best."""
+    if bench.data.dev or folds is None:
         yield from _retrieve(index, result.best, bench.judged.queries, depth)
         return
     queries = {query.qid: query for query in bench.judged.queries}
@@ -168,12 +191,17 @@ def _retrieval_depth(measures: Sequence[str], otherwise: int) -> int:
 
 def _record(study: SparseStudy) -> dict[str, Any]:
     spec = study.spec
-    comparisons = {name: study.compare(study.tuned, names) for name, names in spec.by_depth.items()}
+    comparisons = {
+        name if analyzer == study.baseline.analyzer else f"{name}, {analyzer}": study.compare(
+            study.tuned_under(analyzer), at
+        )
+        for name, analyzer, at in study.by_depth
+    }
     comparisons["all systems"] = study.compare(study.evaluations, spec.measures)
     return {
         "objective": spec.objective,
         "analyzers": {analyzer: str(Analyzer.parse(analyzer)) for analyzer in study.analyzers},
-        "queries": {"dev": study.dev, "folds": None if study.dev else spec.folds, "test": study.queries},
+        "queries": {"dev": study.dev, "folds": study.folds, "test": study.queries},
         "baseline": str(study.baseline),
         "systems": [
             {**asdict(system), "name": str(system), "means": evaluation.mean}
@@ -181,20 +209,23 @@ def _record(study: SparseStudy) -> dict[str, Any]:
         ],
         "tunings": [
             {**asdict(system), "tried": len(result.settings), "best": repr(result.best)}
-            | {"choices": [repr(choice) for choice in result.choices] if study.dev is None else []}
+            | {"choices": [repr(choice) for choice in result.choices] if study.folds else []}
             | study.values(system)
             for system, result in study.tunings.items()
         ],
         "comparisons": {name: record_differences(comparison) for name, comparison in comparisons.items()},
+        "published": study.published,
     }
 
 
 def _draw(study: SparseStudy) -> dict[str, Figure]:
-    """R@k and AP@k over k, if there are depths; the effects by the first measure and the objective."""
+    """The measures by depth, if there are any; the effects by the first measure and the objective."""
     means = {system: evaluation.mean for system, evaluation in study.evaluations.items()}
     curves = {
-        f"{name}@k": {label: [means[system][at] for at in names] for label, system in _shown(study).items()}
-        for name, names in study.spec.by_depth.items()
+        f"{name}@k, {analyzer}" if study.spec.every_analyzer else f"{name}@k": {
+            label: [means[system][each] for each in at] for label, system in _shown(study, analyzer).items()
+        }
+        for name, analyzer, at in study.by_depth
     }
     families = study.spec.families
     bars = {
@@ -224,9 +255,10 @@ def _describe(study: SparseStudy) -> Iterator[str]:
         )
     values = [study.values(system) for system in study.tuned]
     gains = [value["held out"] - value["default"] for value in values]
+    part = "had no part in the choice" if study.is_held_out else "chose the settings: too optimistic"
     yield (
         f"Tuning: {name} changes by {min(gains):+.3f} to {max(gains):+.3f} with the analyzer {analyzer}, on "
-        "queries that had no part in the choice."
+        f"queries that {part}."
     )
     best = max(means, key=means.__getitem__)
     if best != baseline:
@@ -236,12 +268,20 @@ def _describe(study: SparseStudy) -> Iterator[str]:
 
 
 def _depth_tables(study: SparseStudy) -> Iterator[Table]:
-    for name, names in study.spec.by_depth.items():
-        comparison = study.compare(study.tuned, names)
-        rows = [[label, *_cells(comparison, system)] for label, system in _shown(study).items()]
+    for name, analyzer, at in study.by_depth:
+        comparison = study.compare(_shown(study, analyzer).values(), at)
+        printed = study.published if analyzer == study.baseline.analyzer else {}
+        notes, rows = [_describe_marks(study, comparison)], list[list[str | Cell]]()
+        for label, system in _shown(study, analyzer).items():
+            rows.append([label, *_cells(comparison, system)])
+            values = [printed.get(label, {}).get(each) for each in at]
+            if any(value is not None for value in values):
+                rows.append(
+                    [f"  {PAPER}", *("–" if value is None else _format_share(value) for value in values)]
+                )
         heads = (f"{name}@k, k =", *map(str, study.spec.depths))
-        caption = f"{name}@k of the tuned models, analyzer {study.baseline.analyzer}"
-        yield Table.of(heads, rows, caption=caption, notes=[_describe_marks(study, comparison)])
+        caption = f"{name}@k of the tuned models, analyzer {analyzer}"
+        yield Table.of(heads, rows, caption=caption, notes=notes)
 
 
 def _effects_table(study: SparseStudy) -> Table:
@@ -259,21 +299,24 @@ def _effects_table(study: SparseStudy) -> Table:
 def _tunings_table(study: SparseStudy) -> Table:
     """The tuned settings, with their means on the queries that chose them and on others."""
     rows = []
+    means = ("dev", "held out", "default") if study.is_held_out else ("dev", "default")
     for system, result in study.tunings.items():
         share = f"{result.choices.count(result.best)}/{len(result.choices)}"
-        counts = [str(len(result.settings)), *([share] if study.dev is None else [])]
-        values = [_format_share(value) for value in study.values(system).values()]
-        rows.append([repr(result.best), system.analyzer, *counts, *values])
-    folds = ["folds"] if study.dev is None else []
-    heads = ("tuned setting", "analyzer", "tried", *folds, "dev", "held out", "default")
+        counts = [str(len(result.settings)), *([share] if study.folds else [])]
+        values = study.values(system)
+        rows.append(
+            [repr(result.best), system.analyzer, *counts, *(_format_share(values[name]) for name in means)]
+        )
+    folds = ["folds"] if study.folds else []
+    heads = ("tuned setting", "analyzer", "tried", *folds, *means)
     caption = f"Tuned by {study.spec.objective}"
     return Table.of(heads, rows, caption=caption, notes=[_describe_protocol(study)], left=2)
 
 
-def _shown(study: SparseStudy) -> dict[str, SparseSystem]:
-    """The baseline, and the tuned families under its analyzer, by their labels."""
-    baseline = {f"{study.baseline.label} {DEFAULT}": study.baseline}
-    return baseline | {system.label: system for system in study.tuned}
+def _shown(study: SparseStudy, analyzer: str) -> dict[str, SparseSystem]:
+    """The first family at its defaults, and the tuned families, under an analyzer, by their labels."""
+    default = {f"{study.baseline.label} {DEFAULT}": replace(study.baseline, analyzer=analyzer)}
+    return default | {system.label: system for system in study.tuned_under(analyzer)}
 
 
 def _cells(comparison: Comparison, system: SparseSystem) -> list[str | Cell]:
@@ -294,10 +337,15 @@ def _describe_marks(study: SparseStudy, comparison: Comparison) -> str:
 
 
 def _describe_protocol(study: SparseStudy) -> str:
+    if not study.is_held_out:
+        return (
+            f"dev: the best setting's mean over all {study.queries:,} queries, which chose it; default: the "
+            "model's defaults."
+        )
     if study.dev is None:
         return (
             f"dev: the best setting's mean over all {study.queries:,} queries, which chose it; folds: how "
-            f"many of {study.spec.folds} chose it, too; held out: each query under the setting that the "
+            f"many of {study.folds} chose it, too; held out: each query under the setting that the "
             "other folds chose; default: the model's defaults."
         )
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -114,6 +114,11 @@ class BiEncoder(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+    def without_normalising(self) -> BiEncoder:
+        """The same encoders, whose vectors keep their lengths; weights are shared."""
+        settings = replace(self.settings, normalise=False)
+        return BiEncoder(self.query_encoder, self.document_encoder, settings=settings)
 
     def encode_queries(self, batch: Mapping[str, Tensor]) -> Tensor:
         """``input_ids`` and ``attention_mask`` of queries, both (B, L) -> (B, H)."""

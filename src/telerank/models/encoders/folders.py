@@ -18,7 +18,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from telerank.errors import ModelError
+from telerank.models.e5.folder import E5_DOCUMENT, E5_NAMES, E5_QUERY
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.loading import (
@@ -88,21 +89,23 @@ def load_bi_encoder(
 ) -> tuple[BiEncoder, Tokenizers]:
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
-    The settings are those of the folder, if :func:`save_bi_encoder` or sentence-transformers wrote it. Any
-    other encoder gets RepBERT's: mean, inner product, 20 and 256 tokens, token types 0 and 1. ``settings``
-    overrides them, and ``dropout`` every probability of dropout in the encoder.
+    The settings are those of the folder, if :func:`save_bi_encoder` or sentence-transformers wrote it. One of
+    the names :data:`~telerank.models.e5.folder.E5_NAMES` has E5's, as far as its folder does not say them:
+    mean, cosine, ``query: `` and ``passage: `` before the texts. Any other encoder gets RepBERT's: mean,
+    inner product, 20 and 256 tokens, token types 0 and 1. ``settings`` overrides them, and ``dropout`` every
+    probability of dropout in the encoder.
 
     Raises
     ------
     MissingExtra
-        If the name is ``minilm`` and its package is not installed.
+        If the name is that of an extra's model, and its package is not installed.
     ModelError
         If there is no such model, or it does not encode texts.
     """
     folder = locate(name)
     with naming(folder):
         tokenizer = read_tokenizer(folder)
-        own, shared = _read_settings(folder, tokenizer)
+        own, shared = _read_settings(name, folder, tokenizer)
         encoder = read_encoder(folder, dropout)
         document = None if shared else read_encoder(folder / DOCUMENT, dropout)
         model = BiEncoder(encoder, document, settings=settings or own).eval()
@@ -118,11 +121,18 @@ def fresh_bi_encoder(
     folder = locate(name)
     with naming(folder), torch.random.fork_rng():
         tokenizer = read_tokenizer(folder)
-        own, _ = _read_settings(folder, tokenizer)
+        own, _ = _read_settings(name, folder, tokenizer)
         torch.manual_seed(seed)
         model = BiEncoder(draw_encoder(folder, dropout), settings=settings or own).eval()
         _check_sides(folder, model, tokenizer, tokenizer)
         return model, Tokenizers.of(tokenizer, model.settings)
+
+
+def read_settings(name: str | Path) -> BiEncoderSettings:
+    """The settings that :func:`load_bi_encoder` gives a model by itself; raises as it does."""
+    folder = locate(name)
+    with naming(folder):
+        return _read_settings(name, folder, read_tokenizer(folder))[0]
 
 
 def _check_sides(folder: Path, model: BiEncoder, queries: Any, documents: Any) -> None:
@@ -143,16 +153,32 @@ class _StoredSettings(BiEncoderSettings):
     shared: bool = field(kw_only=True)
 
 
-def _read_settings(folder: Path, tokenizer: Any) -> tuple[BiEncoderSettings, bool]:
+def _read_settings(name: str | Path, folder: Path, tokenizer: Any) -> tuple[BiEncoderSettings, bool]:
     """The folder's own settings or RepBERT's, as far as the tokenizer allows; whether weights are shared."""
     if (folder / SETTINGS).exists():
         stored = read_record(folder / SETTINGS, _StoredSettings, ModelError)
         own = {setting.name: getattr(stored, setting.name) for setting in fields(BiEncoderSettings)}
         return BiEncoderSettings(**own), stored.shared
-    if (folder / MODULES).exists():
-        return _read_sentence_transformers(folder), True
     longest = tokenizer.model_max_length  # 10^30 if it knows no bound
-    return BiEncoderSettings(query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)), True
+    if (folder / MODULES).exists():
+        settings = _read_sentence_transformers(folder)
+    elif Path(name).name in E5_NAMES:
+        side = Side(min(512, longest))
+        settings = BiEncoderSettings(normalise=True, query=side, document=side)
+    else:
+        settings = BiEncoderSettings(
+            query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)
+        )
+    return _with_e5_prompts(settings) if Path(name).name in E5_NAMES else settings, True
+
+
+def _with_e5_prompts(settings: BiEncoderSettings) -> BiEncoderSettings:
+    """Settings with E5's prompts, if they have none."""
+    query, document = settings.query, settings.document
+    if query.prompt or document.prompt:
+        return settings
+    query, document = replace(query, prompt=E5_QUERY), replace(document, prompt=E5_DOCUMENT)
+    return replace(settings, query=query, document=document)
 
 
 class _Module(BaseModel):

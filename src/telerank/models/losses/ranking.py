@@ -51,8 +51,14 @@ def max_margin(logits: Tensor, labels: Tensor, margin: float = 0.2, *, of: str =
     """max(0, margin - R(q, p+) + R(q, p-)): BERT-DMN's equation 4.
 
     R is the probability, the sigmoid of a logit, as in its equation 3; with ``of="logit"`` it is the model's
-    output: for QA-LSTM and K-NRM, whose scores lie between -1 and 1 already. Piaf's equation 18 as printed
-    has no margin, so that any constant score would satisfy it; its text mentions one.
+    output: for QA-LSTM and K-NRM, whose scores lie between -1 and 1 already. For each pair it is
+    torch's ``MarginRankingLoss``, max(0, -y (s_i - s_j) + margin).
+
+    With ``margin=0`` it is Piaf's equation 18, max(0, y_i (s_i - s_j)): the report prints no margin, although
+    its text mentions one. With y_i = 1 for a relevant document i the printed sign would punish the right
+    order, so y_i is taken as -1 there (or the minus as lost, as in its equation 16). Without a margin the
+    loss of equal scores is 0: a model that gives every document the same score satisfies it, and a pair is
+    not learned from once its order is right.
 
     Raises
     ------

@@ -63,7 +63,14 @@ def gather_tokens(tokens: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
 
 def sentence_means(tokens: Tensor, batch: PairBatch) -> tuple[Tensor, Tensor]:
     """The mean of each sentence's outputs, (B, S, H), and the mask of sentences, (B, S)."""
-    numbers = batch.sentences.masked_fill(batch.parts != PASSAGE, -1)  # (B, L)
+    return group_means(tokens, batch.sentences.masked_fill(batch.parts != PASSAGE, -1))
+
+
+def group_means(tokens: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """The means of tokens, (B, L, H), with the same number, (B, L), (B, S, H), and their mask, (B, S).
+
+    Tokens with the number -1 are in no mean.
+    """
     most = max(1, int(numbers.max()) + 1) if numbers.numel() else 1
     columns = torch.arange(most, device=numbers.device)
     members = (numbers.unsqueeze(1) == columns.view(1, -1, 1)).to(tokens.dtype)  # (B, S, L)

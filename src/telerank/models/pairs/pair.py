@@ -2,7 +2,7 @@
 
 Two texts are joined by the tokenizer's own template for pairs (``[CLS] q [SEP] d [SEP]`` for BERT,
 ``<s> q </s></s> d </s>`` for CamemBERT), which is read off the tokenizer. A query is cut at its own length,
-then the passage at that of the pair (monoBERT, section 2); :attr:`Pair.cut` counts the lost tokens.
+then the passage at that of the pair (monoBERT, section 2); a :class:`Pair` counts the lost tokens.
 """
 
 from __future__ import annotations
@@ -44,17 +44,23 @@ class Passage:
 class Pair:
     """The tokens of one pair, special ones among them: four arrays of one length.
 
-    ``cut`` counts the tokens of query and passage that were cut off.
+    ``cut_query`` and ``cut_passage`` count the tokens that were cut off.
     """
 
     ids: _Ids
     types: _Ids
     parts: _Ids
     sentences: _Ids
-    cut: int = 0
+    cut_query: int = 0
+    cut_passage: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def cut(self) -> int:
+        """Number of tokens that were cut off."""
+        return self.cut_query + self.cut_passage
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +120,20 @@ class Frame:
 
 
 class PairTexts(ABC):
-    """Makes pairs of texts: :class:`PairTokenizer`, or :class:`telerank.models.pairs.words.Words`."""
+    """Makes pairs of texts: :class:`PairTokenizer`, or :class:`telerank.models.pairs.words.Words`.
+
+    A ``max_query`` of None leaves the passage a token.
+    """
 
     frame: Frame
-    max_query: int
+    max_query: int | None
     max_length: int
     pad_id: int
+
+    @property
+    def longest_query(self) -> int:
+        """Most tokens of a query in a pair."""
+        return self.max_length - self.frame.size - 1 if self.max_query is None else self.max_query
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Iterator[Any]:
@@ -130,7 +144,7 @@ class PairTexts(ABC):
         """Everything that decides its pairs, for JSON."""
 
     @abstractmethod
-    def with_lengths(self, max_query: int, max_length: int) -> PairTexts:
+    def with_lengths(self, max_query: int | None, max_length: int) -> PairTexts:
         """The same for pairs that are cut at other lengths."""
 
     @abstractmethod
@@ -151,8 +165,8 @@ class PairTexts(ABC):
         ]
 
     def pair(self, query: _Ids, passage: Passage) -> Pair:
-        """Both in the frame: the query is cut at ``max_query``, then the pair at ``max_length``."""
-        frame, start = self.frame, query[: self.max_query]
+        """Both in the frame: the query is cut at its longest, then the pair at ``max_length``."""
+        frame, start = self.frame, query[: self.longest_query]
         room = self.max_length - frame.size - len(start)
         parts = (frame.before, start, frame.between, passage.ids[:room], frame.after)
         sizes = [len(part) for part in parts]
@@ -163,7 +177,8 @@ class PairTexts(ABC):
             np.repeat(np.array(frame.types, np.int32), sizes),
             np.repeat(np.array((NEITHER, QUERY, NEITHER, PASSAGE, NEITHER), np.int32), sizes),
             sentences,
-            len(query) + len(passage.ids) - sizes[1] - sizes[3],
+            len(query) - sizes[1],
+            len(passage.ids) - sizes[3],
         )
 
 
@@ -173,11 +188,11 @@ class PairTokenizer(PairTexts):
     Raises ModelError if the lengths leave no room for a passage, or the tokenizer has no template for pairs.
     """
 
-    def __init__(self, tokenizer: Any, *, max_query: int = 64, max_length: int = 512) -> None:
+    def __init__(self, tokenizer: Any, *, max_query: int | None = 64, max_length: int = 512) -> None:
         self.tokenizer, self.max_query, self.max_length = tokenizer, max_query, max_length
         self.frame = Frame.of(tokenizer)
-        if max_query < 1 or max_length <= max_query + self.frame.size:
-            tokens = f"a query of {max_query} tokens and {self.frame.size} special ones"
+        if not 1 <= self.longest_query < max_length - self.frame.size:
+            tokens = f"a query of {max_query or 1} tokens and {self.frame.size} special ones"
             raise ModelError(f"{tokens} leave no room for a passage in {max_length}")
         self.pad_id = int(tokenizer.pad_token_id or 0)
 
@@ -186,7 +201,7 @@ class PairTokenizer(PairTexts):
         lengths = {"max_query": self.max_query, "max_length": self.max_length}
         return {"rules": rules_of(self.tokenizer), **lengths, "frame": asdict(self.frame)}
 
-    def with_lengths(self, max_query: int, max_length: int) -> PairTokenizer:
+    def with_lengths(self, max_query: int | None, max_length: int) -> PairTokenizer:
         return type(self)(self.tokenizer, max_query=max_query, max_length=max_length)
 
     def save(self, folder: Path) -> None:

@@ -64,10 +64,14 @@ class Words(PairTexts):
     frame = Frame((), (), (), (0, 0, 0, 1, 1))
     pad_id = PADDING
 
-    def __init__(self, vocabulary: Sequence[str], *, max_query: int = 64, max_length: int = 512) -> None:
-        if not 1 <= max_query < max_length:
-            raise ModelError(f"a query of {max_query} words leaves no room for a passage in {max_length}")
+    def __init__(
+        self, vocabulary: Sequence[str], *, max_query: int | None = 64, max_length: int = 512
+    ) -> None:
         self.vocabulary, self.max_query, self.max_length = tuple(vocabulary), max_query, max_length
+        if not 1 <= self.longest_query < max_length:
+            raise ModelError(
+                f"a query of {max_query or 1} words leaves no room for a passage in {max_length}"
+            )
         self._rows = {word: SPECIAL + number for number, word in enumerate(self.vocabulary)}
         if len(self._rows) < len(self.vocabulary):
             twice = Counter(self.vocabulary).most_common(1)[0][0]
@@ -79,7 +83,7 @@ class Words(PairTexts):
         digest = hashlib.sha256("\n".join(self.vocabulary).encode("utf-8", "surrogatepass")).hexdigest()
         return {"words": digest, "max_query": self.max_query, "max_length": self.max_length}
 
-    def with_lengths(self, max_query: int, max_length: int) -> Words:
+    def with_lengths(self, max_query: int | None, max_length: int) -> Words:
         return Words(self.vocabulary, max_query=max_query, max_length=max_length)
 
     def save(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from telerank.models.pairs.features import PairFeatures, drop_items, pack
 from telerank.models.rerankers.encoder_ranker import EncoderKind
-from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
+from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory, find_gate, read_items
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER
 
 
@@ -22,10 +22,17 @@ class DmnHead(nn.Module):
     """
 
     def __init__(
-        self, width: int, hidden: int = 256, *, episodes: int = 4, dropout: float = 0.1, gate: str = "softmax"
+        self,
+        width: int,
+        hidden: int = 256,
+        *,
+        episodes: int = 4,
+        dropout: float = 0.1,
+        gate: str = "softmax",
     ) -> None:
         super().__init__()
-        self.sentences = nn.GRU(width, hidden, batch_first=True)
+        self.authors = find_gate(gate).of_authors
+        self.sentences = nn.GRU(width, hidden, batch_first=True, bidirectional=self.authors)
         self.query = nn.GRU(width, hidden, batch_first=True)
         self.memory = EpisodicMemory(hidden, episodes=episodes, dropout=dropout, gate=gate)
         self.answer = nn.Linear(width + 2 * hidden, 1)
@@ -42,9 +49,11 @@ class DmnHead(nn.Module):
         is between 0 and 1.
         """
         sentences = drop_items(pack(features.sentences, features.sentence_mask), self.dropout)
-        query = drop_items(pack(features.query, features.query_mask), self.dropout)
-        question = self.query(query)[1][-1]  # (B, hidden)
-        memory, gates = self.memory(self.sentences(sentences)[0], question)
+        query = pack(features.query, features.query_mask)
+        question = self.query(query if self.authors else drop_items(query, self.dropout))[1][
+            -1
+        ]  # (B, hidden)
+        memory, gates = self.memory(read_items(self.sentences, sentences), question)
         state = self.dropout(torch.cat([features.cls, question, memory], dim=-1))
         logits: Tensor = self.answer(state).squeeze(-1)  # (B, 1) -> (B,)
         mask = features.sentence_mask.unsqueeze(1)  # (B, 1, S)

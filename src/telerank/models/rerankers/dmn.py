@@ -6,10 +6,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
-from telerank.models.pairs.features import drop_items, gather_tokens, pack, with_first_item
+from telerank.models.pairs.features import (
+    drop_items,
+    gather_tokens,
+    group_means,
+    pack,
+    with_first_item,
+)
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory
+from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory, find_gate, read_items
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER
 from telerank.models.rerankers.word_ranker import PairSides, WordKind, make_embedding, split_sides
 
@@ -22,7 +28,8 @@ class Dmn(nn.Module):
     of the episodic memory. Dropout is applied before both GRUs, to the attention gates, and before W.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
-    unless ``frozen``. ``gate`` is one of :data:`telerank.models.rerankers.episodic.GATES`.
+    unless ``frozen``. ``gate`` is one of :data:`telerank.models.rerankers.episodic.GATES`; with
+    ``authors`` the GRU reads the means of the sentences' vectors, and all of its states are facts.
     """
 
     def __init__(
@@ -37,7 +44,8 @@ class Dmn(nn.Module):
     ) -> None:
         super().__init__()
         self.words = make_embedding(vectors, frozen=frozen)
-        self.passage = nn.GRU(vectors.shape[1], hidden, batch_first=True)
+        self.authors = find_gate(gate).of_authors
+        self.passage = nn.GRU(vectors.shape[1], hidden, batch_first=True, bidirectional=self.authors)
         self.question = nn.GRU(vectors.shape[1], hidden, batch_first=True)
         self.memory = EpisodicMemory(hidden, episodes=episodes, dropout=dropout, gate=gate)
         self.answer = nn.Linear(2 * hidden, 1)
@@ -57,16 +65,30 @@ class Dmn(nn.Module):
 
     @in_float32
     def _answer(self, texts: PairSides) -> tuple[Tensor, Tensor, Tensor]:
-        passage = drop_items(pack(self.words(texts.passage), texts.passage_mask), self.dropout)
-        states, _ = pad_packed_sequence(self.passage(passage)[0], batch_first=True)  # (B, T, hidden)
-        chosen = _choose_facts(texts)
-        facts, mask = gather_tokens(states, chosen)
-        numbers = gather_tokens(texts.sentences.unsqueeze(-1) + 1, chosen)[0].squeeze(-1) - 1
-        query = drop_items(pack(self.words(texts.query), texts.query_mask), self.dropout)
-        question = self.question(query)[1][-1]  # (B, hidden)
+        facts, mask, numbers = self._read_means(texts) if self.authors else self._read_words(texts)
+        query = pack(self.words(texts.query), texts.query_mask)
+        question = self.question(query if self.authors else drop_items(query, self.dropout))[1][-1]
         memory, gates = self.memory(pack(facts, mask), question)
         logits: Tensor = self.answer(self.dropout(torch.cat([question, memory], dim=-1)))
         return logits.squeeze(-1), gates, numbers
+
+    def _read_words(self, texts: PairSides) -> tuple[Tensor, Tensor, Tensor]:
+        """The facts, (B, facts, hidden), their mask, (B, facts), and the sentence of each, or -1."""
+        states = self._read(self.words(texts.passage), texts.passage_mask)  # (B, T, hidden)
+        chosen = _choose_facts(texts)
+        facts, mask = gather_tokens(states, chosen)
+        return facts, mask, gather_tokens(texts.sentences.unsqueeze(-1) + 1, chosen)[0].squeeze(-1) - 1
+
+    def _read_means(self, texts: PairSides) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`_read_words`, one fact for each sentence."""
+        means, mask = group_means(self.words(texts.passage), texts.sentences)  # (B, S, E), (B, S)
+        numbers = torch.arange(mask.shape[1], device=mask.device).where(mask, -1)
+        return self._read(means, mask), mask, numbers
+
+    def _read(self, items: Tensor, mask: Tensor) -> Tensor:
+        """(B, L, E) -> (B, L, hidden)."""
+        states = read_items(self.passage, drop_items(pack(items, mask), self.dropout))
+        return pad_packed_sequence(states, batch_first=True, total_length=mask.shape[1])[0]
 
 
 def _choose_facts(texts: PairSides) -> Tensor:

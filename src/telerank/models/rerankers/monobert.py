@@ -125,6 +125,12 @@ KIND = ClassifierKind(
     training={
         "model": {"start": "bert-large-uncased"},
         "loss": {"objective": "pointwise"},
-        "optimisation": {"steps": 400_000, "batch": 16, "learning_rate": 3e-6, "warm_up": 10_000},
+        "optimisation": {
+            "steps": 400_000,
+            "batch": 16,
+            "learning_rate": 3e-6,
+            "warm_up": 10_000,
+            "max_gradient_norm": 1.0,  # not in the paper; BERT's own optimiser, which it trains with
+        },
     },
 )

@@ -50,14 +50,15 @@ class Shape:
     """Everything besides weights and vocabulary that decides a score.
 
     ``kind`` is one of :data:`telerank.models.rerankers.kinds.KINDS`. A ``frozen`` encoder is not trained.
-    ``max_query`` and ``max_length`` count tokens (monoBERT, section 2). ``language`` decides how sentences
-    are split, for the kinds that read them. ``head`` has the settings of the head, or of a model over word
-    vectors, by the names of its arguments.
+    ``max_query`` and ``max_length`` count tokens (monoBERT, section 2); with a ``max_query`` of None no query
+    is cut that leaves the passage a token. ``language`` decides how sentences are split, for the kinds that
+    read them. ``head`` has the settings of the head, or of a model over word vectors, by the names of its
+    arguments.
     """
 
     kind: str = "monobert"
     frozen: bool = False
-    max_query: int = 64
+    max_query: int | None = 64
     max_length: int = 512
     language: Literal["en", "fr"] = "en"
     head: Mapping[str, Any] = field(default_factory=dict)

@@ -1,16 +1,13 @@
 """Graphs of transformers: the module to trace, and the folder of graphs.
 
-A graph is kept in ``$XDG_CACHE_HOME/telerank/graphs`` (or ``~/.cache``), by a hash of everything that decides
-it: weights, vocabulary, precision, versions. It is written beside its name and renamed, so that a folder
-that exists is complete. If nothing can be written, each process makes its own.
+A graph is kept in the user's cache, by a hash of everything that decides it: weights, vocabulary, precision,
+versions.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,10 +16,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from filelock import FileLock
 from torch import Tensor, nn
 
-from telerank.drafts import draft_folder
+from telerank.drafts import cached_folder
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.loading import quiet
@@ -106,23 +102,4 @@ def cache_graph(
     versions = {name: version(name) for name in ("torch", "transformers", *packages)}
     identity = [FORMAT, reranker_fingerprint(reranker), what, versions]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
-    folder = _folder(key)
-    if folder.is_dir():
-        return folder
-    with FileLock(f"{folder}.lock"):  # of several processes the first makes it, and the others wait
-        if not folder.is_dir():
-            with draft_folder(folder) as draft:
-                make(draft)
-    return folder
-
-
-def _folder(key: str) -> Path:
-    """The folder of a graph: in the user's cache, or in a temporary one if nothing can be written there."""
-    try:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telerank" / "graphs"
-        cache.mkdir(parents=True, exist_ok=True)
-        if (cache / key).is_dir() or os.access(cache, os.W_OK):
-            return cache / key
-    except (OSError, RuntimeError):  # there is no home
-        pass
-    return Path(tempfile.mkdtemp(prefix="telerank-graphs-")) / key
+    return cached_folder("graphs", key, make)

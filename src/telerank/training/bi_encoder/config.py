@@ -1,8 +1,11 @@
-"""The settings of a bi-encoder's training, a YAML file; every default is RepBERT's (section 4.3.1)."""
+"""The settings of a bi-encoder's training, a YAML file; every default is RepBERT's (section 4.3.1).
+
+What is learned from has no default: the paper's is MS MARCO's "Train Triples", ``data.triples``.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -14,7 +17,7 @@ class BiEncoderStart(Section):
     """The encoder that training starts from, and how it computes a vector."""
 
     start: str = "bert-base-uncased"
-    """`minilm`, a folder, or a name on the hub."""
+    """`minilm`, `e5-small`, a folder, or a name on the hub."""
     fresh: bool = False
     """Use only the shape and the vocabulary of `start`; the seed draws new weights."""
     towers: Literal["shared", "two"] = "shared"
@@ -31,8 +34,13 @@ class BiEncoderStart(Section):
     """Most tokens of a document, including special ones; the rest is cut off."""
     query_segment: int = Field(default=0, ge=0)
     """Token type of queries, if the encoder has token types."""
-    document_segment: int = Field(default=1, ge=0)
-    """Token type of documents, if the encoder has token types (footnote 2)."""
+    document_segment: NonNegativeInt | None = None
+    """Token type of documents, if the encoder has token types; by default 1 (footnote 2), or 0 if the sides
+    have prompts, as E5's have."""
+    query_prompt: str | None = None
+    """Text before each query; by default the one that `start` has (`e5-small`: `query: `)."""
+    document_prompt: str | None = None
+    """Text before each document; by default the one that `start` has (`e5-small`: `passage: `)."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropout, in all layers."""
 
@@ -43,29 +51,36 @@ class BiEncoderStart(Section):
         return self
 
 
-class HardNegatives(Section):
-    """Hard negatives: documents that a run ranks high for a query, but that are not relevant to it."""
-
-    run: str
-    """A run file for the queries of the training split."""
-    depth: PositiveInt = 1000
-    """Negatives are drawn from the first `depth` documents of each ranking."""
-    per_query: PositiveInt = 1
-    """Negatives drawn for each pair, anew in each epoch; the whole batch shares them."""
-
-
 class BiEncoderData(settings.TrainingData):
-    """The relevant pairs of a split, and negatives for them."""
+    """The triples that the paper learns from, or the relevant pairs of a split, with negatives or without.
 
-    negatives: HardNegatives | None = None
-    """Hard negatives, in addition to the other documents of the batch; the paper has none."""
+    The documents of the whole batch are the negatives of a query, its own negatives among them. Without
+    triples and negatives it has no others.
+    """
+
+    @property
+    def group_size(self) -> int:
+        """Query-document pairs of a query: its relevant document, and its own negatives."""
+        if self.triples:
+            return 2
+        negatives = self.negatives
+        return 1 + (negatives.per_group or negatives.per_positive) if negatives else 1
+
+    @model_validator(mode="after")
+    def _one_source(self) -> BiEncoderData:
+        if self.triples and self.negatives:
+            raise ValueError("expected triples or negatives, got both")
+        if self.listed:
+            raise ValueError("listed documents are for re-rankers: expected triples, negatives or neither")
+        return self
 
 
 class BiEncoderLoss(Section):
     """The loss to minimise."""
 
     objective: Literal["margin", "softmax", "classification", "cosine"] = "margin"
-    """RepBERT's equation 4, DPR's softmax over the batch, or one of Sentence-BERT's two losses of pairs."""
+    """RepBERT's equation 4, DPR's softmax over the batch, or one of Sentence-BERT's two losses of pairs. The
+    last two see the vectors as they are: `similarity: cosine` normalises them only to rank."""
     margin: float = Field(default=1.0, gt=0)
     """How much higher the product of a relevant document should be (objective `margin`)."""
     scale: float = Field(default=1.0, gt=0)
@@ -78,7 +93,8 @@ class BiEncoderOptimisation(settings.OptimisationSettings):
     steps: PositiveInt = 350_000
     """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
     batch: PositiveInt = 26
-    """Pairs in a batch, over all processes together; the documents of other pairs are negatives."""
+    """Query-document pairs in a batch, relevant or not, over all processes together: 26 with a negative for
+    each query are 13 queries, whose negatives are all other documents of the batch."""
     accumulation: PositiveInt = 2
     """Batches whose gradients are averaged for each update."""
     chunk: PositiveInt | None = None
@@ -87,6 +103,8 @@ class BiEncoderOptimisation(settings.OptimisationSettings):
     """The highest learning rate, reached at the end of the warm-up."""
     warm_up: NonNegativeInt | settings.Share = 10_000
     """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
+    max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
+    """Longer gradients are scaled down to this norm, as by RepBERT's program; `null` leaves them."""
 
 
 class BiEncoderDev(settings.DevSettings):
@@ -115,3 +133,16 @@ class BiEncoderTraining(settings.Training):
     optimisation: BiEncoderOptimisation = BiEncoderOptimisation()
     dev: BiEncoderDev | None = None
     """Dev queries; without them the last weights are kept."""
+
+    @property
+    def data_seed(self) -> int:
+        """The seed of queries, negatives and their order."""
+        return self.seed if self.data.seed is None else self.data.seed
+
+    @model_validator(mode="after")
+    def _has_whole_groups(self) -> BiEncoderTraining:
+        batch, size = self.optimisation.batch, self.data.group_size
+        if batch % size:
+            pairs = f"each query has {size} pairs, of its relevant document and {size - 1} other"
+            raise ValueError(f"optimisation.batch ({batch}) must be a multiple of {size}: {pairs}")
+        return self

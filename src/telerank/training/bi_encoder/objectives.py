@@ -30,7 +30,10 @@ class Contrastive(nn.Module):
 
 
 class Pairwise(nn.Module):
-    """A loss of each query with its document (1) and with negatives (0): :func:`labelled_pairs`."""
+    """A loss of each query with its document (1) and with negatives (0): :func:`labelled_pairs`.
+
+    It takes vectors of any length: to be ranked by cosine, they are not normalised for it.
+    """
 
     def __init__(self, loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -46,20 +49,20 @@ class Pairwise(nn.Module):
 def labelled_pairs(batch: EncoderBatch) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of queries, rows of documents, and labels, 1 or 0; each is (pairs,).
 
-    The negatives are the hard negatives that were drawn. A query without any takes the document of the next
+    The negatives are those of the query's group. A query without any takes the document of the next
     query that is not relevant to it, if the batch has one.
     """
     total = len(batch.queries)
     rows, columns = list(range(total)), batch.positives.tolist()
-    hard = batch.negatives.tolist()
-    with_negatives = {row for row, _ in hard}
+    negatives = batch.negatives.tolist()
+    with_negatives = {row for row, _ in negatives}
     for row in range(total):
         if row not in with_negatives:
             others = (columns[(row + step) % total] for step in range(1, total))
             other = next((column for column in others if not batch.relevant[row, column]), None)
-            hard += [] if other is None else [[row, other]]
-    labels = [1] * total + [0] * len(hard)
-    rows, columns = rows + [row for row, _ in hard], columns + [column for _, column in hard]
+            negatives += [] if other is None else [[row, other]]
+    labels = [1] * total + [0] * len(negatives)
+    rows, columns = rows + [row for row, _ in negatives], columns + [column for _, column in negatives]
     return torch.tensor(rows), torch.tensor(columns), torch.tensor(labels)
 
 

@@ -17,7 +17,8 @@ from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.dev import DevSet
-from telerank.training.bi_encoder.objectives import build_objective
+from telerank.training.bi_encoder.dev_loss import DevLoss
+from telerank.training.bi_encoder.objectives import Pairwise, build_objective
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
@@ -34,12 +35,17 @@ class BiEncoderTask:
     model: BiEncoder
     tokenizers: Tokenizers
     dev_set: DevSet | None
+    loss_set: DevLoss | None
     hardware: TrainingDevice
 
     def __post_init__(self) -> None:
         self.objective = build_objective(self.config.loss, self.model.width)
-        if self.batches.size < self.hardware.processes.size:
-            problem = f"{self.batches.size} pairs for {self.hardware.processes.size} processes"
+        # Sentence-BERT's losses see u and v as they are, and the cosine only ranks
+        pairwise = isinstance(self.objective, Pairwise)
+        self._encoder = self.model.without_normalising() if pairwise else self.model
+        size = self.config.optimisation.batch
+        if size < self.hardware.processes.size:
+            problem = f"{size} pairs for {self.hardware.processes.size} processes"
             raise ModelError(f"batch: {problem}: each needs at least one")
 
     @property
@@ -48,16 +54,16 @@ class BiEncoderTask:
 
     @property
     def examples(self) -> int:
-        return len(self.batches.examples.pairs)
+        return len(self.batches.groups) * self.config.data.group_size
 
     def prepare(self, number: int, progress: Progress) -> None:
         pass
 
     def backward(self, number: int) -> float:
         batch, processes = self.batches[number], self.hardware.processes
-        queries, query_order = self._cut(self.model.encode_queries, self.tokenizers.queries, batch.queries)
+        queries, query_order = self._cut(self._encoder.encode_queries, self.tokenizers.queries, batch.queries)
         documents, document_order = self._cut(
-            self.model.encode_documents, self.tokenizers.documents, batch.documents
+            self._encoder.encode_documents, self.tokenizers.documents, batch.documents
         )
 
         def loss(query_vectors: Tensor, document_vectors: Tensor) -> Tensor:
@@ -73,6 +79,12 @@ class BiEncoderTask:
         if self.dev_set is None:
             return None
         return self.dev_set.value(self.model, self.tokenizers, self.hardware.precision, progress)
+
+    def dev_loss(self, progress: Progress) -> float | None:
+        if self.loss_set is None:
+            return None
+        precision = self.hardware.precision
+        return self.loss_set.value(self._encoder, self.tokenizers, self.objective, precision, progress)
 
     def save(self, folder: Path) -> None:
         save_bi_encoder(self.model, self.tokenizers, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -11,40 +12,77 @@ import numpy as np
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side
-from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder
+from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, read_settings
 from telerank.models.encoders.tokens import Tokenizers
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
-from telerank.training.bi_encoder.dev import DevSet, choose_queries, read_dev
-from telerank.training.bi_encoder.examples import Examples, read_examples
+from telerank.training.bi_encoder.dev import choose_queries, read_dev
+from telerank.training.bi_encoder.dev_loss import read_dev_loss
 from telerank.training.bi_encoder.task import BiEncoderTask
+from telerank.training.examples.read_groups import TEXTS, read_groups
+from telerank.training.examples.reading import Reading, relevant_pairs, write_counts
 from telerank.training.task import TrainingDevice
 from telerank.training.training import TrainingOptions, train
-from telerank.trec import read_run
 from telerank.types import Progress
 
 
 def train_bi_encoder(
-    config: BiEncoderTraining, output: str | Path, **options: Unpack[TrainingOptions]
+    config: BiEncoderTraining,
+    output: str | Path,
+    *,
+    shared: Path | None = None,
+    **options: Unpack[TrainingOptions],
 ) -> Path:
     """Train as the configuration says, and return the folder of the model, ``output/model``.
+
+    ``output/data.json`` counts what was learned from. The texts for triples of ids are stored in
+    ``shared/texts``; ``shared`` defaults to ``output``.
 
     Raises
     ------
     CollectionError
         If the collection lacks what is to be learned from.
     """
+    job = BiEncoderJob(config, Path(output), shared or Path(output))
+    return train(config, output, job.make_task, **options)
 
-    def make_task(begun: Path | None, hardware: TrainingDevice, progress: Progress) -> BiEncoderTask:
-        examples, dev = _read(config, hardware, progress)
-        per_query = config.data.negatives.per_query if config.data.negatives else 1
-        batches = Batches(examples, config.optimisation.batch, config.seed, per_query)
+
+@dataclass(frozen=True)
+class BiEncoderJob:
+    """A training and its folders."""
+
+    config: BiEncoderTraining
+    output: Path
+    shared: Path
+
+    def make_task(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> BiEncoderTask:
+        """The task, with a fresh model or that of the checkpoint ``begun``."""
+        config, data, dev = self.config, self.config.data, self.config.dev
+        collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
+        qids = kept_back = frozenset[str]()
+        if dev is not None:
+            queries = choose_queries(collection, dev, np.random.default_rng(config.seed))
+            qids = frozenset(query.qid for query in queries)
+            kept_back = qids if dev.split == data.split else kept_back
+        reading = Reading(data, config.data_seed, collection, kept_back, progress)
+        batches = read_batches(config, reading, self.shared / TEXTS)
+        dev_set = loss_set = None
+        if dev is not None and hardware.processes.leads:
+            loss_set = read_dev_loss(config, dev, qids, reading)
+            dev_set = None if dev.by_loss else read_dev(collection, dev, config.seed)
+        if hardware.processes.leads:
+            write_counts(reading.counts, self.output)
         model, tokenizers = (
             start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)
         )
-        return BiEncoderTask(config, batches, model, tokenizers, dev, hardware)
+        return BiEncoderTask(config, batches, model, tokenizers, dev_set, loss_set, hardware)
 
-    return train(config, output, make_task, **options)
+
+def read_batches(config: BiEncoderTraining, reading: Reading, folder: Path) -> Batches:
+    """The batches to learn from; the qrels of the split, if it has any, say what else is relevant."""
+    groups, collection, split = read_groups(reading, folder), reading.collection, reading.data.split
+    relevant = relevant_pairs(collection, split) if split in collection.qrels else {}
+    return Batches(groups, config.optimisation.batch // config.data.group_size, relevant)
 
 
 def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers]:
@@ -53,10 +91,7 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
     Raises ModelError if there is no such encoder, or it does not take these settings.
     """
     settings = BiEncoderSettings(
-        start.pooling,
-        normalise=start.similarity == "cosine",
-        query=Side(start.query_length, start.query_segment),
-        document=Side(start.document_length, start.document_segment),
+        start.pooling, normalise=start.similarity == "cosine", query=_query(start), document=_document(start)
     )
     model, tokenizers = _load_start(start, start.start, settings, seed)
     if start.towers == "shared":
@@ -74,27 +109,25 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
     return BiEncoder(model.query_encoder, document, settings=settings), tokenizers
 
 
+def _query(start: BiEncoderStart) -> Side:
+    prompt = start.query_prompt
+    if prompt is None:
+        prompt = read_settings(start.start).query.prompt
+    return Side(start.query_length, start.query_segment, prompt)
+
+
+def _document(start: BiEncoderStart) -> Side:
+    prompt, segment = start.document_prompt, start.document_segment
+    if prompt is None:
+        prompt = read_settings(start.document_start or start.start).document.prompt
+    if segment is None:
+        segment = 0 if prompt else 1  # one of them tells the sides apart
+    return Side(start.document_length, segment, prompt)
+
+
 def _load_start(
     start: BiEncoderStart, name: str, settings: BiEncoderSettings, seed: int
 ) -> tuple[BiEncoder, Tokenizers]:
     if start.fresh:
         return fresh_bi_encoder(name, seed, settings, dropout=start.dropout)
     return load_bi_encoder(name, settings, dropout=start.dropout)
-
-
-def _read(
-    config: BiEncoderTraining, hardware: TrainingDevice, progress: Progress
-) -> tuple[Examples, DevSet | None]:
-    data = config.data
-    collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
-    dev, kept_back = None, frozenset[str]()
-    if config.dev is not None and config.dev.split == data.split:
-        queries = choose_queries(collection, config.dev, np.random.default_rng(config.seed))
-        kept_back = frozenset(query.qid for query in queries)
-    if config.dev is not None and hardware.processes.leads:
-        dev = read_dev(collection, config.dev, config.seed)
-    hard = data.negatives
-    run = () if hard is None else read_run(hard.run)
-    depth = 1 if hard is None else hard.depth
-    examples = read_examples(collection, data.split, run, depth=depth, kept_back=kept_back, progress=progress)
-    return examples, dev

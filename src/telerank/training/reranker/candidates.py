@@ -6,15 +6,16 @@ from collections.abc import Collection as Container
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from telerank.corpus.collection import Collection
+from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
+from telerank.training.examples.reading import candidate_lists, choose_queries
 from telerank.training.reading import check_complete, read_texts
 from telerank.training.reranker.config import CandidateSettings, RerankerTest, RerankerTraining
-from telerank.training.reranker.reading import candidate_lists, choose_queries
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
-_SEED = 0  # queries of dev and test, and folds, are the same in every training
+FIXED_SEED = 0
+"""Queries of dev and test, the groups of the dev loss, and folds are the same in every training."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def assign_queries(collection: Collection, config: RerankerTraining) -> QueryPar
     test_qids: frozenset[str] = frozenset()
     if test is not None:
         if config.folds is not None and config.held_out is not None:
-            folds = make_folds(choose_judged(collection, test), config.folds, _SEED)
+            folds = make_folds(choose_judged(collection, test), config.folds, FIXED_SEED)
             test_qids = frozenset(folds[config.held_out])
         else:
             test_qids = frozenset(choose_judged(collection, test, _unlisted(collection, test)))
@@ -44,7 +45,8 @@ def assign_queries(collection: Collection, config: RerankerTraining) -> QueryPar
         excluded = test_qids if test is not None and test.split == dev.split else frozenset[str]()
         dev_qids = frozenset(choose_judged(collection, dev, excluded))
     parts = ((dev, dev_qids), (test, test_qids))
-    kept_back = (qids for part, qids in parts if part is not None and part.split == training_split)
+    learned = set(split_parts(training_split))
+    kept_back = (qids for part, qids in parts if part is not None and learned & set(split_parts(part.split)))
     return QueryParts(dev_qids, test_qids, frozenset().union(*kept_back))
 
 
@@ -56,7 +58,7 @@ def choose_judged(
     Raises CollectionError if there is none.
     """
     judged = collection.judged(settings.split)
-    qids = choose_queries([qid for qid in judged if qid not in excluded], settings.queries, _SEED)
+    qids = choose_queries([qid for qid in judged if qid not in excluded], settings.queries, FIXED_SEED)
     if not qids:
         raise CollectionError(f"{collection.name}: split {settings.split!r} has no judged query left")
     return qids
@@ -108,9 +110,14 @@ class CandidateSet:
 
 
 def read_candidates(
-    collection: Collection, settings: CandidateSettings, qids: Container[str], progress: Progress = silent
+    collection: Collection,
+    settings: CandidateSettings,
+    qids: Container[str],
+    progress: Progress = silent,
+    *,
+    with_relevant: bool = False,
 ) -> CandidateSet:
-    """The first documents of these queries' lists.
+    """The first documents of these queries' lists; ``with_relevant`` also the texts of relevant documents.
 
     Raises CollectionError if none of them has a list, or the collection lacks a query or document of a list.
     """
@@ -128,6 +135,9 @@ def read_candidates(
             f"{collection.name}: no judged query of split {settings.split!r} has candidates"
         )
     needed = {docno for ranking in rankings for docno in ranking.docnos}
-    documents = read_texts(collection, needed, progress)
+    qrels = {qid: grades[qid] for qid in grades if qid in kept}
+    judged = (grade for grade in qrels.values() if with_relevant)
+    relevant = {docno for own in judged for docno, grade in own.items() if grade > 0}
+    documents = read_texts(collection, needed | relevant, progress)
     check_complete(needed, documents, f"{collection.name} has no document")
-    return CandidateSet(tuple(rankings), documents, {qid: grades[qid] for qid in grades if qid in kept})
+    return CandidateSet(tuple(rankings), documents, qrels)

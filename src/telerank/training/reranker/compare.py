@@ -21,7 +21,7 @@ from telerank.training.reranker import outcome
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan, Variant
 from telerank.training.reranker.study import Grid, Study
-from telerank.training.reranker.train import DATA, RerankerJob, train_reranker
+from telerank.training.reranker.train import RerankerJob, train_reranker
 from telerank.training.settings import write_settings
 from telerank.training.training import TrainingOptions, choose_device
 from telerank.trec import read_run, write_run
@@ -29,7 +29,7 @@ from telerank.types import Progress, silent
 
 PLOT = "sizes.png"
 DEV = "dev.json"
-"""The best dev measure of a training that is over; a grid chooses by it."""
+"""The best dev measure, or the lowest dev loss, of a training that is over; a grid chooses by it."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,8 @@ class TrainedRerankers:
         return {str(own.folder): self.output / own.folder / checkpoint.MODEL for own in self.variants}
 
     @property
-    def counts(self) -> dict[str, Mapping[str, int]]:
-        """How much each training learned from, and how much was left out, by its folder."""
-        return {
-            str(own.folder): read_record(self.output / own.folder / DATA, dict[str, int], ModelError)
-            for own in self.variants
-        }
-
-    @property
     def plot(self) -> Path | None:
-        """The file with the plot of the test by the number of training queries, if several were compared."""
+        """The file with the plot of the test by the number of training pairs, if several were compared."""
         several = self.study is not None and len(self.study.sizes) > 1
         return self.output / PLOT if several else None
 
@@ -89,7 +81,7 @@ def train_rerankers(
         set.
     CollectionError
         If the collection lacks what is to be learned from or measured on; before the first training, if there
-        are fewer queries than the largest size.
+        are fewer pairs than the largest size.
     """
     folder = Path(output)
     if plan.is_single:
@@ -104,9 +96,8 @@ def train_rerankers(
         variants, grid, study = plan.variants, None, None
         if plan.grid and plan.dev:
             _train_variants(_without_measures(plan), variants, folder, processes, "combinations", **options)
-            grid = Grid(
-                plan.dev.measure, {variant: _read_dev(folder / variant.folder) for variant in variants}
-            )
+            values = {variant: _read_dev(folder / variant.folder) for variant in variants}
+            grid = Grid(plan.dev.measure, values, lower_is_better=plan.dev.by_loss)
             variants, options["resume"] = grid.best, True
         if is_tested:
             _check_sizes(plan, variants)
@@ -135,7 +126,8 @@ def _train_variants(
         else:
             train_reranker(config, folder, shared=output, **options)
         if plan.grid:
-            processes.first(partial(_write_dev, folder))
+            by_loss = plan.dev is not None and plan.dev.by_loss
+            processes.first(partial(_write_dev, folder, by_loss=by_loss))
         if plan.grid or len(variants) > 1:
             processes.first(partial(_drop_checkpoints, folder))
 
@@ -149,7 +141,7 @@ def _check_sizes(plan: TrainingPlan, variants: Sequence[Variant]) -> None:
     """Refuse a size that is too large before the smaller ones are trained."""
     if plan.sizes:
         for fold in {variant.fold for variant in variants}:
-            RerankerJob.open(Variant(max(plan.sizes), fold=fold).apply(plan), Path(), Path()).check_queries()
+            RerankerJob.open(Variant(max(plan.sizes), fold=fold).apply(plan), Path(), Path()).check_pairs()
 
 
 def _is_over(folder: Path) -> bool:
@@ -164,12 +156,15 @@ def _measure_again(config: RerankerTraining, folder: Path, shared: Path, progres
         RerankerJob.open(config, folder, shared).measure(progress)
 
 
-def _write_dev(folder: Path) -> None:
-    """Write the best dev measure of a training that is over."""
-    values = [record.dev for record in read_log(folder / checkpoint.LOG) if record.dev is not None]
-    if not values:
-        raise ModelError(f"{folder / checkpoint.LOG}: no dev measure")
-    replace_file(folder / DEV, f"{json.dumps(max(values))}\n".encode())
+def _write_dev(folder: Path, *, by_loss: bool) -> None:
+    """Write the best dev measure, or the lowest dev loss, of a training that is over."""
+    records = [record for record in read_log(folder / checkpoint.LOG) if record.is_of_dev]
+    values = [record.dev_loss if by_loss else record.dev for record in records]
+    known = [value for value in values if value is not None]
+    if not known:
+        raise ModelError(f"{folder / checkpoint.LOG}: no dev {'loss' if by_loss else 'measure'}")
+    best = min(known) if by_loss else max(known)
+    replace_file(folder / DEV, f"{json.dumps(best)}\n".encode())
 
 
 def _drop_checkpoints(folder: Path) -> None:

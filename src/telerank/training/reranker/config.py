@@ -8,7 +8,7 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
@@ -17,53 +17,12 @@ from telerank.records import Section
 from telerank.training import settings
 
 
-class RerankerNegatives(Section):
-    """Documents that are not relevant to a query, from exactly one of three sources."""
-
-    run: str | None = None
-    """A run file for the queries of the training split."""
-    pool: str | None = None
-    """A pool of the split that the collection ships: `100` of InsuranceQA, `top1000` of MS MARCO."""
-    random: bool = False
-    """Draw from all documents of the collection."""
-    depth: PositiveInt = 1000
-    """Negatives are drawn from the first `depth` documents of each list (monoBERT: BM25's top 1000)."""
-    per_positive: PositiveInt = 1
-    """Negatives for each relevant document; a query with fewer has some of them more than once."""
-    resample: bool = False
-    """Draw new negatives in each epoch. By default all epochs have the same pairs, and features."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> RerankerNegatives:
-        _exactly_one(run=self.run, pool=self.pool, random=self.random)
-        return self
-
-
-class Triples(Section):
-    """A file of triples `query, relevant, other`, separated by tabs, of ids or of texts, as in MS MARCO."""
-
-    file: str
-    """The file; it is streamed, never read into memory as a whole."""
-    window: PositiveInt = 100_000
-    """Lines that are shuffled together; 1 keeps the order of the file."""
-
-
 class RerankerData(settings.TrainingData):
-    """The data to learn from: the relevant pairs of a split with negatives, or triples."""
-
-    negatives: RerankerNegatives | None = None
-    """Negatives for the relevant pairs; set either these or `triples`."""
-    triples: Triples | None = None
-    """Triples, instead of qrels and negatives."""
-    queries: PositiveInt | None = None
-    """Learn from only this many queries, drawn by the seed; a smaller choice is part of a larger one."""
-    seed: settings.Seed | None = None
-    """Seed of the choice of queries, of negatives and of their order; by default the training's seed. If it
-    is set, trainings with different seeds learn from the same pairs, and differ in weights and dropout."""
+    """The relevant pairs of a split with negatives, or triples, or lists of documents with their labels."""
 
     @model_validator(mode="after")
     def _one_source(self) -> RerankerData:
-        _exactly_one(negatives=self.negatives, triples=self.triples)
+        settings.exactly_one(negatives=self.negatives, triples=self.triples, listed=self.listed)
         return self
 
 
@@ -74,11 +33,13 @@ class RerankerStart(Section):
     """`monobert`; `bert`, layers on an encoder's first token (as the Piaf report's rankers); `bert-dmn`; or
     `dmn`, `qa-lstm` or `k-nrm`, over word vectors."""
     start: str
-    """An encoder: `minilm`, a folder, or a name on the hub; for the last three, a folder of word vectors."""
+    """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub; for the last three kinds, a folder of
+    word vectors."""
     frozen: bool = False
     """Train only the head, on stored outputs of the encoder: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
-    max_query: PositiveInt = 64
-    """Most tokens of a query; the rest is cut off (monoBERT)."""
+    max_query: Annotated[PositiveInt | None, settings.OFF] = 64
+    """Most tokens of a query; the rest is cut off (monoBERT). `null` or `none`: no query is cut as long as a
+    token of the passage fits beside it."""
     max_length: PositiveInt = 512
     """Most tokens of a pair, including special ones; the end of the passage is cut off."""
     language: Literal["en", "fr"] = "en"
@@ -113,7 +74,8 @@ class RerankerLoss(Section):
     document and another. `softmax`: cross-entropy of the relevant document among its negatives. `margin-mse`:
     squared error of the difference between two scores, as a teacher has it."""
     margin: float = Field(default=0.2, ge=0)
-    """How much higher a relevant document should score (objective `margin`; BERT-DMN's equation 4)."""
+    """How much higher a relevant document should score (objective `margin`; BERT-DMN's equation 4). 0 is the
+    Piaf report's equation 18 as printed: equal scores satisfy it."""
     of: Literal["probability", "logit"] = "probability"
     """Whether the margin is a difference of probabilities (BERT-DMN's equation 3) or of the model's outputs,
     the default of `qa-lstm` and `k-nrm`, whose outputs lie between -1 and 1."""
@@ -139,7 +101,8 @@ class RerankerOptimisation(settings.OptimisationSettings):
     steps: PositiveInt = 400_000
     """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
     batch: PositiveInt = 32
-    """Groups in a batch, over all processes together; a group is a relevant document with its negatives."""
+    """Groups in a batch, over all processes together; a group is a relevant document with its negatives. With
+    objective `pointwise` each document of a group is a sample of the loss."""
     tokens: PositiveInt = 16_384
     """Most tokens in memory at a time, padding included: a larger batch is cut into parts. This does not
     change the gradients, except for dropout's random numbers."""
@@ -165,15 +128,13 @@ class CandidateSettings(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> CandidateSettings:
-        _exactly_one(run=self.run, pool=self.pool)
+        settings.exactly_one(run=self.run, pool=self.pool)
         return self
 
 
 class RerankerDev(CandidateSettings, settings.DevSettings):
     """Queries that decide which weights to keep, and when to stop; they are not learned from."""
 
-    measure: str = "AP"
-    """A measure by its name in ir_measures; higher is better."""
     every: settings.Interval = 1000
     """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: settings.Interval = 10_000
@@ -243,12 +204,18 @@ class RerankerTraining(settings.Training):
 
     @model_validator(mode="after")
     def _fits_together(self) -> RerankerTraining:
+        plain = self.loss.objective == "pointwise" and not self.loss.class_weights
+        if self.data.listed and not plain:
+            raise ValueError(
+                "listed documents have labels of their own: objective pointwise, no class_weights"
+            )
         if self.data.triples and self.folds:
             raise ValueError("folds are made of a split's queries: they cannot be used with triples")
         if self.folds and (self.test is None or self.test.split != self.data.split):
             raise ValueError(f"folds need a section test with the training split, split: {self.data.split}")
-        if self.loss.teacher and self.data.negatives and self.data.negatives.random:
-            raise ValueError("a teacher has scores for the documents of lists, not for random ones")
+        negatives = self.data.negatives
+        if self.loss.teacher and negatives and (negatives.random or negatives.judged):
+            raise ValueError("a teacher has scores for the documents of lists, not for random or judged ones")
         if self.test and self.test.store and not self.model.frozen:
             raise ValueError("test.store: only a frozen encoder's features are stored")
         if self.held_out is not None and self.held_out >= (self.folds or 0):
@@ -271,10 +238,3 @@ def _fill_section(defaults: Mapping[str, Any], section: Mapping[str, Any]) -> di
         if isinstance(value, Mapping) and isinstance(kept.get(name), Mapping)
     }
     return {**kept, **section, **inner}
-
-
-def _exactly_one(**choices: object) -> None:
-    chosen = [name for name, value in choices.items() if value not in (None, False)]
-    if len(chosen) != 1:
-        what = " and ".join(chosen) or "none"
-        raise ValueError(f"expected one of {', '.join(choices)}, got {what}")

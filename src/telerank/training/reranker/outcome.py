@@ -13,6 +13,7 @@ from telerank.evaluation.measures import measure
 from telerank.records import read_record
 from telerank.training.reranker.candidates import CandidateSet
 from telerank.training.reranker.config import RerankerTest
+from telerank.training.reranker.pair_logits import CutCounts
 from telerank.trec import write_run
 
 RUN, RESULT = "test.run.gz", "test.json"
@@ -22,7 +23,8 @@ RUN, RESULT = "test.run.gz", "test.json"
 class RerankerOutcome:
     """Means over ``queries`` by measure, after and before re-ranking ``candidates`` pairs.
 
-    ``without`` of the queries have no candidates and count as not answered.
+    ``without`` of the queries have no candidates and count as not answered. The query is longer than the
+    model reads in ``cut_queries`` of the pairs, the document in ``cut_documents``.
     """
 
     queries: int
@@ -30,12 +32,18 @@ class RerankerOutcome:
     without: int
     measures: Mapping[str, float]
     before: Mapping[str, float]
+    cut_queries: int = 0
+    cut_documents: int = 0
 
 
 def measure_test(
-    candidates: CandidateSet, scores: Sequence[float], settings: RerankerTest, output: Path
+    candidates: CandidateSet,
+    scores: Sequence[float],
+    cut: CutCounts,
+    settings: RerankerTest,
+    output: Path,
 ) -> None:
-    """Write the run and its measures into ``output``."""
+    """Write the run and its measures into ``output``; ``cut`` counts the pairs of the candidates."""
     qrels = candidates.qrels
     if settings.listed:
         listed = {ranking.query.qid for ranking in candidates.rankings}
@@ -44,7 +52,8 @@ def measure_test(
     after = measure(rankings, qrels, settings.measures)
     before = measure(candidates.rankings, qrels, settings.measures)
     write_run(output / RUN, rankings)
-    outcome = RerankerOutcome(len(after.qids), len(scores), len(after.missing), after.mean, before.mean)
+    sizes = len(after.qids), len(scores), len(after.missing)
+    outcome = RerankerOutcome(*sizes, after.mean, before.mean, cut.queries, cut.passages)
     replace_file(output / RESULT, f"{json.dumps(asdict(outcome), indent=2)}\n".encode())
 
 
@@ -71,4 +80,6 @@ def join_outcomes(outcomes: Sequence[RerankerOutcome]) -> RerankerOutcome:
         without=sum(outcome.without for outcome in outcomes),
         measures=mean(lambda outcome: outcome.measures),
         before=mean(lambda outcome: outcome.before),
+        cut_queries=sum(outcome.cut_queries for outcome in outcomes),
+        cut_documents=sum(outcome.cut_documents for outcome in outcomes),
     )

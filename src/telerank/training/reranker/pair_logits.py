@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from telerank.batches import batch_by_length
-from telerank.models.pairs.pair import Pair, batch_of
+from telerank.models.pairs.pair import Pair, PairTexts, batch_of
 from telerank.models.precision import Precision
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.texts import TextPair, make_pairs
-from telerank.training.reranker.groups import Group
+from telerank.reranking.texts import TextPair, make_pairs, tokenize_pairs
+from telerank.training.examples.groups import Group
 from telerank.training.task import evaluating
 from telerank.types import Progress, silent
 
@@ -69,21 +70,65 @@ def score_chunks(
     return scores
 
 
+@dataclass
+class CutCounts:
+    """Number of pairs, and of those whose query, or whose passage, is longer than the model reads.
+
+    The groups of a training up to number ``groups`` are counted.
+    """
+
+    pairs: int = 0
+    queries: int = 0
+    passages: int = 0
+    groups: int = 0
+
+    def add(self, cut: npt.NDArray[np.bool_]) -> None:
+        """Count pairs; ``cut`` says whether the query and the passage of each are cut, (pairs, 2)."""
+        self.pairs += len(cut)
+        self.queries += int(cut[:, 0].sum())
+        self.passages += int(cut[:, 1].sum())
+
+    def describe(self, pairs: str) -> dict[str, int]:
+        """The counts by description; ``pairs`` is what they are of."""
+        whose = {
+            f"{pairs} whose query was cut": self.queries,
+            f"{pairs} whose document was cut": self.passages,
+        }
+        return {pairs: self.pairs, **whose}
+
+
+def count_cut(texts: PairTexts, pairs: Sequence[TextPair], progress: Progress = silent) -> CutCounts:
+    """Count the pairs that are cut; each distinct text is tokenised once."""
+    counts = CutCounts()
+    counts.add(tokenize_pairs(texts, pairs, None, progress).find_cut())
+    return counts
+
+
 @dataclass(frozen=True, eq=False)
 class EndToEnd:
-    """Pairs go through the whole model in batches of at most ``tokens`` tokens, padding included."""
+    """Pairs go through the whole model in batches of at most ``tokens`` tokens, padding included.
+
+    ``learned`` counts the pairs learned from.
+    """
 
     reranker: Reranker
     tokens: int
     precision: Precision
+    learned: CutCounts = field(default_factory=CutCounts, init=False)
 
     def prepare(self, numbers: range, progress: Progress) -> None:
         pass
 
-    def group_logits(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """Some of the groups with their logits, (B, N); a graph can be freed before the next is built."""
+    def group_logits(self, groups: Sequence[Group], new: int) -> Iterator[tuple[Sequence[Group], Tensor]]:
+        """Some of the groups with their logits, (B, N); a graph can be freed before the next is built.
+
+        The first ``new`` groups are counted: the others repeat earlier ones.
+        """
         pairs = iter(make_pairs(self.reranker, [pair for group in groups for pair in group.pairs]))
         tokenised = [list(islice(pairs, len(group.documents))) for group in groups]
+        for group, own in zip(groups[:new], tokenised, strict=False):
+            counted = own if group.counts_relevant else own[1:]
+            self.learned.add(np.array([(pair.cut_query > 0, pair.cut_passage > 0) for pair in counted]))
         sizes = [len(group) * max(len(pair) for pair in group) for group in tokenised]
         for rows in batch_by_length(sizes, self.tokens):
             batch = [pair for row in rows for pair in tokenised[row]]

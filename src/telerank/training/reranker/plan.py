@@ -58,7 +58,7 @@ class Variant:
             _set(record, name, json.loads(value))
             if other := _ALTERNATIVES.get(name):
                 _set(record, other, None)
-        for name, number in (("data.queries", self.size), ("seed", self.seed), ("held_out", self.fold)):
+        for name, number in (("data.pairs", self.size), ("seed", self.seed), ("held_out", self.fold)):
             if number is not None:
                 _set(record, name, number)
         return RerankerTraining.model_validate(record)
@@ -73,7 +73,7 @@ class TrainingPlan(RerankerTraining):
     seeds: tuple[Seed, ...] = ()
     """Train with each of these seeds; the table has the mean and the spread of the test."""
     sizes: tuple[PositiveInt, ...] = ()
-    """Train with each of these numbers of training queries; the table and a plot show the test by size."""
+    """Train with each of these numbers of pairs, `data.pairs`; the table and a plot show the test by size."""
 
     @property
     def is_single(self) -> bool:

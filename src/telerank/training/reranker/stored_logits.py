@@ -14,12 +14,12 @@ from torch import Tensor
 from telerank.errors import IndexFault
 from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.texts import TextPair
+from telerank.reranking.texts import TextPair, tokenize_pairs
 from telerank.text.sentences import RULES
+from telerank.training.examples.groups import Group, Groups
 from telerank.training.features.filling import FrozenEncoder, gigabytes
 from telerank.training.features.store import FeatureStore
-from telerank.training.reranker.groups import Group, Groups
-from telerank.training.reranker.pair_logits import score_chunks
+from telerank.training.reranker.pair_logits import CutCounts, score_chunks
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress, silent
 
@@ -77,12 +77,13 @@ class Stored:
 class FromStore:
     """Encode the pairs of an epoch, or of a window of triples, before the first batch of it is learned from.
 
-    Groups from number ``last`` on are never learned from.
+    Groups from number ``last`` on are never learned from. ``learned`` counts the pairs of the others.
     """
 
     stored: Stored
     groups: Groups
     last: int
+    learned: CutCounts = field(default_factory=CutCounts, init=False)
     _ready: range = field(default=range(0), init=False)
 
     def prepare(self, numbers: range, progress: Progress) -> None:
@@ -97,11 +98,22 @@ class FromStore:
         begin = self._ready.stop if continues else numbers.start // size * size
         part = range(begin, min(-(-numbers.stop // size) * size, self.last))
         if self.stored.hardware.processes.leads:
-            pairs = list(dict.fromkeys(pair for number in part for pair in self.groups[number].pairs))
+            groups = [self.groups[number] for number in part]
+            pairs = list(dict.fromkeys(pair for group in groups for pair in group.pairs))
             self.stored.fill(pairs, self._part_progress(part, pairs, progress))
+            self._count(part, groups, progress)
         else:
             self.stored.store.reload()
         self._ready = range(self._ready.start if continues else begin, part.stop)
+
+    def _count(self, part: range, groups: Sequence[Group], progress: Progress) -> None:
+        """Count the pairs of the groups that repeat no earlier ones, and were not counted before."""
+        begin, end = max(part.start, self.learned.groups), min(part.stop, self._end)
+        new = groups[begin - part.start : max(begin, end) - part.start]
+        if new:
+            pairs = [pair for group in new for pair in group.counted_pairs]
+            self.learned.add(tokenize_pairs(self.stored.encoder.texts, pairs, None, progress).find_cut())
+            self.learned.groups = end
 
     def _part_progress(self, part: range, pairs: Sequence[TextPair], progress: Progress) -> Progress:
         """``progress``, labelled with the part and an estimate of all features if other parts will follow."""
@@ -133,8 +145,8 @@ class FromStore:
         """The first group that repeats pairs of earlier ones, or is never learned from."""
         return int(min(self.last, self.groups.repeats_from))
 
-    def group_logits(self, groups: Sequence[Group]) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """All of the groups with their logits, (groups, documents of a group)."""
+    def group_logits(self, groups: Sequence[Group], _new: int) -> Iterator[tuple[Sequence[Group], Tensor]]:
+        """All of the groups with their logits, (B, N); :meth:`prepare` has counted them."""
         if groups:
             logits = self.stored.logits([pair for group in groups for pair in group.pairs])
             yield groups, logits.view(len(groups), -1)

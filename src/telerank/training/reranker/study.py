@@ -42,11 +42,11 @@ class Study:
 
     @property
     def sizes(self) -> list[int]:
-        """The numbers of training queries that were compared, if any."""
+        """The numbers of training pairs that were compared, if any."""
         return list(dict.fromkeys(variant.size for variant in self.tested if variant.size is not None))
 
     def values(self, size: int | None, measure: str) -> list[float]:
-        """The measure for each seed, with ``size`` training queries."""
+        """The measure for each seed, with ``size`` training pairs."""
         return [outcome.measures[measure] for variant, outcome in self.tested.items() if variant.size == size]
 
     def table(self) -> Table:
@@ -54,7 +54,7 @@ class Study:
         first = next(iter(self.tested.values()))
         rows = [("first stage", *self._cells(first.before))]
         if self.sizes:
-            rows += [(f"{size:,} queries", *self._means(size)) for size in self.sizes]
+            rows += [(f"{size:,} pairs", *self._means(size)) for size in self.sizes]
         else:
             for variant, outcome in (*self.folds.items(), *self.tested.items()):
                 rows.append((variant.label, *self._cells(outcome.measures)))
@@ -62,6 +62,9 @@ class Study:
         notes = [f"{first.queries:,} test queries, {first.candidates:,} candidates."]
         if first.without:
             notes.append(f"{first.without:,} of the queries have no candidates, and count 0.")
+        if first.cut_queries or first.cut_documents:
+            lost = f"the query of {first.cut_queries:,} pairs and the document of {first.cut_documents:,}"
+            notes.append(f"Longer than the models read, and cut: {lost}.")
         if seeds := len({variant.seed for variant in self.tested}) - 1:
             notes.append(f"Means over {seeds + 1} seeds ± their standard deviation.")
         return Table.of(("training", *self.measures), rows, notes=notes)
@@ -75,14 +78,14 @@ class Study:
         }
 
     def plot(self) -> Figure:
-        """Each measure by the number of training queries, the mean over seeds."""
+        """Each measure by the number of training pairs, the mean over seeds (monoBERT, figure 1)."""
         from telerank.show.plots import line_plot
 
         panels = {
             name: {"re-ranked": [fmean(self.values(size, name)) for size in self.sizes]}
             for name in self.measures
         }
-        return line_plot(panels, self.sizes, x_label="training queries")
+        return line_plot(panels, self.sizes, x_label="training pairs", logarithmic=True)
 
     def _cells(self, values: Mapping[str, float]) -> list[str]:
         return [f"{values[name]:.4f}" for name in self.measures]
@@ -93,10 +96,11 @@ class Study:
 
 @dataclass(frozen=True)
 class Grid:
-    """The dev measure of each training."""
+    """The dev measure, or the dev loss, of each training."""
 
     measure: str
     values: Mapping[Variant, float]
+    lower_is_better: bool = False
 
     @property
     def ordered(self) -> dict[Variant, list[float]]:
@@ -104,7 +108,8 @@ class Grid:
         values: dict[Variant, list[float]] = {}
         for variant, value in self.values.items():
             values.setdefault(replace(variant, seed=None), []).append(value)
-        return dict(sorted(values.items(), key=lambda item: -fmean(item[1])))
+        sign = 1 if self.lower_is_better else -1
+        return dict(sorted(values.items(), key=lambda item: sign * fmean(item[1])))
 
     @property
     def best(self) -> list[Variant]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -10,20 +10,21 @@ from typing import Unpack
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.drafts import replace_file
 from telerank.errors import ModelError
 from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
+from telerank.records import read_record
 from telerank.training import checkpoint
+from telerank.training.examples.groups import Groups
+from telerank.training.examples.read_groups import TEXTS, read_groups
+from telerank.training.examples.reading import DATA, Reading, write_counts
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates
 from telerank.training.reranker.config import RerankerStart, RerankerTraining
-from telerank.training.reranker.examples import read_groups
-from telerank.training.reranker.groups import Groups
-from telerank.training.reranker.outcome import RESULT, measure_test
-from telerank.training.reranker.pair_logits import EndToEnd
-from telerank.training.reranker.reading import Reading, relevant_pairs
+from telerank.training.reranker.dev_groups import read_dev_set
+from telerank.training.reranker.outcome import RESULT, measure_test, read_outcome
+from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, count_cut
 from telerank.training.reranker.stored_logits import FromStore, Stored
 from telerank.training.reranker.task import PairScorer, RerankerTask
 from telerank.training.settings import dump_settings, write_settings
@@ -37,7 +38,7 @@ from telerank.training.training import (
 )
 from telerank.types import Progress, silent
 
-DATA, FEATURES, TEXTS, TEST = "data.json", "features", "texts", "test.yaml"
+FEATURES, TEST = "features", "test.yaml"
 
 
 def train_reranker(
@@ -49,8 +50,9 @@ def train_reranker(
 ) -> Path:
     """Train as the configuration says, and measure the test if it has one; return the model's folder.
 
-    ``output/data.json`` counts what was learned from. Features of a frozen encoder are stored in
-    ``shared/features``, the texts for triples of ids in ``shared/texts``; ``shared`` defaults to ``output``.
+    ``output/data.json`` counts what was learned from, and how much of it was cut. Features of a frozen
+    encoder are stored in ``shared/features``, the texts for triples of ids in ``shared/texts``; ``shared``
+    defaults to ``output``.
 
     Raises
     ------
@@ -62,8 +64,16 @@ def train_reranker(
     if config.folds and config.held_out is None:
         raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
     job = RerankerJob.open(config, Path(output), shared or Path(output))
+    tasks: list[RerankerTask] = []
+
+    def make_task(begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
+        tasks.append(job.make_task(begun, hardware, progress))
+        return tasks[0]
+
     with join_processes(choose_device(config.device)) as processes:
-        model = train(config, output, job.make_task, **options)
+        model = train(config, output, make_task, **options)
+        learned = tasks[0].count_learned()
+        processes.first(lambda: job.add_counts(learned.describe("pairs learned from")))
         processes.first(lambda: job.measure(options.get("progress", silent)))
     return model
 
@@ -75,6 +85,21 @@ def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None
     """
     shape = Shape(**start.model_dump(exclude={"start", "dropout"}))
     return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, keep=keep)
+
+
+def describe_cut(output: Path, test: Path) -> str:
+    """In how many pairs of a training, of its dev and of a test a text was cut; empty if in none.
+
+    Both are folders: ``output`` of the training, ``test`` of what its model re-ranked.
+
+    Raises ModelError if it has no counts, or damaged ones.
+    """
+    counts = read_record(output / DATA, dict[str, int], ModelError)
+    if (test / RESULT).exists():
+        tested = read_outcome(test)
+        cut = CutCounts(tested.candidates, tested.cut_queries, tested.cut_documents)
+        counts |= cut.describe("test pairs")
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count and what.endswith("cut"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +121,11 @@ class RerankerJob:
     def make_task(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
         """The task, with a fresh model or that of the checkpoint ``begun``."""
         config, start = self.config, self.config.model
-        reading = Reading(config, self.collection, self.queries.kept_back, progress)
+        reading = self._reading(progress)
         groups = read_groups(reading, self.shared / TEXTS)
         dev = None
         if config.dev is not None and hardware.processes.leads:
-            dev = read_candidates(self.collection, config.dev, self.queries.dev, progress)
+            dev = read_dev_set(reading, config.dev, self.queries.dev)
         reranker = (
             start_reranker(start, config.seed, self._words())
             if begun is None
@@ -108,24 +133,30 @@ class RerankerJob:
         )
         for weight in (*reranker.model.parameters(), *reranker.model.buffers()):
             weight.data = weight.data.clone()  # aligned as if never read from a file: sums depend on it
+        if dev is not None:
+            reading.counts.update(count_cut(reranker.texts, dev.pairs, progress).describe("dev pairs"))
         if hardware.processes.leads:
-            counts = json.dumps(reading.counts, indent=2)
-            replace_file(self.output / DATA, f"{counts}\n".encode())
+            write_counts(reading.counts, self.output)
         scorer = self._scorer(reranker, groups, hardware)
         return RerankerTask(config, reranker, groups, scorer, dev, hardware)
 
-    def check_queries(self) -> None:
-        """Check that the collection has as many queries to learn from as ``data.queries``.
+    def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add counts to those of the data."""
+        write_counts({**read_record(self.output / DATA, dict[str, int], ModelError), **counts}, self.output)
 
-        Raises CollectionError if it has fewer. Triples are not checked, because they name their queries as
-        they are read.
+    def check_pairs(self) -> None:
+        """Check that the collection has as many pairs to learn from as ``data.pairs``.
+
+        Raises CollectionError if it has fewer. Triples are not checked, because their file is streamed.
         """
         if not self.config.data.triples:
-            reading = Reading(self.config, self.collection, self.queries.kept_back)
-            reading.choose(relevant_pairs(self.collection, self.config.data.split))
+            read_groups(self._reading(silent), self.shared / TEXTS)
 
-    def measure(self, progress: Progress) -> None:
-        """Re-rank the test's candidates with the model, unless that was done with the same settings."""
+    def measure(self, progress: Progress, model: Path | None = None) -> None:
+        """Re-rank the test's candidates, unless that was done with the same settings.
+
+        The folder ``model`` is by default that of the training in ``output``.
+        """
         test, record = self.config.test, self.output / TEST
         if test is None or not test.measures:
             return
@@ -135,15 +166,23 @@ class RerankerJob:
         record.unlink(missing_ok=True)  # until the new test is measured
         where = choose_device(self.config.device)
         hardware = TrainingDevice(where, choose_precision(self.config.precision, where), Processes())
-        reranker = load_reranker(self.output / checkpoint.MODEL)
+        reranker = load_reranker(model or self.output / checkpoint.MODEL)
         reranker.model.to(where)
         tokens = self.config.optimisation.tokens
         scorer: EndToEnd | Stored = EndToEnd(reranker, tokens, hardware.precision)
         if test.store:
             scorer = Stored.of(reranker, self.shared / FEATURES, hardware, tokens)
         candidates = read_candidates(self.collection, test, self.queries.test, progress)
-        measure_test(candidates, scorer.score(candidates.pairs, progress), test, self.output)
+        pairs = candidates.pairs
+        cut = count_cut(reranker.texts, pairs, progress)
+        measure_test(candidates, scorer.score(pairs, progress), cut, test, self.output)
         write_settings(test, record)
+
+    def _reading(self, progress: Progress) -> Reading:
+        config, kept_back = self.config, self.queries.kept_back
+        return Reading(
+            config.data, config.data_seed, self.collection, kept_back, progress, config.loss.teacher
+        )
 
     def _words(self) -> set[str] | None:
         """The collection's words, of which a table of word vectors keeps the vectors."""

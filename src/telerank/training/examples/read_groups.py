@@ -1,7 +1,8 @@
-"""Read what a re-ranker learns from: the relevant pairs of a split, each with negatives; or triples."""
+"""Read the groups of a training: the relevant pairs of a split, each with negatives; or triples."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,19 +10,29 @@ from pathlib import Path
 import numpy as np
 
 from telerank.errors import CollectionError
-from telerank.training.reading import check_complete, read_texts
-from telerank.training.reranker.config import RerankerNegatives
-from telerank.training.reranker.groups import (
+from telerank.training.examples.groups import (
+    FirstGroups,
     Groups,
     ListedNegatives,
+    LowerGrades,
     NegativeSource,
     QrelGroups,
     RandomNegatives,
     Scores,
 )
-from telerank.training.reranker.reading import Reading, candidate_lists, relevant_pairs
-from telerank.training.reranker.triples import triple_groups
+from telerank.training.examples.labelled import labelled_pairs
+from telerank.training.examples.reading import (
+    Reading,
+    candidate_lists,
+    graded_documents,
+    pairs_above_others,
+    relevant_pairs,
+)
+from telerank.training.examples.triples import triple_groups
+from telerank.training.reading import check_complete, read_texts
+from telerank.training.settings import NegativeSettings
 
+TEXTS = "texts"  # the docstore of triples of ids
 _Relevant = Mapping[str, tuple[str, ...]]
 
 
@@ -30,24 +41,45 @@ def read_groups(reading: Reading, folder: Path) -> Groups:
 
     Triples of ids need the text of any document at any time: ``folder`` then gets a docstore of the
     collection, unless it is there. Raises CollectionError if nothing is left to learn from, or the collection
-    lacks a text that is named; ModelError if the triples are texts, and a setting needs ids.
+    lacks a text that is named, or fewer pairs than ``data.pairs``; ModelError if the triples are texts, and a
+    setting needs ids.
     """
-    data = reading.config.data
+    data = reading.data
     if data.triples:
-        return triple_groups(reading, data.triples, folder)
-    return _qrel_groups(reading, data.negatives or RerankerNegatives(random=True))
+        return _limit(triple_groups(reading, data.triples, folder), reading)
+    if data.listed:
+        return _limit(labelled_pairs(reading, data.listed, folder), reading)
+    return _limit(_qrel_groups(reading), reading)
 
 
-def _qrel_groups(reading: Reading, negatives: RerankerNegatives) -> QrelGroups:
-    collection, split = reading.collection, reading.config.data.split
-    every = relevant_pairs(collection, split)
+def _limit(groups: Groups, reading: Reading) -> Groups:
+    """The first groups, as many as have ``data.pairs``; a shorter file of triples is refused later."""
+    pairs = reading.data.pairs
+    if pairs is None:
+        return groups
+    size = len(groups[0].documents)
+    available = math.inf if reading.data.triples else len(groups) * size
+    if pairs < size or pairs > available:
+        limits = f"from {size}, the pairs of a group, to {available:,}"
+        raise CollectionError(f"{reading.collection.name}: expected data.pairs {limits}, got {pairs:,}")
+    reading.counts["pairs learned from"] = pairs // size * size
+    return FirstGroups(groups, pairs // size, reading.seed)
+
+
+def _qrel_groups(reading: Reading) -> QrelGroups:
+    collection, split, negatives = reading.collection, reading.data.split, reading.data.negatives
+    grades = graded_documents(collection, split) if negatives and negatives.judged else {}
+    every = pairs_above_others(grades) if grades else relevant_pairs(collection, split)
     relevant: _Relevant = {qid: every[qid] for qid in reading.choose(every.keys())}
     teacher = reading.teacher(relevant)
     if teacher is not None:
         relevant = _scored(relevant, teacher, reading.counts)
-    if negatives.random:
-        source: NegativeSource = _random_negatives(reading, negatives, relevant)
-    else:
+    source: NegativeSource = ListedNegatives((), {})  # a bi-encoder's, whose negatives are those of its batch
+    if negatives and negatives.judged:
+        source = LowerGrades({qid: grades[qid] for qid in relevant})
+    elif negatives and negatives.random:
+        source = _random_negatives(reading, negatives, relevant)
+    elif negatives:
         source, relevant = _listed_negatives(reading, negatives, relevant, teacher)
     pairs = [(qid, docno) for qid, docnos in relevant.items() for docno in docnos]
     reading.counts.update({"queries": len(relevant), "relevant pairs": len(pairs)})
@@ -60,9 +92,10 @@ def _qrel_groups(reading: Reading, negatives: RerankerNegatives) -> QrelGroups:
         queries,
         documents={},
         source=source,
-        negatives=negatives.per_positive,
-        seed=reading.config.data_seed,
-        resample=negatives.resample,
+        negatives=negatives.per_positive if negatives else 0,
+        per_group=negatives.per_group if negatives else None,
+        seed=reading.seed,
+        resample=bool(negatives and negatives.resample),
         teacher=teacher,
     )
     return _with_texts(groups, reading)
@@ -80,7 +113,7 @@ def _scored(relevant: _Relevant, teacher: Scores, counts: dict[str, int]) -> _Re
     return {qid: docnos for qid, docnos in kept.items() if docnos}
 
 
-def _random_negatives(reading: Reading, negatives: RerankerNegatives, relevant: _Relevant) -> RandomNegatives:
+def _random_negatives(reading: Reading, negatives: NegativeSettings, relevant: _Relevant) -> RandomNegatives:
     docnos = [doc.docno for doc in reading.collection.docs()]
     if len(docnos) < negatives.per_positive + max(map(len, relevant.values()), default=0):
         few = f"{len(docnos)} documents are too few for {negatives.per_positive} random negatives"
@@ -89,10 +122,10 @@ def _random_negatives(reading: Reading, negatives: RerankerNegatives, relevant: 
 
 
 def _listed_negatives(
-    reading: Reading, negatives: RerankerNegatives, relevant: _Relevant, teacher: Scores | None
+    reading: Reading, negatives: NegativeSettings, relevant: _Relevant, teacher: Scores | None
 ) -> tuple[ListedNegatives, _Relevant]:
     """The lists of negatives, and the queries that have one."""
-    split = reading.config.data.split
+    split = reading.data.split
     rows: dict[str, int] = {}
     lists = {}
     for ranking in candidate_lists(reading.collection, split, run=negatives.run, pool=negatives.pool):

@@ -18,9 +18,9 @@ from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.readers.msmarco import Triple, read_triples
 from telerank.drafts import DRAFT, remove, replace_folder
 from telerank.errors import CollectionError, ModelError
-from telerank.training.reranker.config import Triples
-from telerank.training.reranker.groups import Group, Scores, shuffle_numbers
-from telerank.training.reranker.reading import Reading
+from telerank.training.examples.groups import Group, Scores, shuffle_numbers
+from telerank.training.examples.reading import Reading
+from telerank.training.settings import Triples
 from telerank.types import Progress, silent
 
 _LINES = 4096  # lines in memory, or two windows of lines if that is more: a batch may span small windows
@@ -107,7 +107,7 @@ def triple_groups(reading: Reading, triples: Triples, folder: Path) -> TripleGro
     Raises CollectionError if the file has no triple; ModelError if the triples are texts, and a setting needs
     ids.
     """
-    path, config = Path(triples.file), reading.config
+    path = Path(triples.file)
 
     def groups(group: Callable[[Triple], Group], accepts: Callable[[Triple], bool]) -> TripleGroups:
         return TripleGroups(
@@ -115,20 +115,20 @@ def triple_groups(reading: Reading, triples: Triples, folder: Path) -> TripleGro
             group,
             accepts,
             window=triples.window,
-            seed=config.data_seed,
-            encoding=config.data.encoding,
+            seed=reading.seed,
+            encoding=reading.data.encoding,
             progress=reading.progress,
         )
 
-    first = next(islice(read_triples(path, config.data.encoding), 1), None)
+    first = next(islice(read_triples(path, reading.data.encoding), 1), None)
     if first is None:
         raise CollectionError(f"{path}: no triple to learn from")
     if any(len(column) > _LONGEST_ID or " " in column for column in first):
-        if config.loss.teacher or config.data.queries or reading.kept_back:
+        if reading.teacher_run or reading.data.queries or reading.kept_back:
             needs = "a teacher, a choice of queries, or dev and test of the same split need ids"
             raise ModelError(f"{path}: these are triples of texts; {needs}")
         return groups(group_of_texts, lambda _: True)
-    every = {query.qid: query.text for query in reading.collection.split_queries(config.data.split)}
+    every = {query.qid: query.text for query in reading.collection.split_queries(reading.data.split)}
     queries = {qid: every[qid] for qid in reading.choose(every.keys())}
     reading.counts["queries of the split"] = len(queries)
     docs = stored_docs(reading.collection, folder, reading.progress)
@@ -139,7 +139,9 @@ def triple_groups(reading: Reading, triples: Triples, folder: Path) -> TripleGro
 
 
 def group_of_texts(triple: Triple) -> Group:
-    return Group(triple.query, (triple.positive, triple.negative))
+    """The group of a triple of texts, which are named by themselves."""
+    documents = triple.positive, triple.negative
+    return Group(triple.query, documents, qid=triple.query, docnos=documents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,13 +159,13 @@ class _ById:
         return triple.positive in scores and triple.negative in scores
 
     def group(self, triple: Triple) -> Group:
-        qid, *docnos = triple
+        qid, docnos = triple.query, (triple.positive, triple.negative)
         try:
             query, texts = self.queries[qid], tuple(self.docs[docno].full_text for docno in docnos)
         except KeyError as error:
             raise CollectionError(f"{self.path}: the collection has no {error.args[0]!r}") from error
         scores = tuple(self.teacher[qid][docno] for docno in docnos) if self.teacher else ()
-        return Group(query, texts, scores)
+        return Group(query, texts, scores, qid, docnos)
 
 
 def stored_docs(collection: Collection, folder: Path, progress: Progress = silent) -> Docstore:

@@ -1,31 +1,40 @@
-"""Read what a re-ranker learns from: relevant pairs, lists of candidates, a teacher's scores."""
+"""Read what a model learns from: relevant pairs, lists of candidates, a teacher's scores."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection as Container
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.splits import shuffle
-from telerank.errors import CollectionError
-from telerank.training.reranker.config import RerankerTraining
+from telerank.drafts import replace_file
+from telerank.errors import CollectionError, ModelError
+from telerank.records import read_record
+from telerank.training.settings import TrainingData
 from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
+
+DATA = "data.json"
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
     """A training's data while it is read.
 
-    Queries that are ``kept_back`` for dev and test are not learned from. ``counts`` collects, by description,
+    ``seed`` decides queries, negatives and their order. Queries that are ``kept_back`` for dev and test are
+    not learned from. ``teacher_run`` is a file with a teacher's scores. ``counts`` collects, by description,
     how much was read and how much was left out.
     """
 
-    config: RerankerTraining
+    data: TrainingData
+    seed: int
     collection: Collection
     kept_back: frozenset[str] = frozenset()
     progress: Progress = silent
+    teacher_run: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
     def choose(self, qids: Container[str]) -> list[str]:
@@ -36,19 +45,24 @@ class Reading:
         left = [qid for qid in qids if qid not in self.kept_back]
         if len(left) < len(qids):
             self.counts["queries kept back for dev and test"] = len(qids) - len(left)
-        count = self.config.data.queries
+        count = self.data.queries
         if count is not None and count > len(left):
-            few = f"split {self.config.data.split!r} has {len(left):,} queries to learn from"
+            few = f"split {self.data.split!r} has {len(left):,} queries to learn from"
             raise CollectionError(f"{self.collection.name}: {few}, not {count:,}")
-        return choose_queries(left, count, self.config.data_seed)
+        return choose_queries(left, count, self.seed)
 
     def teacher(self, qids: Iterable[str]) -> dict[str, dict[str, float]] | None:
         """The teacher's scores for these queries; None if there is no teacher."""
-        if self.config.loss.teacher is None:
+        if self.teacher_run is None:
             return None
         kept = frozenset(qids)
-        run = read_run(self.config.loss.teacher)
+        run = read_run(self.teacher_run)
         return {ranking.query.qid: dict(ranking) for ranking in run if ranking.query.qid in kept}
+
+
+def read_counts(output: Path) -> dict[str, int]:
+    """The counts in the folder of a training. Raises ModelError if they are damaged."""
+    return read_record(output / DATA, dict[str, int], ModelError)
 
 
 def choose_queries(qids: Iterable[str], count: int | None, seed: int) -> list[str]:
@@ -70,6 +84,28 @@ def relevant_pairs(collection: Collection, split: str) -> dict[str, tuple[str, .
     return {qid: tuple(docnos) for qid, docnos in relevant.items()}
 
 
+def graded_documents(collection: Collection, split: str) -> dict[str, dict[str, int]]:
+    """The grades of a split's file: ``grades[qid][docno]``."""
+    grades: dict[str, dict[str, int]] = {}
+    for qrel in collection.split_qrels(split):
+        grades.setdefault(qrel.qid, {})[qrel.docno] = qrel.grade
+    return grades
+
+
+def pairs_above_others(grades: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, ...]]:
+    """The documents of each query that are judged above another of it, for the queries that have any.
+
+    Raises CollectionError if no query has one.
+    """
+    least = {qid: min(own.values()) for qid, own in grades.items()}
+    above = {
+        qid: tuple(docno for docno, grade in own.items() if grade > least[qid]) for qid, own in grades.items()
+    }
+    if not any(above.values()):
+        raise CollectionError("negatives.judged: no query has judged documents of two grades")
+    return {qid: docnos for qid, docnos in above.items() if docnos}
+
+
 def candidate_lists(
     collection: Collection, split: str, *, run: str | None, pool: str | None
 ) -> Iterator[Ranking]:
@@ -84,3 +120,8 @@ def candidate_lists(
         known = ", ".join(collection.pools) or "none"
         raise CollectionError(f"{collection.name} has no pool {name!r}; it has: {known}")
     return collection.pools[name]()
+
+
+def write_counts(counts: Mapping[str, int], output: Path) -> None:
+    """Write counts to :data:`DATA` in the folder of a training."""
+    replace_file(output / DATA, f"{json.dumps(counts, indent=2)}\n".encode())

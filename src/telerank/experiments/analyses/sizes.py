@@ -1,0 +1,44 @@
+"""Quality by the number of pairs that a re-ranker learns from (monoBERT, figure 1)."""
+
+from __future__ import annotations
+
+from statistics import fmean, stdev
+
+from telerank.evaluation.measures import measure
+from telerank.experiments.analyses.bench import AnalysisResult, Bench
+from telerank.experiments.analyses.specs import SizesSpec
+from telerank.experiments.comparison.compare_systems import read_rankings
+from telerank.experiments.published import PAPER, format_value
+from telerank.experiments.schema import merge
+from telerank.show.plots import line_plot
+from telerank.show.tables import Table
+
+
+def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
+    """Train the model of a system with each number of pairs and each seed, and measure what it re-ranks."""
+    values = {pairs: _measure_size(bench, spec, pairs) for pairs in spec.pairs}
+    means = [fmean(by_seed) for by_seed in values.values()]
+    printed = bench.published.get(spec.system, {})
+    rows = []
+    for (pairs, by_seed), mean in zip(values.items(), means, strict=True):
+        spread = f" ± {stdev(by_seed):.3f}" if len(by_seed) > 1 else ""
+        row = [f"{pairs:,}", f"{mean:.3f}{spread}", format_value(printed.get(str(pairs)))]
+        rows.append(row if printed else row[:2])
+    rows += [
+        [f"{int(pairs):,}", format_value(None), format_value(value)]
+        for pairs, value in printed.items()
+        if int(pairs) not in values
+    ]
+    heads = ("training pairs", f"{spec.measure}, {spec.system}", *([PAPER] if printed else []))
+    table = Table.of(heads, rows, caption=spec.title or "Training size against quality")
+    lines = {spec.measure: {spec.system: means}}
+    plot = line_plot(lines, spec.pairs, x_label="training pairs", logarithmic=True)
+    record = {"pairs": spec.pairs, spec.measure: means, "by_seed": values, "published": bench.published}
+    return AnalysisResult((table,), record, {"sizes": plot})
+
+
+def _measure_size(bench: Bench, spec: SizesSpec, pairs: int) -> list[float]:
+    """The measure for each seed."""
+    runs = bench.runner.rerank_changed(spec.system, merge(spec.changes, {"data": {"pairs": pairs}}))
+    lists = (read_rankings(run, bench.judged.queries) for run in runs)
+    return [measure(rankings, bench.judged.qrels, spec.measure).mean[spec.measure] for rankings in lists]

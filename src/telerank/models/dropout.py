@@ -1,0 +1,92 @@
+"""Dropout on a processor, in an eighth of the time of torch's.
+
+torch draws a random number for each element by itself, which takes a quarter of an update of a small encoder.
+Here 16 random bits decide an element. The seed of the bits is the one number that torch draws, so that the
+state of torch's random numbers is still all that a checkpoint needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from telerank.compiled import compiled
+from telerank.models.precision import Precision
+
+_STEPS = 1 << 16
+_FEW = 1 << 12  # elements for which torch is no slower
+_PATTERNS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
+"""Integers as long as the numbers of a type; numpy has no bfloat16."""
+
+
+class QuickDropout(TorchFunctionMode):
+    """A context in which dropout on a processor is :func:`drop`, in every layer of a model."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if function is functional.dropout:
+            return drop(*args, **(kwargs or {}))
+        return function(*args, **(kwargs or {}))
+
+
+def with_quick_dropout(precision: Precision) -> Precision:
+    """The context of a precision, in which dropout is :func:`drop`."""
+
+    @contextmanager
+    def opened() -> Iterator[None]:
+        with precision(), QuickDropout():
+            yield
+
+    return opened
+
+
+def drop(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+    """As :func:`torch.nn.functional.dropout`, with ``p`` rounded to a multiple of 2^-16."""
+    dropped = round(p * _STEPS)
+    is_slow = input.device.type == "cpu" and input.dtype in _PATTERNS and input.numel() >= _FEW
+    if not (training and is_slow and 0 < dropped < _STEPS):
+        return functional.dropout(input, p, training, inplace)
+    return input * _draw_factors(input, dropped)
+
+
+def _draw_factors(like: Tensor, dropped: int) -> Tensor:
+    """Zero in the mean for ``dropped`` of 2^16 elements, and otherwise what keeps the mean, as ``like``."""
+    seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))
+    factors = torch.empty(-(-like.numel() // 4) * 4, dtype=like.dtype)
+    kept = torch.tensor(_STEPS / (_STEPS - dropped), dtype=like.dtype)
+    integers = _PATTERNS[like.dtype]
+    _fill(factors.view(integers).numpy(), int(kept.view(integers)), np.uint64(dropped), np.uint64(seed))
+    return factors[: like.numel()].view(like.shape)
+
+
+@compiled
+def _fill(patterns: Any, kept: int, dropped: Any, seed: Any) -> None:
+    """Set each to ``kept``, or to 0 if 16 bits of the generator SFC64 are below ``dropped``.
+
+    The length is a multiple of four.
+    """
+    a, b, c, count = seed, np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03), np.uint64(1)
+    mask = np.uint64(0xFFFF)
+    for i in range(-12, len(patterns) // 4):  # twelve rounds mix the seed
+        bits = a + b + count
+        count += np.uint64(1)
+        a = b ^ (b >> np.uint64(11))
+        b = c + (c << np.uint64(3))
+        c = ((c << np.uint64(24)) | (c >> np.uint64(40))) + bits
+        if i >= 0:
+            patterns[4 * i] = kept if (bits & mask) >= dropped else 0
+            patterns[4 * i + 1] = kept if ((bits >> np.uint64(16)) & mask) >= dropped else 0
+            patterns[4 * i + 2] = kept if ((bits >> np.uint64(32)) & mask) >= dropped else 0
+            patterns[4 * i + 3] = kept if (bits >> np.uint64(48)) >= dropped else 0

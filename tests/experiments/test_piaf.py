@@ -1,0 +1,264 @@
+"""The Piaf report's experiments on made sets of the same format: counts, losses, a grid, maps, two bi-encoders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("sklearn")
+
+from small_models import small_encoder
+from telerank.errors import CollectionError
+from telerank.experiments.packaged import FOLDER
+from telerank.experiments.schema import merge, read_experiment
+from telerank.training.log import read_log
+from telerank.trec import read_run
+from telerank.verbs.experiment import run_experiment
+
+SETS = ("squad-fr", "fquad", "piaf")
+WORDS = ("Que", "Qui a", "Combien de", "De quoi", "Le", "Quel", "Où", "Quelle")
+SIZE = {"paragraphs": 20, "questions": 3}
+NAME = "squadfr-fquad-piaf"
+
+
+def squad(name: str, number: int) -> dict:
+    """A set in SQuAD's format: the word d7 answers the questions with q7; paragraphs share other words."""
+    paragraphs = []
+    for i in range(SIZE["paragraphs"]):
+        row = number * SIZE["paragraphs"] + i
+        questions = [
+            {
+                "id": f"{name}{row}-{j}",
+                "question": f"{WORDS[(row + j) % len(WORDS)]} q{row % 40} x{row % 5} x{j} {name} ?",
+                "answers": [{"text": f"réponse {row}", "answer_start": 0}],
+            }
+            for j in range(SIZE["questions"])
+        ]
+        text = f"réponse {row} d{row % 40} " + " ".join(f"x{(row + k) % 7}" for k in range(6))
+        paragraphs.append({"context": text, "qas": questions})
+    return {"version": "1.1", "data": [{"title": name, "paragraphs": paragraphs}]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("piaf")
+    for number, name in enumerate(SETS):
+        (folder / "data" / name).mkdir(parents=True)
+        file = folder / "data" / name / "train.json"
+        file.write_text(json.dumps(squad(name, number), ensure_ascii=False), encoding="utf-8")
+    small_encoder(folder / "starts" / "camembert-base")
+    return folder
+
+
+def run(folder: Path, name: str, *changes, **options):
+    """A packaged experiment on the made sets, in its small copy, under some changes."""
+    record = read_experiment(FOLDER / "piaf" / f"{name}.yaml", small=True).record()
+    file = folder / f"{name}.yaml"
+    for change in ({"queries": None}, *changes):
+        record = merge(record, change)
+    file.write_text(yaml.safe_dump(record, sort_keys=False), encoding="utf-8")
+    sources = {"data": [str(folder / "data")], "models": [str(folder / "starts")]}
+    (outcome,) = run_experiment(file, output=folder / "out", **sources | options)
+    assert outcome.data.name == NAME
+    return outcome
+
+
+def cells(table) -> dict[str, list[str]]:
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+
+
+def test_the_counts_stand_beside_those_of_the_report(folder):
+    (result,) = run(folder, "ranking-set").results
+    counts, splits = result.tables
+    total = len(SETS) * SIZE["paragraphs"] * SIZE["questions"]
+    assert cells(counts)["unique questions"] == [f"{total}", "125,440"]
+    assert cells(counts)["unique documents"] == [str(len(SETS) * SIZE["paragraphs"]), "28,144"]
+    assert cells(counts)["tokens of the longest question"][1] == "65"
+    assert splits.columns == ("", "unique questions", "paper", "question-document pairs", "paper")
+    rows = cells(splits)
+    assert sum(int(row[0]) for row in rows.values()) == total
+    assert [row[1] for row in rows.values()] == ["100,352", "12,544", "12,544"]
+    pairs = [int(row[2].replace(",", "")) for row in cells(splits).values()]
+    assert sum(pairs) == int(cells(counts)["question-document pairs"][0].replace(",", ""))
+    assert "Lengths are in tokens of camembert-base." in result.notes
+    assert "No question is in two splits." in result.notes
+
+
+def test_documents_are_contexts_without_the_titles_of_their_articles(folder):
+    run(folder, "table3")
+    made = folder / "out" / NAME / "ranking-set"
+    documents = (made / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["title"] for line in documents} == {""}
+    manifest = made / "ranking-set.json"
+    recipe = json.loads(manifest.read_text(encoding="utf-8"))
+    assert recipe["recipe"]["titles"] is False
+    manifest.write_text(
+        json.dumps(recipe | {"recipe": recipe["recipe"] | {"titles": True}}), encoding="utf-8"
+    )
+    run(folder, "table3")  # a set that was made otherwise is made anew
+    assert json.loads(manifest.read_text(encoding="utf-8")) == recipe
+
+
+def test_the_types_of_questions_are_those_of_their_first_words(folder):
+    (result,) = run(folder, "table3").results
+    (table,) = result.tables
+    assert table.columns == ("", "questions", "%", "paper")
+    rows = cells(table)
+    assert sum(int(row[0]) for row in rows.values()) == len(SETS) * SIZE["paragraphs"] * SIZE["questions"]
+    assert (rows["Que"][2], rows["quoi"][2], rows["others"][2]) == ("49.7", "4.0", "7.5")
+    assert int(rows["Que"][0]) > int(rows["quoi"][0]) > 0  # "Que", "Quel", "Quelle" are one type
+    assert rows["Pourquoi"][0] == "0"
+    assert list(result.plots) == ["question-words"]
+
+
+def test_the_lengths_of_inputs_are_in_the_bins_of_the_report(folder):
+    (result,) = run(folder, "table4").results
+    rows = cells(result.tables[0])
+    assert list(rows) == ["[0,112[", "[112,212[", "[212,312[", "[312,412[", "[412,512]", "+512"]
+    assert rows["[0,112["][2:] == ["1.000", "0.150"]
+    assert rows["+512"][0:2] == ["0", "2,262"]
+
+
+@pytest.mark.parametrize(
+    ("name", "plot"),
+    [("figure7", "question-lengths"), ("figure8", "document-lengths"), ("figure9", "class-balance")],
+)
+def test_the_figures_of_the_set_are_drawn(folder, name, plot):
+    outcome = run(folder, name)
+    assert list(outcome.results[0].plots) == [plot]
+    assert (outcome.folder / f"{plot}.svg").is_file()
+
+
+def test_without_an_encoder_the_terms_of_the_analyzer_are_counted(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    changes = {"analyses": [{"kind": "ranking-set", "parts": ["counts"], "tokenizer": ["no/such/encoder"]}]}
+    (result,) = run(folder, "ranking-set", changes, models=[]).results
+    assert "Lengths are in terms of the analyzer french." in result.notes
+
+
+TRAINING = {
+    "training": {
+        "data": {"queries": 60},
+        "model": {"max_length": 64},
+        "dev": {"queries": 8},
+        "precision": "float32",
+    },
+    "models": {
+        "MonoBERT classifier": {
+            "model": {"head": {"hidden": [8]}},
+            "optimisation": {"epochs": 3, "batch": 8},
+        },
+        "MonoBERT ranker, fine-tuned": {"optimisation": {"epochs": 1}, "seeds": [0]},
+    },
+    "seeds": [0],
+}
+
+
+def test_the_losses_of_a_training_are_drawn_and_are_those_of_its_log(folder):
+    outcome = run(folder, "figure11", TRAINING)
+    (result,) = outcome.results
+    (log,) = (folder / "out" / NAME / "trained").glob("MonoBERT_classifier-*-0-*/log.jsonl")
+    dev = [record.dev_loss for record in read_log(log) if record.dev_loss is not None]
+    assert result.record["MonoBERT classifier"]["dev"] == dev
+    assert [row[1].text for row in result.tables[0].rows] == ["first", "least dev loss", "last"]
+    assert result.tables[0].rows[1][4].text == f"{min(dev):.4f}"
+    (figure,) = result.plots.values()
+    (panel,) = figure.axes
+    lines = {line.get_label(): line.get_ydata().tolist() for line in panel.lines}
+    assert lines["dev"] == dev
+    assert len(lines["training"]) == len(dev) == 3
+
+
+def test_losses_of_what_is_not_trained_are_unavailable(folder):
+    changes = {"analyses": [{"kind": "losses", "systems": ["BM25"]}]}
+    with pytest.raises(CollectionError, match="none of its systems trains a re-ranker here"):
+        run(folder, "figure11", TRAINING, changes)
+
+
+GRID = {
+    "kind": "grid",
+    "system": "MonoBERT classifier",
+    "settings": {"optimisation.learning_rate": [0.01, 0.0005], "model.head.hidden": [[8], [8, 8]]},
+    "measures": ["Success@1", "AP"],
+}
+
+
+def test_a_grid_chooses_by_the_dev_loss_and_shares_the_training_that_is_there(folder):
+    outcome = run(folder, "grid", TRAINING, {"analyses": [GRID]})
+    (result,) = outcome.results
+    combinations = result.record["combinations"]
+    losses = [each["dev_loss"] for each in combinations]
+    assert losses == sorted(losses)
+    assert {json.dumps(each["settings"]["model.head.hidden"]) for each in combinations} == {"[8]", "[8, 8]"}
+    trained = list((folder / "out" / NAME / "trained").glob("MonoBERT_classifier-*-0-*"))
+    assert len(trained) == 4  # that of the model itself is one of them
+    best, values = result.tables
+    assert best.columns == ("learning_rate", "hidden", "dev loss", "updates")
+    assert best.rows[0][2].text == f"{min(losses):.4f}"
+    assert [row[2].text for row in values.rows] == ["2"] * 4
+    own = [each["dev_loss"] for each in combinations if each["settings"]["model.head.hidden"] == [8]]
+    assert values.rows[2][3].text == f"{np.mean(own):.4f}"
+    assert result.notes[0].startswith("Chosen of 4: ")
+    assert set(result.record["test"]) == {"Success@1", "AP"}
+
+
+def test_embeddings_are_mapped_in_three_dimensions_before_and_after(folder):
+    kept = {"kind": "embeddings", "before": "MonoBERT ranker, fine-tuned", "pairs": 14, "perplexity": 5}
+    (before,) = run(folder, "figure14", TRAINING, {"analyses": [kept]}).results
+    both = {**kept, "after": "MonoBERT ranker, fine-tuned"}
+    (after,) = run(folder, "figure15", TRAINING, {"analyses": [both]}).results
+    assert [row[0].text for row in before.tables[0].rows] == ["before", "before"]
+    assert list(after.record["checkpoints"]) == ["before", "after"]
+    maps = after.record["checkpoints"]["after"]["maps"]
+    assert [each["dimensions"] for each in maps] == [3]
+    assert after.record["pairs"] == before.record["pairs"]
+    relevant = [pair["relevant"] for pair in after.record["pairs"]]
+    assert relevant.count(True) == relevant.count(False) == 14
+    panel = after.plots["embeddings"].axes[0]
+    colours = {each.get_label(): tuple(each.get_facecolor()[0][:3].round(2)) for each in panel.collections}
+    assert colours["relevant"] == (0.94, 0.89, 0.26)  # yellow
+
+
+def test_complementary_scores_are_the_scaled_sparse_score_and_the_probability(folder):
+    kept = {"BM25", "MonoBERT classifier", "BM25 + classifier"}
+    systems = read_experiment(FOLDER / "piaf" / "table5.yaml", small=True).systems
+    others = {"systems": dict.fromkeys(systems.keys() - kept)}
+    outcome = run(folder, "table5", TRAINING, others)
+    assert "weights by AP of the other 4 of 5 folds" in outcome.systems["BM25 + classifier"].about
+    lists = [
+        {ranking.query.qid: dict(ranking) for ranking in read_run(outcome.systems[name].runs[0])}
+        for name in ("BM25", "MonoBERT classifier", "BM25 + classifier")
+    ]
+    for qid, fused in lists[2].items():
+        sparse, logits = (each[qid] for each in lists[:2])
+        least, most = min(sparse.values()), max(sparse.values())
+        if most == least:
+            continue  # equal scores become 1, see decision 9
+        parts = [
+            [(sparse[docno] - least) / (most - least), 1 / (1 + np.exp(-logits[docno]))] for docno in fused
+        ]
+        weights, *_ = np.linalg.lstsq(np.array(parts), np.array(list(fused.values())), rcond=None)
+        assert np.allclose(np.array(parts) @ weights, list(fused.values()), atol=1e-6)
+        assert np.allclose(weights * 10, (weights * 10).round(), atol=1e-3)
+    means = outcome.results[0].record["means"]
+    assert set(means["BM25"]) == {"Success@10", "Success@1", "AP"}
+
+
+def test_sentence_bert_and_dpr_are_trained_and_fused_with_bm25(folder):
+    training = {"model": {"query_length": 8, "document_length": 24}, "precision": "float32"}
+    quick = {"optimisation": {"steps": 2, "batch": 4, "warm_up": 0}}
+    changes = {
+        "models": {"E5": None, "Sentence-BERT": merge(training, quick), "DPR": merge(training, quick)},
+        "systems": {"E5, not trained": None, "BM25 + E5": None},
+        "seeds": [0],
+    }
+    outcome = run(folder, "bi-encoders", changes)
+    assert outcome.lacking == {}
+    means = outcome.results[0].record["means"]
+    assert list(means) == ["BM25", "Sentence-BERT", "DPR", "BM25 + Sentence-BERT", "BM25 + DPR"]

@@ -1,0 +1,67 @@
+"""Each cell that a paper prints stands in one of its experiments, and nothing else does; all are complete."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import chain
+
+import pytest
+from printed import PRINTED, read_lines
+
+from telerank.experiments.packaged import FOLDER, list_experiments
+from telerank.experiments.schema import Experiment, has_small, read_experiment
+
+PAPERS = ("bert-dmn", "monobert", "piaf", "repbert")
+FIGURES = {
+    "bert-dmn": ["figure3"],
+    "monobert": ["figure1"],
+    "piaf": ["figure7", "figure8", "figure9", "figure11", "figure12", "figure14", "figure15"],
+    "repbert": ["figure1a", "figure1b", "figure2"],
+}
+TEXTS = ("piaf/bi-encoders", "piaf/grid", "repbert/mismatch")  # of sections without a table
+IN_OTHER_LINES = ("piaf/ranking-set", "repbert/table4")
+"""Values of the text are among those of the table, and rows of two tables have the same name."""
+NAMES = [
+    str(path.relative_to(FOLDER).with_suffix(""))
+    for paper in PAPERS
+    for path in sorted((FOLDER / paper).glob("*.yaml"))
+    if not path.name.startswith("_")
+]
+
+
+def published(experiment: Experiment) -> tuple[list[list[float]], list[list[float]]]:
+    """All values that an experiment has of its paper, by row and by column, each in rising order."""
+    rows, columns = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    for part in (experiment.published, *(analysis.published for analysis in experiment.analyses)):
+        for row, values in chain.from_iterable(data.items() for data in part.values()):
+            for column, value in values.items():
+                if value is not None:
+                    rows[row].append(value)
+                    columns[column].append(value)
+    return tuple(sorted(map(sorted, lines.values())) for lines in (rows, columns))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_has_the_values_of_its_table_and_no_others(name):
+    lines, (rows, columns) = read_lines(name), published(read_experiment(FOLDER / f"{name}.yaml"))
+    if name in IN_OTHER_LINES:
+        lines, rows = sorted(chain.from_iterable(lines)), sorted(chain.from_iterable(rows))
+    assert lines in (rows, columns)
+
+
+def test_every_table_and_figure_is_listed():
+    figures = {f"{paper}/{figure}" for paper, names in FIGURES.items() for figure in names}
+    assert set(NAMES) == PRINTED.keys() | figures | set(TEXTS)
+    assert set(NAMES) <= {entry.name for entry in list_experiments([])}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_read_whole_and_small(name):
+    path = FOLDER / f"{name}.yaml"
+    assert has_small(path)
+    whole, small = (read_experiment(path, small=small) for small in (False, True))
+    assert whole.source
+    assert any(data.paper for data in whole.data.values())
+    for experiment in (whole, small):
+        for data in experiment.data:
+            assert experiment.on(data).analyses

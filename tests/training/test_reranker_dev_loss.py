@@ -1,0 +1,289 @@
+"""The dev loss of a re-ranker is that of groups made as those of the training; what is cut is counted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_training import dev_losses, losses  # noqa: E402
+
+from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
+from telerank.corpus.formats import open_collection  # noqa: E402
+from telerank.models.fingerprints import reranker_fingerprint  # noqa: E402
+from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
+from telerank.training.examples.reading import Reading, read_counts  # noqa: E402
+from telerank.training.log import read_log  # noqa: E402
+from telerank.training.parallel import Processes  # noqa: E402
+from telerank.training.reranker.candidates import assign_queries  # noqa: E402
+from telerank.training.reranker.compare import train_rerankers  # noqa: E402
+from telerank.training.reranker.dev_groups import read_dev_set  # noqa: E402
+from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
+from telerank.training.reranker.plan import TrainingPlan  # noqa: E402
+from telerank.training.reranker.task import ranking_loss  # noqa: E402
+from telerank.training.reranker.train import RerankerJob, train_reranker  # noqa: E402
+from telerank.training.settings import write_settings  # noqa: E402
+from telerank.training.task import TrainingDevice  # noqa: E402
+from telerank.types import silent  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
+MONOBERT = {"kind": "monobert", "dropout": 0.5}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return small_ranking(tmp_path_factory.mktemp("place"))
+
+
+def negatives(place, **more):
+    return {"negatives": {"run": str(place / "train.run"), **more}}
+
+
+def dev_set(place, dev, **changes):
+    config = ranking_training(place, dev=dev, **changes)
+    collection = open_collection(config.data.collection)
+    parts = assign_queries(collection, config)
+    reading = Reading(config.data, config.data_seed, collection, parts.kept_back)
+    return read_dev_set(reading, config.dev, parts.dev), reading.counts
+
+
+LEFT_OUT = "dev queries without a relevant or without another document, left out of the dev loss"
+
+
+@pytest.mark.parametrize(("per_positive", "per_group", "sizes"), [(2, None, [3]), (4, 1, [2] * 4)])
+def test_dev_groups_are_made_as_those_of_the_training(place, per_positive, per_group, sizes):
+    data = negatives(place, per_positive=per_positive, per_group=per_group)
+    dev, counts = dev_set(place, dev_lists(place, depth=6), data=data)
+    groups = {}
+    for group in dev.groups:
+        groups.setdefault(group.query, []).append(group)
+    assert len(groups) == QUERIES
+    assert counts[LEFT_OUT] == 0
+    for query, own in groups.items():
+        number = int(query[1:])
+        assert [len(group.documents) for group in own] == sizes
+        others = [text.split()[0] for group in own for text in group.documents[1:]]
+        assert {group.documents[0].split()[0] for group in own} == {f"d{number}"}
+        assert len(set(others)) == per_positive
+        assert set(others) <= {f"d{(7 * number + j) % 40}" for j in range(1, 6)} - {f"d{number}"}
+    again, _ = dev_set(place, dev_lists(place, depth=6), data=data, seed=5)
+    assert list(again.groups) == list(dev.groups)
+
+
+def test_dev_queries_that_have_no_group_are_left_out_and_counted(place, tmp_path):
+    """Query 20 has its relevant document alone, query 21 no candidate; 22 lacks its relevant one in the list."""
+    run = tmp_path / "thin.run"
+    run.write_text("20 Q0 d0 1 2 t\n22 Q0 d8 1 2 t\n23 Q0 d3 1 2 t\n23 Q0 d9 1 1 t\n")
+    dev, counts = dev_set(place, {"split": "dev", "run": str(run)}, data=negatives(place, per_positive=2))
+    names = [[group.query, *(text.split()[0] for text in group.documents)] for group in dev.groups]
+    assert sorted(names) == [["q2", "d2", "d8", "d8"], ["q3", "d3", "d9", "d9"]]
+    assert counts[LEFT_OUT] == QUERIES - 2
+    assert {pair[0] for pair in dev.pairs} == {"q0", "q2", "q3"}  # the measure needs q0, too
+    by_loss, _ = dev_set(place, {"split": "dev", "run": str(run), "measure": "loss"})
+    assert {pair[0] for pair in by_loss.pairs} == {"q2", "q3"}
+
+
+def task_of(place, folder, model, **changes):
+    config = ranking_training(place, model=model, dev=dev_lists(place), **changes)
+    folder.mkdir(exist_ok=True)
+    job = RerankerJob.open(config, folder, folder)
+    where = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
+    task = job.make_task(None, where, silent)
+    task.reranker.model.train()
+    return task
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        {"objective": "pointwise", "class_weights": True},
+        {"objective": "margin", "margin": 0.0},
+        {"objective": "softmax"},
+    ],
+    ids=lambda loss: loss["objective"],
+)
+@pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
+def test_the_dev_loss_is_that_of_the_training_without_dropout(place, tmp_path, model, loss):
+    task = task_of(place, tmp_path, model, loss=loss)
+    value = task.dev_loss(silent)
+    assert task.reranker.model.training
+    end_to_end = EndToEnd(task.reranker, 512, torch.no_grad)
+    logits = torch.tensor([end_to_end.score(group.pairs) for group in task.dev_set.groups])
+    assert value == pytest.approx(float(ranking_loss(task.config.loss, logits)), abs=2e-3)
+    assert task.dev_loss(silent) == value
+    task.prepare(0, silent)
+    task.backward(0)
+    assert task.dev_loss(silent) == pytest.approx(value, rel=1e-6)  # no update yet
+
+
+def test_the_measure_and_the_loss_score_each_pair_once(place, tmp_path):
+    task, scored = task_of(place, tmp_path, MONOBERT), []
+    score = task.scorer.score
+
+    def counted(pairs, progress):
+        scored.append(pairs)
+        return score(pairs, progress)
+
+    object.__setattr__(task.scorer, "score", counted)
+    task.dev(silent)
+    task.dev_loss(silent)
+    assert len(scored) == 1
+    assert len(set(scored[0])) == len(scored[0])
+    task.backward(0)
+    task.dev(silent)
+    assert len(scored) == 2
+
+
+def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(place, tmp_path):
+    task, runs = task_of(place, tmp_path, FROZEN), []
+    task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
+    task.dev_loss(silent)
+    first = len(runs)
+    assert first > 0
+    task.prepare(0, silent)
+    after = len(runs)
+    task.backward(0)
+    task.dev_loss(silent)
+    assert len(runs) == after
+    again = task_of(place, tmp_path, FROZEN, seed=3)
+    again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
+    again.dev_loss(silent)
+    assert len(runs) == after
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+from telerank.training.reranker.train import train_reranker
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.settings import read_settings
+def report(record):
+    if record.step == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+config = read_settings(f"{sys.argv[1]}/config.yaml", RerankerTraining)
+train_reranker(config, f"{sys.argv[1]}/killed", report=report)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+@pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
+def test_a_killed_training_that_stops_by_its_dev_loss_reaches_the_same_end(place, tmp_path, model):
+    config = ranking_training(
+        place,
+        model={**model, "max_length": 9, "max_query": None},
+        dev=dev_lists(place, measure="loss", every=1, patience=4),
+        optimisation={"steps": 40, "batch": 4, "learning_rate": 0.05, "warm_up": 0},
+        checkpoint_every=2,
+    )
+    write_settings(config, tmp_path / "config.yaml")
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    whole = train_reranker(config, tmp_path / "whole")
+    resumed = train_reranker(config, tmp_path / "killed", resume=True)
+    assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
+    assert dev_losses(tmp_path / "killed") == dev_losses(tmp_path / "whole")
+    assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
+    end, best = max(dev_losses(tmp_path / "whole").items()), dev_losses(tmp_path / "whole")
+    assert end[0] < 40
+    assert min(best, key=lambda step: best[step]) == end[0] - 4
+    assert all(record.dev is None for record in read_log(tmp_path / "whole" / "log.jsonl"))
+    counts = [json.loads((tmp_path / name / "data.json").read_text()) for name in ("whole", "killed")]
+    assert counts[0] == counts[1]
+    for name in ("whole", "killed"):
+        assert (tmp_path / name / "losses.svg").exists()
+
+
+def test_a_grid_may_choose_by_the_dev_loss(place, tmp_path):
+    config = ranking_training(
+        place, model=FROZEN, dev=dev_lists(place, measure="loss", every=4), test=dev_lists(place, queries=8)
+    )
+    grid = {"optimisation.learning_rate": [1e-6, 0.02]}
+    plan = TrainingPlan.model_validate({**config.model_dump(mode="json"), "grid": grid})
+    compared = train_rerankers(plan, tmp_path)
+    lowest = {variant: min(dev_losses(tmp_path / variant.folder).values()) for variant in plan.combinations}
+    assert dict(compared.grid.values) == pytest.approx(lowest)
+    assert list(compared.grid.ordered.values()) == [[value] for value in sorted(lowest.values())]
+    assert compared.variants == [min(lowest, key=lambda variant: lowest[variant])]
+    assert "dev loss" in (tmp_path / "grid.md").read_text()
+
+
+@pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
+@pytest.mark.parametrize("per_group", [None, 1])
+def test_what_is_cut_is_counted_for_queries_and_documents(place, tmp_path, model, per_group):
+    """A query has one token, a document five and a full stop, with three special ones: ten."""
+    config = ranking_training(
+        place,
+        model={**model, "max_length": 9, "max_query": None},
+        data=negatives(place, per_positive=2, per_group=per_group),
+        optimisation={"steps": None, "epochs": 2.0, "warm_up": 0, "batch": 5},
+        dev=dev_lists(place, depth=4, queries=10, every=100),
+        test=dev_lists(place, depth=3, queries=8),
+    )
+    train_reranker(config, tmp_path)
+    counts = json.loads((tmp_path / "data.json").read_text())
+    pairs = 3 * QUERIES  # of an epoch, each relevant pair once
+    assert counts["pairs learned from"] == counts["pairs learned from whose document was cut"] == pairs
+    assert counts["pairs learned from whose query was cut"] == 0
+    assert counts["dev pairs"] == counts["dev pairs whose document was cut"] > 30
+    assert counts["dev pairs whose query was cut"] == 0
+    tested = json.loads((tmp_path / "test.json").read_text())
+    assert (tested["cut_queries"], tested["cut_documents"]) == (0, tested["candidates"])
+
+
+def test_nothing_is_cut_without_being_counted(place, tmp_path):
+    config = ranking_training(place, model={**FROZEN, "max_length": 32}, test=dev_lists(place, queries=8))
+    compared = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "long")
+    assert "cut" not in " ".join(compared.study.table().notes)
+    (model,) = compared.models.values()
+    counts = read_counts(model.parent)
+    assert (counts["pairs learned from"], counts["pairs learned from whose document was cut"]) == (72, 0)
+    config = ranking_training(
+        place, model={**FROZEN, "max_length": 9, "max_query": 2}, test=dev_lists(place, queries=8)
+    )
+    short = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "short")
+    (note,) = (note for note in short.study.table().notes if "cut" in note)
+    (outcome,) = short.study.outcomes.values()
+    cut = f"the query of 0 pairs and the document of {outcome.candidates}"
+    assert note == f"Longer than the models read, and cut: {cut}."
+
+
+def test_the_reports_classifier_is_trained_as_printed(place, tmp_path):
+    """Section 6.3: three layers, weighted cross-entropy of ten negatives and a relevant one, Adam, dev loss."""
+    config = ranking_training(
+        place,
+        model={**FROZEN, "head": {"hidden": [16, 16, 16], "dropout": 0.3}},
+        data=negatives(place, per_positive=10),
+        loss={"objective": "pointwise", "class_weights": True},
+        optimisation={
+            "optimiser": "adam",
+            "weight_decay": 0.0,
+            "learning_rate": 0.0005,
+            "schedule": "constant",
+            "warm_up": 0,
+            "steps": None,
+            "epochs": 12.0,
+            "batch": 6,
+        },
+        dev=dev_lists(place, measure="loss", every="1 epochs", patience="10 epochs"),
+    )
+    assert config.optimisation.max_gradient_norm is None
+    train_reranker(config, tmp_path)
+    assert list(dev_losses(tmp_path)) == [4 * epoch for epoch in range(1, len(dev_losses(tmp_path)) + 1)]
+    assert len(dev_losses(tmp_path)) > 10
+    logits = torch.tensor([[2.0] + [-1.0] * 10])
+    weights = torch.tensor(
+        [11 / 2] + [11 / 20] * 10
+    )  # equation 17: 11 samples, two classes, 1 and 10 of each
+    labels = torch.tensor([[1.0] + [0.0] * 10])
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, weights.unsqueeze(0))
+    torch.testing.assert_close(ranking_loss(config.loss, logits), expected)
