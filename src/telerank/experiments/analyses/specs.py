@@ -228,12 +228,19 @@ class EmbeddingsSpec(_AnalysisSpec):
         return self
 
 
-class GridSpec(_AnalysisSpec):
+class _OfSystem(_AnalysisSpec):
+    system: str
+    """``CANDIDATES >> rerank(MODEL)``, whose model is trained again with other settings."""
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, self.system)
+
+
+class GridSpec(_OfSystem):
     """Trainings of one model under every combination of settings, compared by their dev losses."""
 
     kind: Literal["grid"]
-    system: str
-    """A system ``CANDIDATES >> rerank(MODEL)`` whose model is trained."""
     settings: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(min_length=1)
     """Dotted names of settings of the training, each with its values."""
     measures: Measures
@@ -241,26 +248,16 @@ class GridSpec(_AnalysisSpec):
     shown: int = Field(10, ge=1)
     """Number of combinations in the table; the values of all are in the results."""
 
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, self.system)
 
-
-class SizesSpec(_AnalysisSpec):
+class SizesSpec(_OfSystem):
     """A measure of a re-ranker by the number of pairs that it learns from (monoBERT, figure 1)."""
 
     kind: Literal["sizes"]
-    system: str
-    """``CANDIDATES >> rerank(MODEL)``, whose model is trained with each size."""
     measure: Measure
     pairs: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     """Numbers of pairs to learn from."""
     changes: dict[str, Any] = Field(default_factory=dict)
     """Settings of the trainings that differ from the model's."""
-
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, self.system)
 
 
 class StatisticsSpec(_AnalysisSpec):
