@@ -12,7 +12,7 @@ import numpy as np
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
 from telerank.dense.writer import VectorWriter
-from telerank.types import Doc
+from telerank.types import Doc, silent
 
 MODEL = "letters"
 FINGERPRINT = "f" * 64
@@ -94,7 +94,7 @@ class Letters:
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         return [[ord(one) for one in text[:40]] for text in texts], sum(len(text) > 40 for text in texts)
 
-    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
+    def encode_tokens(self, tokens: Sequence[Sequence[int]], budget=None, progress=silent) -> np.ndarray:  # noqa: ARG002
         vectors = np.zeros((len(tokens), self.dimension), np.float32)
         for row, ids in enumerate(tokens):
             for one in ids:

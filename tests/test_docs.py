@@ -33,6 +33,7 @@ from documents import (
 )
 from telerank.cli.main import app
 from telerank.corpus.formats import open_collection
+from telerank.corpus.predictions import write_predictions
 from telerank.trec import write_qrels
 
 ALL = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
@@ -47,6 +48,10 @@ RERANKING = """data: {collection: msmarco-slice, negatives: {random: true}}
 model: {start: minilm, max_length: 96}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
 test: {split: dev.small, pool: top20, queries: 5, depth: 5, measures: [RR@10]}
+"""
+READING = """data: {sets: [{collection: fquad, questions: 6}]}
+model: {start: minilm, max_length: 96, stride: 16, max_question: 24}
+optimisation: {steps: 2, warm_up: 1, batch: 2}
 """
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HOSTS = "|".join(
@@ -141,20 +146,28 @@ def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
     link({one.name for one in data.iterdir() if one.is_dir()}, data, tmp_path)
     Path("repbert.yaml").write_text(TRAINING)
     Path("monobert.yaml").write_text(RERANKING)
+    Path("reader.yaml").write_text(READING)
+    for name in ("reader", "other"):
+        write_predictions(
+            f"{name}.json", {query.qid: name for query in open_collection("fquad").split_queries()}
+        )
     Path("new.jsonl").write_text('{"docno": "new", "text": "news of aspirin"}\n')
     write_qrels("qrels.txt", open_collection("scifact").split_qrels("test"))
     if NEURAL:
+        from small_readers import small_reader
         from small_rerankers import small_reranker
+        from telerank.models.readers.reader import save_reader
         from telerank.models.rerankers.reranker import save_reranker
 
         save_reranker(small_reranker(tmp_path / "small"), "my-reranker")
+        save_reader(small_reader(tmp_path / "small", threshold=10.0), "my-reader")
     asked = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))
     written = [one for one in asked if " -o bm25.run" in one]
     indexing = [one for one in asked if one.startswith(("telerank index scifact", "telerank index build"))]
     first = [*indexing, *written]
     for example in [*first, *(one for one in asked if one not in first)]:
         words = shlex.split(example)
-        if words[1] in ("train", "rerank", "inspect") and not NEURAL:
+        if words[1] in ("train", "rerank", "answer", "inspect") and not NEURAL:
             continue
         if words[1] == DEMO or "COLLECTION" in words:  # tests/cli/test_demo.py; a form, not an example
             continue

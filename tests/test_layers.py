@@ -52,11 +52,27 @@ ALLOWED = {
     "dense": {*_LOW, "stage", "corpus", "models"},
     "sparse": {*_LOW, "stage", "text", "corpus"},
     "retrieval": {*_LOW, "stage", "text", "corpus", "dense", "sparse"},
-    "pipelines": {*_LOW, "stage", "trec", "sparse", "dense", "retrieval", "fusion", "reranking"},
+    "segments": {*_LOW, "stage", "text", "show", "corpus", "models", "fusion", "reranking"},
+    "answers": {*_LOW, "stage", "trec", "show", "models", "evaluation", "reranking"},
+    "pipelines": {
+        *(
+            *_LOW,
+            "stage",
+            "trec",
+            "sparse",
+            "dense",
+            "retrieval",
+            "fusion",
+            "reranking",
+            "segments",
+            "answers",
+        ),
+    },
     "fusion": {"types", "errors", "expressions", "stage", "show", "evaluation"},
     "reranking": {*_LOW, "stage", "text", "trec", "models", "evaluation"},
     "training": {
         *_LOW,
+        "answers",
         "stage",
         "text",
         "trec",
@@ -66,15 +82,17 @@ ALLOWED = {
         "dense",
         "models",
         "reranking",
+        "segments",
     },
     "inspect": {*_LOW, "text", "trec", "show", "evaluation", "corpus", "models", "reranking", "training"},
     "experiments": {
         *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
-        *("retrieval", "fusion", "reranking", "pipelines", "training", "inspect"),
+        *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines", "training", "inspect"),
     },
     "verbs": {
         *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
-        *("retrieval", "fusion", "reranking", "pipelines", "training", "inspect", "experiments"),
+        *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines", "training", "inspect"),
+        "experiments",
     },
 }
 """What a part may import; ``verbs`` may import all of these, ``cli`` everything; nothing imports it."""

@@ -21,14 +21,20 @@ if TYPE_CHECKING:
     from telerank.retrieval.index import Index as Index
     from telerank.stage import Stage as Stage
     from telerank.types import Answer as Answer
+    from telerank.types import Answers as Answers
     from telerank.types import Doc as Doc
     from telerank.types import Explanation as Explanation
     from telerank.types import Qrel as Qrel
     from telerank.types import Query as Query
     from telerank.types import Ranking as Ranking
+    from telerank.verbs.answer import answer as answer
+    from telerank.verbs.answer import read as read
+    from telerank.verbs.answer import reader as reader
+    from telerank.verbs.answers.evaluate import evaluate_answers as evaluate_answers
     from telerank.verbs.candidates import consistency as consistency
     from telerank.verbs.candidates import depth as depth
     from telerank.verbs.compare import compare as compare
+    from telerank.verbs.data import segment_lengths as segment_lengths
     from telerank.verbs.encode import encode as encode
     from telerank.verbs.evaluate import evaluate as evaluate
     from telerank.verbs.experiment import experiment as experiment
@@ -55,9 +61,12 @@ _MODULES = {
     "pipelines.functions": "pipeline",
     "retrieval.index": "Index",
     "stage": "Stage",
-    "types": "Answer Doc Explanation Qrel Query Ranking",
+    "types": "Answer Answers Doc Explanation Qrel Query Ranking",
+    "verbs.answer": "answer read reader",
+    "verbs.answers.evaluate": "evaluate_answers",
     "verbs.candidates": "consistency depth",
     "verbs.compare": "compare",
+    "verbs.data": "segment_lengths",
     "verbs.encode": "encode",
     "verbs.evaluate": "evaluate",
     "verbs.experiment": "experiment run_experiment",

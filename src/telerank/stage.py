@@ -17,7 +17,7 @@ import itertools
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -101,6 +101,19 @@ class Stage(ABC):
         Stages that it is made of have their own.
         """
         return {}
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What a reader must know of what this stage has done so far, such as texts that it cut.
+
+        Stages that it is made of have their own.
+        """
+        return ()
+
+    @property
+    def all_remarks(self) -> list[str]:
+        """The remarks of this stage and of those that it is made of, each once."""
+        return list(dict.fromkeys(remark for part in walk_stages(self) for remark in part.remarks))
 
     def __repr__(self) -> str:
         return self.text

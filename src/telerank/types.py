@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -53,17 +54,67 @@ class Qrel:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A span of a document; ``text`` begins at character ``start`` of the document's text."""
+    """A span of a document; ``text`` begins at character ``start`` of the document's text.
+
+    ``confidence`` is the probability that it is the answer. ``sources`` has each document that gives the same
+    answer, with the character where it begins there; the first is this document.
+    """
 
     qid: str
     docno: str
     text: str
     start: int
     score: float = 1.0
+    confidence: float = 1.0
+    sources: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            object.__setattr__(self, "sources", ((self.docno, self.start),))
 
     @property
     def end(self) -> int:
         return self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers to one query, best first; none if a reader finds that the texts have none.
+
+    ``no_answer`` is the score of no answer minus that of the best span: the higher, the less there is
+    an answer. It is infinite if no text has a span.
+
+    Raises
+    ------
+    ValueError
+        If the scores rise.
+    """
+
+    query: Query
+    answers: tuple[Answer, ...] = ()
+    no_answer: float = 0.0
+
+    def __post_init__(self) -> None:
+        for better, worse in itertools.pairwise(self.answers):
+            if better.score < worse.score:
+                raise ValueError(f"query {self.query.qid}: {worse.text!r} comes after a lower score")
+
+    @property
+    def text(self) -> str:
+        """The best answer's text; empty if there is none, as SQuAD's script expects it."""
+        return self.answers[0].text if self.answers else ""
+
+    def cut(self, k: int) -> Answers:
+        """The first ``k`` answers."""
+        if k < 0:
+            raise ValueError(f"k must not be negative, got {k}")
+        return self if k >= len(self.answers) else Answers(self.query, self.answers[:k], self.no_answer)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self.answers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -94,6 +94,14 @@ GOOD: dict[str, tuple[str, Files]] = {
     ),
     "MS MARCO documents": ("msmarco", {"msmarco-docs.tsv": "1\tu\tt\tone\n2\tu\tt\ttwo\n"}),
     "TREC": ("trec", {"docs.trec": SGML, "topics.txt": TOPICS, "qrels.txt": QRELS}),
+    "Robust04": (
+        "robust04",
+        {
+            "ft911": SGML,
+            "topics.robust04.txt": TOPICS.replace("</top>", "<desc> Description:\nabout it\n</top>"),
+            "qrels.robust04.txt": QRELS,
+        },
+    ),
     "TREC documents alone": ("trec", {"ft911": SGML}),
     "topics and qrels": ("topics", {"topics.dl.txt": TOPICS, "qrels.dl.txt": QRELS}),
     "SQuAD": ("squad", {"dev.json": squad(which="q1", what="q2")}),

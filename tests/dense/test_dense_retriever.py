@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,8 +119,9 @@ def test_a_folder_of_vectors_knows_its_model(model, tmp_path):
     encoder = TorchEncoder(model)
     encode_documents(docs(WORDS), tmp_path / "v", encoder)
     retriever = open_retriever(tmp_path / "v")
-    assert retriever.encoder == encoder
-    assert retriever == open_retriever(Vectors(tmp_path / "v"), encoder)
+    resolved = replace(encoder, precision="float32")  # which auto is on a processor
+    assert retriever.encoder == resolved
+    assert retriever == open_retriever(Vectors(tmp_path / "v"), resolved)
 
 
 def test_texts_in_batches_and_alone_have_the_same_vectors(model):
@@ -139,7 +141,7 @@ def test_texts_in_batches_and_alone_have_the_same_vectors(model):
 def test_unknown_precisions_are_refused():
     from telerank.dense.encoder import TorchEncoder
 
-    with pytest.raises(ModelError, match="float32 or bfloat16, got 'float16'"):
+    with pytest.raises(ModelError, match="auto, float32, tf32 or bfloat16, got 'float16'"):
         TorchEncoder("minilm", precision="float16")
 
 

@@ -59,6 +59,81 @@ def test_torch_breaks_ties_by_docno(tmp_path):
         assert (one.rows == other.rows).all()
 
 
+def test_torch_searches_whatever_its_products_are_computed_with(kept):
+    """Its one name for all devices cannot be read once a setting of the present ones was made."""
+    torch = pytest.importorskip("torch")
+    from telerank.dense.torch_search import DeviceVectors
+
+    exact, device = DeviceVectors(kept, "cpu")._error(), DeviceVectors(kept, "cpu")
+    setting = torch.backends.mkldnn.matmul if hasattr(torch.backends.mkldnn, "matmul") else None
+    if setting is None or not hasattr(setting, "fp32_precision"):
+        pytest.skip("this torch has no such setting")
+    before, setting.fp32_precision = setting.fp32_precision, "bf16"
+    try:
+        assert device._error() > exact
+        found = device.search(asked(made(3, 32, seed=2)), 10)
+    finally:
+        setting.fp32_precision = before
+    for one, other in zip(found, search(kept, asked(made(3, 32, seed=2)), 10), strict=True):
+        assert (one.rows == other.rows).all()
+
+
+def test_torch_copies_nothing_if_it_is_asked_for_all_rows(kept, monkeypatch):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import DeviceVectors
+
+    device = DeviceVectors(kept, "cpu")
+    monkeypatch.setattr(DeviceVectors, "_copy", None)
+    wanted = asked(made(2, 32, seed=1))
+    for one, other in zip(device.search(wanted, 9000), search(kept, wanted, 9000), strict=True):
+        assert (one.rows == other.rows).all()
+
+
+def test_vectors_leave_the_device_with_the_last_who_uses_them(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    from weakref import ref
+
+    from telerank.dense.torch_search import DeviceVectors, load_on_device
+    from telerank.dense.vectors import Vectors
+
+    monkeypatch.setattr(DeviceVectors, "_free", lambda _: 1 << 40)
+    stored(tmp_path / "v", made(900, 32), shard=250)
+    opened = Vectors(tmp_path / "v")
+    device = load_on_device(opened, "cpu")
+    assert load_on_device(opened, "cpu").blocks is device.blocks  # they are copied once
+    block = ref(device.blocks[0].vectors)
+    del device
+    assert block() is not None
+    del opened
+    assert block() is None
+
+
+def test_vectors_that_do_not_fit_are_copied_once_for_many_queries_as_they_are_stored(kept, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from telerank.dense.torch_search import _Block, load_on_device
+
+    copied = []
+    to = _Block.to
+    monkeypatch.setattr(_Block, "to", lambda self, device: copied.append(self) or to(self, device))
+    device = load_on_device(kept, "cpu")
+    assert not device.is_resident
+    wanted = asked(made(300, 32, seed=4))
+    for one, other in zip(device.search(wanted, 20), search(kept, wanted, 20), strict=True):
+        assert (one.rows == other.rows).all()
+        assert (one.scores == other.scores).all()
+    assert sum(len(block.lengths) for block in copied) == len(kept)
+    kinds = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+    assert {block.vectors.dtype for block in copied} == {kinds.get(kept.dtype, torch.float32)}
+
+
+def test_a_gpu_is_asked_many_queries_at_a_time(encoded):
+    from telerank.dense.retriever import DenseRetriever
+    from telerank.dense.search import TOGETHER
+
+    for device, batch, expected in (("cpu", 64, 64), ("cuda:1", 64, TOGETHER), ("cuda:1", 1, 1)):
+        assert DenseRetriever(encoded, Letters(), device=device).in_batches(batch).batch == expected
+
+
 def test_torch_refuses_another_models_queries(kept):
     pytest.importorskip("torch")
     from telerank.dense.torch_search import load_on_device

@@ -113,6 +113,32 @@ PRINTED = {
         BM25 + ranker             0.85 0.67 0.74
         fine-tuned                0.85 0.75 0.80
     """,
+    # DILA: Recall@10, Recall@1, MAP
+    "piaf/table6": """
+        BM25                      0.89 0.71 0.77
+        BM25 + fine-tuned         0.89 0.77 0.80
+    """,
+    # TREC 2019 DL: MRR of dev, NDCG@10; Robust04: NDCG@20 of titles, of descriptions
+    "best/table1": """
+        BERT (First P)   0.375 0.637 0.464 0.505
+        BERT (Max P)     0.349 0.626 0.471 0.519
+        BERT (Gold P)    0.363 0.664
+        BeST             0.388 0.664 0.487 0.537
+        IDST                   0.704
+        RoBERTa (Max P)  0.320 0.630 0.439
+        Longformer-QA    0.326 0.627 0.448
+        QDS-Transformer  0.360 0.667 0.457
+        TKL              0.329 0.644
+    """,
+    # P@1 of train and dev, MRR of dev
+    "best/table2": """
+        Random         0.109 0.085
+        BERT (Max P)   0.465 0.391 0.349
+        Iter[ation]-1  0.412 0.412 0.371
+        Iter[ation]-2  0.488 0.449 0.368
+        Iter[ation]-3  0.522 0.491 0.388
+        Iter[ation]-4  0.525 0.458 0.364
+    """,
     # sections 5.3 and 5.4: of the text, and the table of the split
     "piaf/ranking-set": """
         questions, documents, pairs      125440 28144 1375690

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.retriever import DenseRetriever
 from telerank.errors import CollectionError, FormatError
 from telerank.evaluation.measures import measure
+from telerank.evaluation.statistics import holm
 from telerank.experiments.analyses.analyse import analyse, analyse_all
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.analyses.by_depth import make_reranker
@@ -128,7 +130,7 @@ def test_recall_rises_with_the_depth(bench):
 
 
 def test_reranking_takes_the_first_reranker_that_is_available(bench):
-    class Reader(PipelineReader):
+    class Runner(PipelineReader):
         def read_stage(self, name, text, position=0):
             if text == "given":
                 raise Unavailable("not given: a run")
@@ -136,7 +138,7 @@ def test_reranking_takes_the_first_reranker_that_is_available(bench):
 
     settings = {"kind": "reranking", "measure": "RR@10", "depths": DEPTHS, "systems": ["BM25"]}
     spec = RerankingSpec(**settings, rerankers={"BERT": "given", "DFR": "dfr"})
-    result = analyse(replace(bench, runner=Reader(bench.data)), spec)
+    result = analyse(replace(bench, runner=Runner(bench.data)), spec)
     assert result.record["reranker"] == "DFR"
     assert result.notes[0] == "Re-ranked by DFR; the paper's values are of BERT."
     dfr = bench.data.index("standard").retriever("dfr")
@@ -148,7 +150,8 @@ def test_reranking_takes_the_first_reranker_that_is_available(bench):
     assert result.record["RR@10"]["BM25"][2] == pytest.approx(expected)
     with pytest.raises(Unavailable, match="no re-ranker is available: BERT: not given: a run"):
         analyse(
-            replace(bench, runner=Reader(bench.data)), RerankingSpec(**settings, rerankers={"BERT": "given"})
+            replace(bench, runner=Runner(bench.data)),
+            RerankingSpec(**settings, rerankers={"BERT": "given"}),
         )
 
 
@@ -274,3 +277,37 @@ def test_settings_that_analyses_do_not_have_are_refused(tmp_path, analysis, mess
     with pytest.raises(FormatError, match=message) as refused:
         read_experiment(path)
     assert "\n" not in str(refused.value)
+
+
+def test_tests_of_every_two_systems_have_numbers_and_holm_beside(bench, tmp_path):
+    worse = write_systems(bench, tmp_path, {"first": "bm25 % 1", "JM": "lm_jelinek_mercer(lambda=0.99)"})
+    bench = replace(bench, systems={**bench.systems, **worse})
+    names = [*bench.systems]
+    result = analyse(bench, quality(tests={"level": 0.9}))
+    table, tests = result.tables
+    pairs = [tuple(cell.text for cell in row[:3]) for row in tests.rows]
+    assert len(pairs) == 2 * len(list(itertools.combinations(names, 2)))
+    record = {(one["system"], one["other"], one["measure"]): one for one in result.record["tests"]}
+    assert list(record) == pairs
+    corrected = holm([one["p"] for one in record.values()])
+    assert [one["p_holm"] for one in record.values()] == pytest.approx(corrected)
+    numbers = {name: str(number) for number, name in enumerate(names, 1)}
+    for row in table.rows:
+        for measure_name, cell in zip(table.columns[1:], row[1:], strict=True):
+            expected = {
+                numbers[({*key[:2]} - {row[0].text}).pop()]
+                for key, one in record.items()
+                if row[0].text in key[:2] and key[2] == measure_name and one["p"] < 0.9
+            }
+            assert {*cell.marks} == expected
+    assert any(cell.marks for row in table.rows for cell in row)
+    assert "not corrected for" in table.notes[0]
+    strict = analyse(bench, quality(tests={"level": 0.9, "corrected": True}))
+    differing = [one for one in strict.record["tests"] if one["p_holm"] < 0.9]
+    marks = sum(len(cell.marks) for row in strict.tables[0].rows for cell in row)
+    assert marks == 2 * len(differing)
+
+
+def test_tests_of_every_two_systems_have_no_baseline():
+    with pytest.raises(ValueError, match="have no baseline"):
+        quality(tests={}, baseline="BM25")

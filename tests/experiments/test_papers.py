@@ -10,6 +10,7 @@ import yaml
 import telerank
 from telerank.experiments.schema import Experiment, merge, read_experiment
 from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.reader.config import ReaderTraining
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan
 
@@ -335,10 +336,19 @@ def test_packaged_trainings_are_settings():
         for path in sorted(folder.rglob("*.yaml"))
     }
     grid = TrainingPlan.model_validate(records.pop("piaf/grid.yaml"))
+    reader = ReaderTraining.model_validate(records.pop("piaf/answers.yaml"))
+    assert (reader.model.language, reader.dev.measure) == ("fr", "F1(fr)")
     assert len(grid.combinations) == 108
     authors = RerankerTraining.model_validate(records.pop("bert-dmn/authors.yaml"))
     assert (authors.model.head["gate"], authors.optimisation.schedule) == ("authors", "constant")
     assert (authors.dev.measure, authors.dev.every, authors.dev.patience) == ("AP", "1 epochs", "3 epochs")
+    deep = TrainingPlan.model_validate(records.pop("best/trec-dl-2019.yaml"))
+    assert (deep.loss.objective, deep.loss.margin, deep.loss.of) == ("margin", 1.0, "logit")
+    assert (deep.data.negatives.only, deep.data.negatives.per_positive) == ("unjudged", 1)
+    assert (deep.data.segments.leading, deep.data.segments.iterations, deep.dev.measure) == (4, 4, "RR")
+    robust = TrainingPlan.model_validate(records.pop("best/robust04.yaml"))
+    assert (len(robust.variants), len({variant.repetition for variant in robust.variants})) == (25, 5)
+    assert (robust.loss.objective, robust.data.negatives.per_positive) == ("pointwise", 10)
     repbert = {name: BiEncoderTraining.model_validate(record) for name, record in records.items()}
     triples = {"file": "msmarco/qidpidtriples.train.full.2.tsv.gz"}
     assert repbert["repbert/msmarco.yaml"] == BiEncoderTraining.model_validate(

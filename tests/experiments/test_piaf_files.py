@@ -17,6 +17,8 @@ FOLDER = Path(telerank.__file__).parent / "experiments"
 RANKING_SET = ("ranking-set", "table3", "table4", "figure7", "figure8", "figure9")
 TRAINED = ("table5", "grid", "figure11", "figure12", "figure14", "figure15")
 FILES = (*RANKING_SET, *TRAINED, "table1", "table2", "bi-encoders")
+ANSWERS = ("answers", "answers-dila", "answers-end-to-end", "no-answers")
+OTHER_DATA = ("table6", *ANSWERS)
 SMALL = [False, True]
 
 
@@ -31,7 +33,10 @@ def training(experiment: Experiment, model: str) -> RerankerTraining:
 
 
 def test_every_table_and_figure_has_a_file_and_no_other():
-    assert {name.removeprefix("piaf/") for name in packaged_names() if name.startswith("piaf/")} == {*FILES}
+    assert {name.removeprefix("piaf/") for name in packaged_names() if name.startswith("piaf/")} == {
+        *FILES,
+        *OTHER_DATA,
+    }
 
 
 @pytest.mark.parametrize("small", SMALL)
@@ -205,3 +210,51 @@ def test_each_printed_value_stands_in_one_file():
     ]
     assert len(set(cells)) == len(cells)
     assert not any(read(name).published for name in FILES if name.startswith("figure"))
+
+
+@pytest.mark.parametrize("small", SMALL)
+def test_table_6_has_the_fine_tuned_ranker_of_table_5(small):
+    name = "MonoBERT ranker, fine-tuned"
+    six = read("table6", small=small)
+    data = six.trained[name].settings["data"]["collection"]
+    assert data in six.sets
+    five = read("table5", small=small)
+    assert training(six, name) == training(five.on(data), name)
+    assert six.sets[data].made_of == five.data[data].made_of
+
+
+@pytest.mark.parametrize("small", SMALL)
+@pytest.mark.parametrize("name", ANSWERS)
+def test_readers_are_trained_and_measured_on_the_same_parts_of_articles(name, small):
+    from telerank.training.reader.config import QuestionSource, ReaderTraining
+
+    experiment = read(name, small=small)
+    shares = {"test": 0.2, "dev": 0.1, "seed": 3}
+    for data in experiment.data.values():
+        assert data.made_as != "article-parts" or data.recipe == shares
+    for model in experiment.trained.values():
+        if model.train == "reader":
+            settings = {**model.settings, "model": {**model.settings["model"], "start": "e5-small"}}
+            training = ReaderTraining.model_validate(settings)
+            assert training.articles.model_dump() == shares
+            assert {source.part for source in training.data.sets} == {"train"}
+            assert {source.part for source in training.dev.sets} == {"dev"}
+    for analysis in experiment.analyses:
+        if analysis.kind == "answers":
+            assert analysis.articles == shares
+            assert {QuestionSource.model_validate(own).part for own in analysis.sets.values()} == {"test"}
+
+
+@pytest.mark.parametrize("small", SMALL)
+def test_the_reader_of_all_answers_is_the_same_training(small):
+    readers = [read(name, small=small).trained["all sets"] for name in ANSWERS]
+    assert all(reader == readers[0] for reader in readers)
+
+
+def test_the_packaged_reader_learns_from_the_piaf_that_is_installed():
+    from telerank.training.reader.config import ReaderTraining
+    from telerank.training.settings import read_settings
+
+    training = read_settings(FOLDER / "trainings" / "piaf" / "answers.yaml", ReaderTraining)
+    assert [source.collection for source in training.data.sets] == ["piaf"]
+    assert training.model.start == "e5-small"

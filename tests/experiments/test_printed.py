@@ -11,14 +11,18 @@ from printed import PRINTED, read_lines
 from telerank.experiments.packaged import FOLDER, list_experiments
 from telerank.experiments.schema import Experiment, has_small, read_experiment
 
-PAPERS = ("bert-dmn", "monobert", "piaf", "repbert")
+PAPERS = ("best", "bert-dmn", "monobert", "piaf", "repbert")
 FIGURES = {
+    "best": ["figure1", "figure2"],
     "bert-dmn": ["figure3"],
     "monobert": ["figure1"],
     "piaf": ["figure7", "figure8", "figure9", "figure11", "figure12", "figure14", "figure15"],
     "repbert": ["figure1a", "figure1b", "figure2"],
 }
-TEXTS = ("piaf/bi-encoders", "piaf/grid", "repbert/mismatch")  # of sections without a table
+TEXTS = (  # of sections without a table
+    *("piaf/answers", "piaf/answers-dila", "piaf/answers-end-to-end", "piaf/no-answers"),
+    *("best/documents", "piaf/bi-encoders", "piaf/grid", "repbert/mismatch"),
+)
 IN_OTHER_LINES = ("piaf/ranking-set", "repbert/table4")
 """Values of the text are among those of the table, and rows of two tables have the same name."""
 NAMES = [

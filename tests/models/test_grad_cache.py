@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -9,10 +11,12 @@ pytest.importorskip("transformers")
 
 from small_models import WORDS, small_encoder  # noqa: E402
 from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
-from telerank.models.encoders.grad_cache import RandomNumbers, backward, backward_at_once  # noqa: E402
+from telerank.models.encoders.grad_cache import backward, backward_at_once  # noqa: E402
 from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin  # noqa: E402
+from telerank.models.random_numbers import RandomNumbers  # noqa: E402
 
 QUERIES, DOCUMENTS = WORDS[:6], [f"{WORDS[40 + i]} x1 x2" for i in range(9)]
+CPU = torch.device("cpu")
 RELEVANT = torch.eye(6, 9, dtype=torch.bool)
 RELEVANT[0, 3] = True
 
@@ -39,9 +43,10 @@ def gradients(run, trained, size, loss):
     model = trained[0]
     model.zero_grad()
     torch.manual_seed(7)
+    run = partial(run, device=CPU) if run is backward else run
     value = run(*chunks(trained, size), lambda q, d: loss(q @ d.T, RELEVANT))
     found = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
-    return value, found, torch.rand(1).item()
+    return float(value), found, torch.rand(1).item()
 
 
 @pytest.mark.parametrize("loss", [multi_label_margin, in_batch_softmax])
@@ -72,7 +77,7 @@ def test_dropout_differs_from_chunk_to_chunk(trained):
     """Else the gradients above would be equal for the wrong reason."""
     trained[0].train()
     queries, _ = chunks(trained, 1)
-    state = RandomNumbers()
+    state = RandomNumbers(CPU)
     one, other = queries[0](), queries[0]()
     assert not torch.equal(one, other)
     state.restore()
@@ -97,5 +102,6 @@ def test_no_graph_of_more_than_a_chunk_is_kept(trained):
         [counted(one) for one in queries],
         [counted(one) for one in documents],
         lambda q, d: multi_label_margin(q @ d.T, RELEVANT),
+        CPU,
     )
     assert with_graph == [False] * 5 + [True] * 5

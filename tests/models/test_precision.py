@@ -8,7 +8,13 @@ torch = pytest.importorskip("torch")
 
 from telerank.errors import ModelError  # noqa: E402
 from telerank.models import precision as module  # noqa: E402
-from telerank.models.precision import NAMES, fast_error, precision  # noqa: E402
+from telerank.models.precision import (  # noqa: E402
+    NAMES,
+    fast_error,
+    multiplies_exactly,
+    precision,
+    resolve_precision,
+)
 
 CPU = torch.device("cpu")
 has_fast = hasattr(torch.backends.mkldnn, "matmul") and torch.backends.mkldnn.is_available()
@@ -20,12 +26,12 @@ def product():
 
 
 def test_each_name_is_what_it_says():
-    assert NAMES == ("float32", "float32-fast", "bfloat16")
+    assert NAMES == ("float32", "float32-fast", "tf32", "bfloat16")
     with precision("float32", CPU)():
         assert product().dtype is torch.float32
     with precision("bfloat16", CPU)():
         assert product().dtype is torch.bfloat16
-    with pytest.raises(ModelError, match="must be float32, float32-fast or bfloat16, got 'half'"):
+    with pytest.raises(ModelError, match="must be float32, float32-fast, tf32 or bfloat16, got 'half'"):
         precision("half", CPU)
 
 
@@ -81,3 +87,33 @@ def test_the_error_of_rounding_would_be_seen(monkeypatch):
 def test_fast_is_of_processors():
     with pytest.raises(ModelError, match="float32-fast is for processors, not for meta"):
         precision("float32-fast", torch.device("meta"))
+
+
+def test_auto_is_bfloat16_on_a_gpu_that_has_it_and_float32_elsewhere(monkeypatch):
+    gpu = torch.device("cuda:1")
+    for has in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda has=has, **_: has)
+        assert resolve_precision("auto", gpu) == ("bfloat16" if has else "float32")
+        assert resolve_precision("auto", CPU) == "float32"
+        assert resolve_precision("tf32", gpu) == "tf32"
+
+
+def test_tf32_is_on_inside_alone_and_told_by_the_digits_of_products():
+    gpu, matmul = torch.device("cuda"), torch.backends.cuda.matmul
+    assert multiplies_exactly(gpu)
+    name = "fp32_precision" if hasattr(matmul, "fp32_precision") else "allow_tf32"
+    before = getattr(matmul, name)
+    with precision("tf32", gpu)():
+        assert not multiplies_exactly(gpu)
+    assert getattr(matmul, name) == before
+    assert multiplies_exactly(gpu)
+    with pytest.raises(ModelError, match="tf32 is for GPUs, not for cpu"):
+        precision("tf32", CPU)
+
+
+@needs_fast
+def test_fast_kernels_are_told_by_the_digits_of_products():
+    """torch's one name for all devices cannot be read then."""
+    with module._fast():
+        assert not multiplies_exactly(CPU)
+    assert multiplies_exactly(CPU)

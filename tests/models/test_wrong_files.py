@@ -11,10 +11,13 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from small_models import small_encoder
+from small_readers import small_reader
 from small_rerankers import small_reranker
+from telerank.answers.scorer import SpanReader
 from telerank.dense.encoder import TorchEncoder
 from telerank.errors import TelerankError
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
+from telerank.models.readers.reader import save_reader
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.reranking.scorer import Scorer
 
@@ -37,7 +40,7 @@ VALUES = [None, -1, 0, 5, 1e400, "text", [], [[1]], {}, {"a": 1}, True]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A bi-encoder that also sentence-transformers opens, one that has only its settings, and re-rankers."""
+    """A bi-encoder that also sentence-transformers opens, one that has only its settings, re-rankers and a reader."""
     root = tmp_path_factory.mktemp("models")
     model = load_bi_encoder(small_encoder(root / "start"))
     for name in ("bi", "theirs"):
@@ -47,6 +50,7 @@ def folders(tmp_path_factory):
     (root / "theirs" / "modules.json").write_text(json.dumps(modules))
     save_reranker(small_reranker(root), root / "mono")
     save_reranker(small_reranker(root, "bert-dmn", head={"hidden": 8}), root / "dmn")
+    save_reader(small_reader(root), root / "reader")
     return root
 
 
@@ -65,6 +69,7 @@ FILES = [
     ("mono", "config.json"),
     ("dmn", "reranker.json"),
     ("dmn", "head.safetensors"),
+    ("reader", "reader.json"),
 ]
 
 
@@ -72,6 +77,8 @@ def use(folder) -> None:
     """Compute with the model: the folder must be right, or refused before."""
     if folder.name in ("mono", "dmn"):
         Scorer(str(folder)).score([("q1", "d1 d2")])
+    elif folder.name == "reader":
+        SpanReader(str(folder)).read([("q1", "d1 d2")])
     else:
         TorchEncoder(str(folder)).encode_queries(["q1 q2"])
 

@@ -105,6 +105,11 @@ def test_what_is_cut_and_what_is_padded_is_counted(folder):
     assert (made.counts.cut_pairs, made.counts.cut) == (1, 30 - (20 - 3 - 2))
 
 
+def test_a_loaded_model_has_a_checksum_of_its_weights(mono):
+    assert Scorer(mono).checksum == Scorer(mono, max_length=48).checksum
+    assert len(Scorer(mono).checksum) == 64
+
+
 def test_an_empty_list_of_pairs_has_no_scores(mono):
     assert Scorer(mono).score([]).shape == (0,)
 
@@ -152,7 +157,7 @@ def test_a_graph_is_kept_if_it_can_be_and_made_again_after_a_kill(mono, monkeypa
 
     if home == "killed":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        made = cache_graph(mono, {}, (), make)
+        made = cache_graph(backends.Computable.of(mono), {}, (), make)
         made.rename(f"{made}.writing")
         (Path(f"{made}.writing") / "left").touch()
     else:
@@ -160,7 +165,7 @@ def test_a_graph_is_kept_if_it_can_be_and_made_again_after_a_kill(mono, monkeypa
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         monkeypatch.setattr(tempfile, "tempdir", None)
         monkeypatch.setattr(Path, "home", no_home)
-    folder = cache_graph(mono, {}, (), make)
+    folder = cache_graph(backends.Computable.of(mono), {}, (), make)
     assert folder.is_relative_to(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"graph"}
     assert not list(tmp_path.rglob("*.writing"))
@@ -191,13 +196,16 @@ def test_the_first_token_alone_is_computed_where_nothing_else_is_asked_for(mono)
     from telerank.reranking.backends.first_token import narrow_to_first_token
     from telerank.reranking.backends.in_openvino import _graph
 
-    assert narrow_to_first_token(_graph(mono)) >= 10
+    assert narrow_to_first_token(_graph(backends.Computable.of(mono))) >= 10
 
 
 def test_what_cannot_be_is_refused_in_one_line(mono):
     for given, message in (
-        ({"backend": "tensorrt"}, "no back end is called 'tensorrt'; there are: torch, openvino, onnx"),
-        ({"precision": "int8"}, "torch computes in float32, float32-fast, bfloat16, got 'int8'"),
+        (
+            {"backend": "tensorrt"},
+            "no back end is called 'tensorrt'; there are: torch, compiled, openvino, onnx",
+        ),
+        ({"precision": "int8"}, "torch computes in float32, float32-fast, tf32, bfloat16, got 'int8'"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"tokens": 0}, "tokens of a batch must be at least 1"),
         ({"backend": "onnx", "device": "cuda"}, "onnx computes on the processor, not on cuda"),

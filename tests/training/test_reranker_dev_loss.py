@@ -120,7 +120,7 @@ def test_the_dev_loss_is_that_of_the_training_without_dropout(place, tmp_path, m
     assert value == pytest.approx(float(ranking_loss(task.config.loss, logits)), abs=2e-3)
     assert task.dev_loss(silent) == value
     task.prepare(0, silent)
-    task.backward(0)
+    task.backward(task.read(0))
     assert task.dev_loss(silent) == pytest.approx(value, rel=1e-6)  # no update yet
 
 
@@ -137,7 +137,7 @@ def test_the_measure_and_the_loss_score_each_pair_once(place, tmp_path):
     task.dev_loss(silent)
     assert len(scored) == 1
     assert len(set(scored[0])) == len(scored[0])
-    task.backward(0)
+    task.backward(task.read(0))
     task.dev(silent)
     assert len(scored) == 2
 
@@ -150,7 +150,7 @@ def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(place, tmp_path):
     assert first > 0
     task.prepare(0, silent)
     after = len(runs)
-    task.backward(0)
+    task.backward(task.read(0))
     task.dev_loss(silent)
     assert len(runs) == after
     again = task_of(place, tmp_path, FROZEN, seed=3)

@@ -215,7 +215,7 @@ def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(place, tmp_path):
     assert model.head(features).tolist() == pytest.approx(found, abs=2e-3)  # stored in half precision
     model.train()
     assert model.head(features).tolist() != model.head(features).tolist()
-    task.backward(0)
+    task.backward(task.read(0))
     assert {weight.grad is None for weight in model.encoder.parameters()} == {True}
     assert {weight.grad is None for weight in model.head.parameters()} == {False}
 
@@ -226,7 +226,7 @@ def test_the_encoder_runs_in_the_first_epoch_alone(place, tmp_path):
     task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     for number in range(6):
         task.prepare(number, silent)
-        task.backward(number)
+        task.backward(task.read(number))
         if number == 0:
             first = len(runs)
     assert len(runs) == first > 0
@@ -244,7 +244,7 @@ def test_the_encoder_runs_in_the_first_epoch_alone(place, tmp_path):
 def test_a_store_that_lacks_a_pair_says_so(place, tmp_path):
     task = task_of(place, tmp_path, "bert-lite")
     with pytest.raises(IndexFault, match="have no features here"):
-        task.backward(0)
+        task.backward(task.read(0))
 
 
 @pytest.mark.parametrize("name", ["monobert", "bert-dmn"])
@@ -255,7 +255,7 @@ def test_parts_change_the_memory_and_nothing_else(place, tmp_path, name):
         for module in task.reranker.model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-        loss = task.backward(1)
+        loss = float(task.backward(task.read(1)))
         weights = task.reranker.model.named_parameters()
         gradients.append((loss, {name: one.grad for name, one in weights if one.grad is not None}))
     for loss, found in gradients[1:]:

@@ -32,7 +32,7 @@ def analyze_text(
 
     Example: `telerank analyze-text --analyzer french "L'État d'aujourd'hui"`
     """
-    from telerank.verbs.text import Analyzer
+    from telerank.verbs.index import Analyzer
 
     chosen = Analyzer.parse(analyzer)
     if not as_json:
@@ -58,7 +58,7 @@ def _record(analyzer: Analyzer, text: str) -> dict[str, object]:
 
 def _table(analyzer: Analyzer, text: str) -> Table:
     """A table with one row for each step; new output is highlighted."""
-    from telerank.verbs.text import TEXT_STEPS
+    from telerank.verbs.index import TEXT_STEPS
 
     counts = Column("tokens", justify="right")
     table = Table(Column("step", no_wrap=True), counts, Column("output", overflow="fold"))

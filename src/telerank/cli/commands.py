@@ -17,15 +17,18 @@ SHORT_HELPS = {
     "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
     "search": "Search an index or vectors with a pipeline: write a run over a collection's queries, or "
     "answer one.",
+    "answer": "Answer questions from the documents of an index: rank them, read the first ones, mark the "
+    "answers.",
     "pipeline": "Save pipelines with an index by name, list, show and remove them.",
     "rerank": "Score the documents of a run again with a re-ranker, and write the new run.",
     "fuse": "Fuse runs into one: in turns, by weighted scores, or by ranks.",
-    "evaluate": "Measure runs over all queries of the qrels; a query without results counts 0.",
+    "evaluate": "Measure runs over all queries of the qrels, or predicted answers over all questions of a "
+    "collection.",
     "compare": "Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap "
     "interval.",
     "tune": "Tune pipelines and analyzers, by cross-validation or on one split for another.",
     "tune-fusion": "Tune the weights of `fuse --method linear` over a grid, by cross-validation.",
-    "train": "Train models: `bi-encoder`, `reranker`.",
+    "train": "Train models: `bi-encoder`, `reranker`, `reader`.",
     "inspect": "See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over "
     "sentences.",
     "depth": "Re-rank the first n documents of each run by a re-ranker's scores, and measure at each "
@@ -34,7 +37,7 @@ SHORT_HELPS = {
     "reference's candidates.",
     "combine": "Fuse all ordered pairs of runs, and show what each run adds to each other.",
     "experiment": "Run experiments: tables and figures of papers, or YAML files of your own.",
-    "data": "List, show, convert and describe collections; make ranking sets.",
+    "data": "List, show, convert and describe collections; make ranking sets and long documents.",
     "analyze-text": "Show the output of each step of an analyzer for a text.",
     "demo": "Try everything on a French collection that is installed with telerank: about a minute, no "
     "network.",
@@ -44,6 +47,7 @@ SHORT_HELPS = {
 Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or the module's ``app``.
 """
 _MODULES = {
+    "rerank": "runs.rerank",
     **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
     **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
 }

@@ -24,7 +24,9 @@ def encode(
     batch_tokens: int | None = Option(
         None, min=1, help="Tokens per batch, padding included. Default: 4096, on a GPU 65536."
     ),
-    precision: str = Option("float32", help="Precision of matrix products: float32 or bfloat16."),
+    precision: str = Option(
+        "auto", help="auto (bfloat16 on a GPU that computes in it, else float32), float32, tf32 or bfloat16."
+    ),
     device: options.Device = None,
     approximate: str | None = Option(
         None, help="Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."
@@ -37,7 +39,7 @@ def encode(
     """Encode the documents of a collection or an index into a folder of vectors, to search them.
 
     An interrupted run resumes after the last shard that was written. Existing vectors of the same documents,
-    model and type are kept.
+    model and type are kept. Under `torchrun` the processes share the documents, on a GPU each.
 
     Example: `telerank encode xquad-en vectors --model minilm --dtype bfloat16`
 
@@ -45,6 +47,7 @@ def encode(
     """
     import telerank as tr
     from telerank.verbs.index import open_source
+    from telerank.verbs.train import is_first_process
 
     encoded = tr.encode(
         open_source(collection, format=format, encoding=encoding),
@@ -58,6 +61,8 @@ def encode(
         approximate=approximate,
         overwrite=overwrite,
     )
+    if not is_first_process():
+        return
     for line in str(encoded).splitlines():
         console.say(line)
     if as_json:

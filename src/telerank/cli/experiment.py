@@ -17,7 +17,7 @@ from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
     from telerank.experiments.schema import Experiment
-    from telerank.verbs.experiment import ExperimentOutcome
+    from telerank.verbs.experiment import ExperimentOutcome, PooledOutcome
 
 
 app = typer.Typer(cls=group_with_default("run"), no_args_is_help=True, rich_markup_mode="markdown")
@@ -143,7 +143,7 @@ def _pairs(options: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def print_outcome(outcome: ExperimentOutcome) -> None:
+def print_outcome(outcome: ExperimentOutcome | PooledOutcome) -> None:
     """Print the tables and the notes of an experiment."""
     from telerank.show.tables import render_terminal
 

@@ -16,6 +16,7 @@ from telerank.show.tables import plain
 
 if TYPE_CHECKING:
     from telerank import Index, Ranking, Stage
+    from telerank.segments.stage import SegmentReranker
 
 _FIRST, _ALL = 10, 1000  # documents kept by default: for a reader, for a run
 _SNIPPET = 200  # characters of a document that are shown
@@ -40,6 +41,9 @@ def search(
     ),
     threads: int = Option(1, "--threads", "-j", min=1, help="Threads of the first stages of a run."),
     explain: bool = Option(False, "--explain", help="With --query: explain the score of each document."),
+    show_segment: bool = Option(
+        False, "--show-segment", help="With --query: print the segment of each document that counts most."
+    ),
     format: options.FormatOption = None,  # noqa: A002
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
@@ -63,7 +67,8 @@ def search(
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None:
-        _answer(opened, model, query, keep or _FIRST, explain=explain, as_json=as_json)
+        explained = {"explain": explain, "show_segment": show_segment}
+        _answer(opened, model, query, keep or _FIRST, as_json=as_json, **explained)
         return
     from telerank.verbs.search import open_topics
 
@@ -79,18 +84,35 @@ def search(
         console.say(remark)
 
 
-def _answer(index: Index, model: str | None, query: str, k: int, *, explain: bool, as_json: bool) -> None:
+def _answer(
+    index: Index, model: str | None, query: str, k: int, *, explain: bool, show_segment: bool, as_json: bool
+) -> None:
     import telerank as tr
 
     stage = tr.pipeline(model or index.default_pipeline, index) % k
+    by_segments = None
+    if show_segment:
+        from telerank.verbs.search import find_segments
+
+        by_segments = find_segments(stage)
     for line in _read_lines() if query == "-" else [query]:
         ranking = stage.search(line.strip())
         if as_json:
-            console.print_json(_record(index, stage, ranking, explain=explain))
+            console.print_json(_record(index, stage if explain else None, by_segments, ranking))
             continue
         _show(index, ranking)
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
+        if by_segments is not None:
+            _show_segments(by_segments, ranking)
+    for remark in stage.all_remarks:
+        console.say(remark)
+
+
+def _show_segments(stage: SegmentReranker, ranking: Ranking) -> None:
+    for docno in ranking.docnos:
+        match = stage.match(ranking.query, docno)[0]
+        print(plain(f"\n{docno}: {match}, score {match.score:.4f}"), plain(match.text), sep="\n")
 
 
 def _read_lines() -> Iterator[str]:
@@ -115,14 +137,18 @@ def _show(index: Index, ranking: Ranking) -> None:
     console.write_columns(rows)
 
 
-def _record(index: Index, stage: Stage, ranking: Ranking, *, explain: bool) -> dict[str, Any]:
+def _record(
+    index: Index, stage: Stage | None, by_segments: SegmentReranker | None, ranking: Ranking
+) -> dict[str, Any]:
     from dataclasses import asdict
 
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
         record: dict[str, Any] = {"rank": rank, "score": score, **asdict(index.doc(docno))}
-        if explain:
+        if stage is not None:
             record["explanation"] = asdict(stage.explain(ranking.query, docno))
+        if by_segments is not None:
+            record["segment"] = asdict(by_segments.match(ranking.query, docno)[0])
         documents.append(record)
     return {"query": ranking.query.text, "ranking": documents}
 

@@ -28,7 +28,7 @@ _Output = Annotated[
 
 @app.callback()
 def train() -> None:
-    """Train models: `bi-encoder`, `reranker`.
+    """Train models: `bi-encoder`, `reranker`, `reader`.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """
@@ -111,6 +111,33 @@ def reranker(
         print(json.dumps(trained.record(), indent=2))
     else:
         write_tables(trained.tables(), "-", None, trained.title)
+
+
+@app.command()
+def reader(
+    config: str = Argument(
+        metavar="CONFIG",
+        help="A YAML file of settings, or a packaged one by name (`piaf/answers`). Required: "
+        "`data: {sets: [{collection: …}]}`.",
+    ),
+    *,
+    output: _Output = "trained",
+    resume: bool = Option(False, "--resume", help="Continue from the last checkpoint, if there is any."),
+) -> None:
+    """Train a reader, which marks the answer to a question in a text, on SQuAD-style sets.
+
+    Answers that do not occur in their text are left out, counted, and named. With dev questions the threshold
+    of no answer and the temperature of confidences are fitted on them.
+
+    Example: `telerank train reader reader.yaml --output reader`
+    """
+    import telerank as tr
+    from telerank.verbs.train import is_first_process
+
+    trained = tr.train("reader", config, output, resume=resume, report=_report_losses())
+    for remark in trained.remarks if is_first_process() else ():
+        console.say(remark)
+    _say_trained(trained.model)
 
 
 def _report_losses() -> Report:

@@ -29,6 +29,8 @@ class Collection:
     documents if it is known without reading them. ``relevant_from`` is the lowest grade that the collection's
     makers count as relevant (3 of 4 in ANTIQUE). ``notes`` counts what the reader repaired or left out, by
     name: paragraphs merged, answers moved. ``unread`` names the files beside it that are not read.
+    ``unlocated`` has, for each split, answers whose text does not occur in their document, and
+    ``contexts`` the document that each question was asked about, those without an answer among them.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Collection:
     relevant_from: int = 1
     notes: Callable[[], Mapping[str, int]] = dict
     unread: tuple[str, ...] = ()
+    unlocated: Mapping[str, Stream[Answer]] = field(default_factory=dict)
+    contexts: Mapping[str, Callable[[], Mapping[str, str]]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         splits = f", splits: {', '.join(self.splits)}" if self.splits else ""

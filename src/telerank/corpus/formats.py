@@ -27,7 +27,7 @@ from telerank.corpus.readers.reading import check_encoding, list_files, read_fir
 from telerank.corpus.readers.smart import SMART
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.topics_qrels import TOPICS
-from telerank.corpus.readers.trec_sgml import CRANFIELD, TREC
+from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC
 from telerank.errors import CollectionError, shorten
 from telerank.trec.files import open_bytes
 from telerank.trec.qrels import QRELS_FORMATS
@@ -52,6 +52,7 @@ FORMATS: tuple[Format, ...] = (
     LISA,
     ANTIQUE,
     CRANFIELD,
+    ROBUST04,
     INSURANCEQA,
     INSURANCEQA_TOKEN,
     PASSAGES,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-
-from telerank.batches import batch_by_length
 from telerank.dense.encoder import Encoder
-from telerank.dense.kinds import Floats, check_kind
+from telerank.dense.kinds import check_kind
 from telerank.dense.manifest import VectorManifest, is_vectors
 from telerank.dense.vectors import Vectors
 from telerank.dense.writer import VectorWriter, compute_texts_checksum, sweep_vectors
@@ -24,7 +23,8 @@ class Encoding:
     """How documents are encoded.
 
     ``shard`` documents are encoded and written together, and kept after a crash; memory holds the texts
-    and vectors of one shard (50 MB for 16,384 vectors of 768 float32). ``batch_tokens`` limits a batch: the
+    and vectors of three shards (each 50 MB for 16,384 vectors of 768 float32): while one is encoded, the
+    next is tokenised and the one before is written. ``batch_tokens`` limits a batch: the
     tokens of its longest text times the number of its texts. ``collection`` and ``source`` are recorded.
     """
 
@@ -59,32 +59,47 @@ def encode_documents(
     """
     how = encoding or Encoding()
     sweep_vectors(Path(folder).resolve())
-    if not overwrite and is_vectors(Path(folder)):
-        return _check_vectors(Vectors(folder), docs, encoder, how)
-    settings = {**encoder.settings, "shard": how.shard, "batch_tokens": how.batch_tokens}
-    manifest = VectorManifest(
-        encoder.dimension, how.dtype, encoder.name, encoder.fingerprint, settings, how.collection, how.source
-    )
-    done = 0
+    if not overwrite and (complete := find_vectors(docs, folder, encoder, how)) is not None:
+        return complete
+    manifest = describe_vectors(encoder, how)
     with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
         stream = iter(docs)
-        while part := list(islice(stream, how.shard)):
-            docnos, texts = [doc.docno for doc in part], [doc.full_text for doc in part]
-            if writer.kept:
-                writer.skip(docnos, texts)
-            else:
-                tokens, cut = encoder.tokenize(texts)
-                vectors = _encode(encoder, tokens, how.batch_tokens, done, progress)
-                writer.add(docnos, texts, vectors, cut=cut)
-            done += len(part)
-            progress("encoding", done, None)
+        done = _skip(writer, stream, how.shard, progress)
+        with ThreadPoolExecutor(1, "tokenising") as reading, ThreadPoolExecutor(1, "writing") as writing:
+            waiting, written = reading.submit(_read, encoder, stream, how.shard), None
+            while (read := waiting.result()) is not None:
+                waiting = reading.submit(_read, encoder, stream, how.shard)
+                vectors = encoder.encode_tokens(read.tokens, how.batch_tokens, _behind(progress, done))
+                if written is not None:
+                    written.result()
+                written = writing.submit(writer.add, read.docnos, read.texts, vectors, cut=read.cut)
+                done += len(read.docnos)
+                progress("encoding", done, None)
+            if written is not None:
+                written.result()
         if not done:
             raise DocumentError("there is no document to encode")
     return Vectors(folder)
 
 
-def _check_vectors(vectors: Vectors, docs: Iterable[Doc], encoder: Encoder, encoding: Encoding) -> Vectors:
-    """The vectors, if the encoder would make the same ones."""
+def describe_vectors(encoder: Encoder, encoding: Encoding) -> VectorManifest:
+    """The description of vectors that are to be made."""
+    settings = {**encoder.settings, "shard": encoding.shard, "batch_tokens": encoding.batch_tokens}
+    made_by = encoder.name, encoder.fingerprint
+    recorded = encoding.collection, encoding.source
+    return VectorManifest(encoder.dimension, encoding.dtype, *made_by, settings, *recorded)
+
+
+def find_vectors(
+    docs: Iterable[Doc], folder: str | Path, encoder: Encoder, encoding: Encoding
+) -> Vectors | None:
+    """The vectors in a folder, if the encoder would make the same ones; None if there are none.
+
+    Raises IndexFault if there are others.
+    """
+    if not is_vectors(Path(folder)):
+        return None
+    vectors = Vectors(folder)
     folder, manifest = vectors.folder, vectors.manifest
     if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
         made_by = f"{manifest.dtype} by {manifest.model}"
@@ -110,13 +125,33 @@ def _are_of(vectors: Vectors, docs: Iterable[Doc]) -> bool:
     return next(stream, None) is None
 
 
-def _encode(
-    encoder: Encoder, tokens: Sequence[Sequence[int]], budget: int, done: int, progress: Progress
-) -> Floats:
-    vectors = np.empty((len(tokens), encoder.dimension), np.float32)
-    encoded = 0
-    for batch in batch_by_length(list(map(len, tokens)), budget):
-        vectors[batch] = encoder.encode_tokens([tokens[row] for row in batch])
-        encoded += len(batch)
-        progress("encoding", done + encoded, None)
-    return vectors
+def _skip(writer: VectorWriter, stream: Iterator[Doc], shard: int, progress: Progress) -> int:
+    """Skip the documents of finished shards; return their number."""
+    done = 0
+    while writer.kept and (part := list(islice(stream, shard))):
+        writer.skip([doc.docno for doc in part], [doc.full_text for doc in part])
+        done += len(part)
+        progress("encoding", done, None)
+    return done
+
+
+class _Read(NamedTuple):
+    """The documents of a shard, and the tokens of each; ``cut`` of them were cut."""
+
+    docnos: list[str]
+    texts: list[str]
+    tokens: list[list[int]]
+    cut: int
+
+
+def _read(encoder: Encoder, stream: Iterator[Doc], shard: int) -> _Read | None:
+    """Read and tokenise the next shard; None if there is none."""
+    if not (part := list(islice(stream, shard))):
+        return None
+    texts = [doc.full_text for doc in part]
+    return _Read([doc.docno for doc in part], texts, *encoder.tokenize(texts))
+
+
+def _behind(progress: Progress, done: int) -> Progress:
+    """Progress that counts from ``done`` on."""
+    return lambda label, more, total: progress(label, done + more, total)

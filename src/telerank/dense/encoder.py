@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
 
 from telerank.dense.kinds import Floats
 from telerank.dense.vectors import Encoded
 from telerank.errors import MissingExtra, ModelError
+from telerank.types import Progress, silent
 
 if TYPE_CHECKING:
+    from telerank.dense.computed import ComputedEncoder
     from telerank.models.encoders.bi_encoder import BiEncoder
-    from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
+    from telerank.models.encoders.tokens import Tokenizers
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
 _BATCH, _BATCH_OF_GPU = 4096, 65_536  # tokens
 
 
@@ -49,26 +50,33 @@ class Encoder(Protocol):
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """The tokens of documents, and the number of documents that were longer than the model reads."""
 
-    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> Floats:
-        """The vectors (B, D) of tokenized documents."""
+    def encode_tokens(
+        self, tokens: Sequence[Sequence[int]], budget: int | None = None, progress: Progress = silent
+    ) -> Floats:
+        """The vectors (N, D) of tokenized documents, in their order.
+
+        A batch has at most ``budget`` tokens, padding included; None leaves it to the encoder.
+        """
 
 
 @dataclass(frozen=True)
 class TorchEncoder:
     """A bi-encoder by its name: ``minilm``, a folder, or a name on the hub.
 
-    ``device`` None is the GPU if there is one; ``precision`` is that of matrix products (``bfloat16`` is fast
-    on some devices). The model is loaded when it is first used, and pickles as its name. If the first use
-    finds no such model, it raises ModelError; without torch, MissingExtra.
+    ``device`` None is the GPU if there is one; ``precision`` is that of matrix products, ``auto`` bfloat16 on
+    a GPU that computes in it, else float32. A GPU whose memory is too small gets smaller batches
+    (:meth:`describe_memory`). The model is loaded when it is first used, and pickles as its name. If the
+    first use finds no such model or device, it raises ModelError; without torch, MissingExtra.
     """
 
     model: str
     device: str | None = None
-    precision: str = "float32"
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            raise ModelError(f"precision must be {' or '.join(PRECISIONS)}, got {self.precision!r}")
+            known = f"{', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}"
+            raise ModelError(f"precision must be {known}, got {self.precision!r}")
 
     @property
     def name(self) -> str:
@@ -86,22 +94,22 @@ class TorchEncoder:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {"model": self._loaded[0].settings.record(), "precision": self.precision}
+        return {"model": self._loaded[0].settings.record(), "precision": self._computed.precision}
 
     @property
-    def device_type(self) -> str:
-        """The type of the device that it computes on, such as ``cuda``."""
-        return str(self._loaded[0].device.type)
+    def device_name(self) -> str:
+        """The device that it computes on, such as ``cuda:1``."""
+        return str(self._computed.device)
 
     @property
     def batch_tokens(self) -> int:
         """The tokens of a batch that suit the device: larger ones leave the cache of a processor."""
-        return _BATCH if self.device_type == "cpu" else _BATCH_OF_GPU
+        return _BATCH if self._computed.device.type == "cpu" else _BATCH_OF_GPU
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        model, tokenizers = self._loaded
-        side = tokenizers.queries
-        return Encoded(self._vectors(model.encode_queries, side, side.ids(list(texts))), self.fingerprint)
+        side, computed = self._loaded[1].queries, self._computed
+        vectors = computed.encode(side, side.ids(list(texts)), computed.model.encode_queries)
+        return Encoded(vectors, self.fingerprint)
 
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         side = self._loaded[1].documents
@@ -111,33 +119,33 @@ class TorchEncoder:
         longer = replace(side, side=replace(side.side, max_length=most + 1))
         return tokens, sum(len(ids) > most for ids in longer.ids(full))
 
-    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> Floats:
-        model, tokenizers = self._loaded
-        return self._vectors(model.encode_documents, tokenizers.documents, tokens)
+    def encode_tokens(
+        self, tokens: Sequence[Sequence[int]], budget: int | None = None, progress: Progress = silent
+    ) -> Floats:
+        side, computed = self._loaded[1].documents, self._computed
+        most = self.batch_tokens if budget is None else budget
+        return computed.encode(side, tokens, computed.model.encode_documents, most, progress)
+
+    def describe_memory(self) -> str:
+        """How large batches are, if a larger one did not fit into memory; else empty."""
+        return self._computed.room.describe()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TorchEncoder, (self.model, self.device, self.precision)
 
     @cached_property
     def _loaded(self) -> tuple[BiEncoder, Tokenizers]:
+        """The model as it is stored, on the processor."""
         try:
-            import torch
-
+            import_module("torch")
             from telerank.models.encoders.folders import load_bi_encoder
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name or "torch", "neural") from error
-        model, tokenizers = load_bi_encoder(folder if (folder := Path(self.model)).is_dir() else self.model)
-        chosen = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return model.to(chosen), tokenizers
+        return load_bi_encoder(folder if (folder := Path(self.model)).is_dir() else self.model)
 
-    def _vectors(self, encode: Any, side: SideTokenizer, tokens: Sequence[Sequence[int]]) -> Floats:
-        import torch
+    @cached_property
+    def _computed(self) -> ComputedEncoder:
+        model, _ = self._loaded
+        from telerank.dense.computed import ComputedEncoder
 
-        if not tokens:
-            return np.empty((0, self.dimension), np.float32)
-        half = torch.autocast(
-            self._loaded[0].device.type, torch.bfloat16, enabled=self.precision == "bfloat16"
-        )
-        with torch.inference_mode(), half:
-            vectors = encode(side.pad(tokens))
-        return np.asarray(vectors.float().cpu().numpy(), np.float32)
+        return ComputedEncoder.of(model, self.device or "auto", self.precision)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from telerank.dense.encoder import Encoder, TorchEncoder
-from telerank.dense.search import Hits, search
+from telerank.dense.search import TOGETHER, Hits, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.expressions import quote
@@ -23,8 +23,8 @@ class DenseRetriever(Retriever):
 
     ``batch`` queries are read, encoded and searched together. A query's ranking does not depend on the batch,
     but the model's arithmetic may differ in the last digits. ``threads`` divide the rows among themselves;
-    with ``device`` ``cuda`` torch searches on a GPU. Rankings are the same. Raises ModelError if the encoder
-    is not the one that made the vectors.
+    with a ``device`` such as ``cuda:1`` torch searches on a GPU. Rankings are the same. Raises ModelError if
+    the encoder is not the one that made the vectors.
     """
 
     vectors: Vectors
@@ -44,6 +44,11 @@ class DenseRetriever(Retriever):
             raise ModelError(
                 f"{self.vectors.folder}: {origin}, not by {other.name} ({other.fingerprint[:12]})"
             )
+
+    def in_batches(self, batch: int, threads: int = 1) -> DenseRetriever:
+        """On a GPU batches are at least as large as it searches together, unless queries come one by one."""
+        least = TOGETHER if self.device != "cpu" and batch > 1 else 1
+        return replace(self, batch=max(batch, least), threads=threads)
 
     @property
     def call(self) -> str:
@@ -93,5 +98,7 @@ def open_retriever(
     named = opened.manifest.model if model is None else model
     if isinstance(named, str):
         encoder = TorchEncoder(named, precision=opened.manifest.settings.get("precision", "float32"))
-        return DenseRetriever(opened, encoder, device=encoder.device_type, name=name)
+        device = encoder.device_name
+        batch = 64 if device == "cpu" else TOGETHER
+        return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
     return DenseRetriever(opened, named, name=name)

@@ -21,11 +21,14 @@ from telerank.dense.rotate import ERROR, pad_width, rotate
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
 
 Rows = npt.NDArray[np.int64]
+TOGETHER = 1024
+"""Queries that a GPU searches together: vectors that do not fit there are copied once for all of them."""
+WHOLE = 8
+"""Every row is scored if k is more than this fraction of all rows."""
 _SLACK = 2 * ERROR + 2e-6  # bound of float32's error in both rotations and a bound, as a share of |q| |x|
 _LEAST_ROOM = 1 << 14  # candidates of a query
 _ROOM = 1 << 21  # candidates of all queries that are searched together, 12 bytes each
 _MANY = 4  # from this number of queries on tiles are faster than one query after the other
-_WHOLE = 8  # every row is scored if k is more than this fraction of all rows
 
 
 class Hits(NamedTuple):
@@ -38,7 +41,7 @@ class Hits(NamedTuple):
 def search(vectors: Vectors, queries: Encoded, k: int, *, threads: int = 1) -> list[Hits]:
     """The ``k`` best rows for each query, in Ranking's order; ``threads`` divide the rows."""
     targets = vectors.require(queries)
-    if k * _WHOLE >= len(vectors):
+    if k * WHOLE >= len(vectors):
         return [rank_exhaustively(vectors, query, k) for query in targets]
     room = max(_LEAST_ROOM, 8 * k)
     together = max(1, min(4 * tile.LANES, _ROOM // room))

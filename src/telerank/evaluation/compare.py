@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from telerank.evaluation.answers.names import is_answer_measure, parse_answer_measures
 from telerank.evaluation.measures import Evaluation, parse_measures, require_means
 from telerank.evaluation.report import changes_table, comparison_table, describe_gaps, difference_table
 from telerank.evaluation.statistics import (
@@ -131,7 +132,7 @@ def compare_evaluations(
     """
     if not evaluations:
         raise ValueError("there is no system to compare")
-    names = parse_measures(measures) if measures else _shared_measures(evaluations)
+    names = _parse(measures, evaluations) if measures else _shared_measures(evaluations)
     _check(evaluations, baselines, names)
     require_means(names)
     pairs = [
@@ -155,6 +156,13 @@ def compare_evaluations(
         corrected += holm([row.p for row in differences if row.baseline == baseline])
     final = tuple(replace(row, p_holm=p) for row, p in zip(differences, corrected, strict=True))
     return Comparison(evaluations, tuple(baselines), names, final, level, confidence)
+
+
+def _parse(measures: Sequence[str], evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
+    """The names of measures; those of answers are as they were computed."""
+    if all(is_answer_measure(name) for own in evaluations.values() for name in own.measures):
+        return parse_answer_measures(measures)
+    return parse_measures(measures)
 
 
 def _shared_measures(evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:

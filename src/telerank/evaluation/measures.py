@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import MeasureError
+from telerank.evaluation.answers.names import ANSWER_MEASURES
 from telerank.evaluation.trec_eval import (
     HIGHEST_CUTOFF,
     SYNONYMS,
@@ -138,6 +139,8 @@ def parse_measures(measures: MeasureNames, level: int = 1) -> tuple[str, ...]:
 
 def aggregate_name(name: str) -> str:
     """How the values of a measure become one: ``mean``, ``sum`` or ``geometric mean``."""
+    if name in ANSWER_MEASURES or name.startswith("answer@"):
+        return "mean"
     (parsed,) = _parse(name)
     if isinstance(parsed, TrecMeasure):
         return parsed.aggregate

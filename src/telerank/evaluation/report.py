@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from telerank.evaluation.answers.names import is_answer_measure
 from telerank.evaluation.measures import Evaluation, aggregate_name
 from telerank.show.tables import Cell, Table
 
@@ -178,6 +179,8 @@ def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
 def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """A line for each kind of query that counts 0 or does not count, by system; which version is computed."""
     first = next(iter(evaluations.values()))
+    if all(map(is_answer_measure, first.measures)):
+        return _describe_answer_gaps(evaluations)
     queries, lines = len(first.qids), []
     if any(name.startswith(_BY_RECALL) and "trec_eval=10" not in name for name in first.measures):
         lines.append("interpolated precision: as trec_eval 9 rounds recall levels; (trec_eval=10) is 10's")
@@ -190,6 +193,16 @@ def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
             )
         if count := len(evaluation.unjudged):
             lines.append(f"{system}: {count} queries are not in the qrels: they do not count")
+    return lines
+
+
+def _describe_answer_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    lines = []
+    for system, own in evaluations.items():
+        if count := len(own.missing):
+            lines.append(f"{system}: {count} of {len(own.qids)} questions have no prediction: they count 0")
+        if count := len(own.unjudged):
+            lines.append(f"{system}: {count} predictions are of other questions: they do not count")
     return lines
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, zip_longest
@@ -16,23 +15,15 @@ from telerank import model_names
 from telerank.corpus.bundled import PIAF, piaf
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.corpus.ranking_sets.ranking_set import (
-    RankingSetSettings,
-    is_made_by,
-    make_ranking_set,
-    write_ranking_set,
-)
 from telerank.errors import CollectionError
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.made_sets import is_made, make_set
 from telerank.experiments.schema import DataSpec, Experiment
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities.models import BM25
 from telerank.sparse.writer import build_index
-from telerank.stage import Stage
-from telerank.types import Doc, Progress, silent
+from telerank.types import Progress, silent
 
 DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", model_names.VARIABLE)
 """The option and the environment variable that say where collections are, and models."""
@@ -75,6 +66,7 @@ class ExperimentData:
     """A collection of an experiment, open; ``source`` is its path, ``folder`` keeps its indexes and models.
 
     ``judged`` are the queries that measure, ``dev`` those that choose, if the experiment has them.
+    ``sources`` say where other collections are.
     """
 
     name: str
@@ -85,6 +77,7 @@ class ExperimentData:
     judged: JudgedQueries
     dev: JudgedQueries | None
     progress: Progress = silent
+    sources: Sources = field(default_factory=Sources)
     _indexes: dict[str, Index] = field(default_factory=dict)
 
     @property
@@ -141,16 +134,21 @@ class ExperimentData:
 
 
 def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder: Path) -> dict[str, DataSpec]:
-    """The data to run on: those named in ``only``; or those of the paper that are here, or the first that is.
+    """The data to run on: those named in ``only``, also by their pool; or those of the paper that are here.
+
+    Without any it is the first that is, with the others of its pool.
 
     Raises CollectionError if a name is none of the experiment's, or no data is here.
     """
-    spec.require_data(*only, *sources.named)
+    spec.require_data(*sources.named)
     here = {name: data for name, data in spec.data.items() if is_here(name, data, sources, folder)}
     if only:
-        chosen = {name: spec.data[name] for name in only}
+        chosen = {name: spec.data[name] for name in spec.expand(*only)}
     else:
-        chosen = {name: data for name, data in here.items() if data.paper} or dict(list(here.items())[:1])
+        first = [data.pool or name for name, data in list(here.items())[:1]]
+        chosen = {name: data for name, data in here.items() if data.paper} or {
+            name: here[name] for name in spec.expand(*first) if name in here
+        }
     missing = [name for name in chosen if name not in here]
     if not chosen or missing:
         names = ", ".join(missing or spec.data)
@@ -172,11 +170,12 @@ def open_data(
         collection = piaf()
         source = str(PIAF)
     else:
-        source = source or str(_make_ranking_set(name, data, sources, folder, progress))
+        source = source or str(_make_set(name, data, sources, folder, progress))
         collection = open_collection(source)
     judged = JudgedQueries.of(collection, data.split)
     dev, measuring = _draw(judged, spec)
-    return ExperimentData(name, data, source, collection, folder / plain_name(name), measuring, dev, progress)
+    own = folder / plain_name(name)
+    return ExperimentData(name, data, source, collection, own, measuring, dev, progress, sources)
 
 
 def _draw(judged: JudgedQueries, spec: Experiment) -> tuple[JudgedQueries | None, JudgedQueries]:
@@ -192,33 +191,19 @@ def is_here(name: str, data: DataSpec, sources: Sources, folder: Path | None = N
     """Whether the data, or all that it is made of, is here; ``folder`` may hold a ranking set made before."""
     if data.bundled or sources.find(name) is not None:
         return True
-    if folder is not None and data.made_of and is_made_by(_ranking_set_folder(name, folder), _settings(data)):
+    if folder is not None and data.made_of and is_made(data, _made_folder(name, data, folder)):
         return True
     return bool(data.made_of) and all(sources.find(part) is not None for part in data.made_of)
 
 
-def _ranking_set_folder(name: str, folder: Path) -> Path:
-    return folder / plain_name(name) / "ranking-set"
+def _made_folder(name: str, data: DataSpec, folder: Path) -> Path:
+    return folder / plain_name(name) / data.made_as
 
 
-def _settings(data: DataSpec) -> RankingSetSettings:
-    """The Piaf report's (section 5.2), whose documents are contexts, without the titles of their articles."""
-    return RankingSetSettings(model=f"bm25 over {data.analyzer}", titles=False)
-
-
-def _make_ranking_set(name: str, data: DataSpec, sources: Sources, folder: Path, progress: Progress) -> Path:
-    """The ranking set of several sets; one that is there is used if it was made by these settings."""
-    target, settings = _ranking_set_folder(name, folder), _settings(data)
-    if is_made_by(target, settings):
-        return target
-
-    @contextmanager
-    def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
-        index = target.with_name("ranking-set-index")
-        built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
-        yield SparseRetriever(built, BM25())
-
-    parts = [open_collection(sources.find(part) or part) for part in data.made_of]
-    ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
-    write_ranking_set(target, ranking_set, overwrite=True)
+def _make_set(name: str, data: DataSpec, sources: Sources, folder: Path, progress: Progress) -> Path:
+    """The collection that is made of others; one that is there is used."""
+    target = _made_folder(name, data, folder)
+    if not is_made(data, target):
+        parts = [open_collection(sources.find(part) or part) for part in data.made_of]
+        make_set(data, parts, target, progress)
     return target

@@ -33,7 +33,7 @@ from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import GRIDS, WeightGrid, choose_weights
 from telerank.pipelines.functions import FUNCTIONS
-from telerank.pipelines.reader import Names, Reader, StageFunction
+from telerank.pipelines.reader import Names, PipelineReader, StageFunction
 from telerank.pipelines.run_files import ListedRankings
 from telerank.retrieval.index import locate_model
 from telerank.sparse.manifest import VECTORS
@@ -64,22 +64,22 @@ class ExperimentFunctions:
         return {
             **FUNCTIONS,
             "dense": replace(FUNCTIONS["dense"], build=self.dense),
-            "pool": StageFunction(self.pool, {"name": Reader.name}, ("name",)),
+            "pool": StageFunction(self.pool, {"name": PipelineReader.name}, ("name",)),
             "judged": StageFunction(lambda _: self.judged_documents()),
-            "relevant": StageFunction(self.relevant, {"stage": Reader.stage}, ("stage",)),
-            "given": StageFunction(self.given, {"about": Reader.name}, ("about",)),
+            "relevant": StageFunction(self.relevant, {"stage": PipelineReader.stage}, ("stage",)),
+            "given": StageFunction(self.given, {"about": PipelineReader.name}, ("about",)),
             "best": StageFunction(
                 self.best,
                 {
                     "family": lambda reader, tree: build_similarity(tree, reader.text),
-                    "by": Reader.name,
-                    "folds": Reader.whole,
+                    "by": PipelineReader.name,
+                    "folds": PipelineReader.whole,
                 },
                 ("family", "by"),
             ),
             "tuned": StageFunction(
                 self.tuned,
-                {"by": Reader.name, "folds": Reader.whole, "grid": _read_grid},
+                {"by": PipelineReader.name, "folds": PipelineReader.whole, "grid": _read_grid},
                 ("by",),
                 stages=True,
             ),
@@ -222,7 +222,7 @@ class ByQuery(Stage):
         return self.stages[self.positions.get(query.qid, 0)]
 
 
-def _read_grid(reader: Reader, tree: Expression) -> str:
+def _read_grid(reader: PipelineReader, tree: Expression) -> str:
     """The name of a grid of weights."""
     name = reader.name(tree)
     if name not in GRIDS:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from telerank.evaluation.latency import Latency
 from telerank.evaluation.report import format_change
-from telerank.experiments.analyses.specs import Published
+from telerank.experiments.analysis_base import Published
 from telerank.show.tables import Cell, Table
 
 MS = "ms/query"

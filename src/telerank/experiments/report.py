@@ -69,6 +69,7 @@ class ExperimentOutcome:
             source = f" ({self.spec.source})" if self.spec.source else ""
             notes.append(f"The published values{source} are of other data (no `paper: true`): a rough guide.")
         notes += [f"{name}: {system.about}." for name, system in self.systems.items() if system.about != name]
+        notes += [f"{name}: {remark}." for name, system in self.systems.items() for remark in system.remarks]
         for reason in dict.fromkeys(self.lacking.values()):
             names = [name for name, why in self.lacking.items() if why == reason]
             notes.append(f"Not measured: {', '.join(names)} ({reason}).")
@@ -145,6 +146,7 @@ def record_outcome(outcome: ExperimentOutcome) -> dict[str, Any]:
         "data": {"name": outcome.data.name, **outcome.data.spec.model_dump(mode="json")},
         "counts": outcome.data.counts,
         "systems": {name: system.about for name, system in outcome.systems.items()},
+        "remarks": {name: system.remarks for name, system in outcome.systems.items() if system.remarks},
         "lacking": outcome.lacking,
         "results": [{"kind": spec.kind, "title": spec.title, **result.record} for spec, result in pairs],
         "notes": outcome.notes,

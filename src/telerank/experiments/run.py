@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import RerankingSpec, select_published
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import Sources, choose_data, open_data
+from telerank.experiments.pooled import PooledOutcome, pool_outcomes
 from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRunner
@@ -41,8 +42,10 @@ class RunOptions:
 
 def run_experiment(
     spec: Experiment, name: str, options: RunOptions, *, progress: Progress = silent
-) -> list[ExperimentOutcome]:
+) -> list[ExperimentOutcome | PooledOutcome]:
     """Run an experiment on each of its data that is chosen, and write the results.
+
+    Data of one pool are pooled after that, in ``NAME-POOL``.
 
     Results go into ``NAME-DATA`` in the folder of the options: ``tables.md``, ``report.html``, plots,
     ``results.json`` and the resolved ``experiment.yaml``. Indexes, vectors and trained models stay in the
@@ -61,7 +64,22 @@ def run_experiment(
         if system not in known:
             raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")
     chosen = choose_data(spec, options.data, options.only, options.folder)
-    return [_run_on(data, spec, name, options, progress) for data in chosen]
+    outcomes = [_run_on(data, spec, name, options, progress) for data in chosen]
+    return [*outcomes, *_pool(outcomes, name, options)]
+
+
+def _pool(outcomes: Sequence[ExperimentOutcome], name: str, options: RunOptions) -> Iterator[PooledOutcome]:
+    """What came of the folds of each pool, if there are several."""
+    pools = dict.fromkeys(own.data.spec.pool for own in outcomes if own.data.spec.pool)
+    for pool in pools:
+        folds = [own for own in outcomes if own.data.spec.pool == pool]
+        if len(folds) > 1:
+            yield pool_outcomes(folds, _folder(name, pool, options), pool)
+
+
+def _folder(name: str, data: str, options: RunOptions) -> Path:
+    size = "-small" if options.size == SMALL_COPY else ""
+    return options.folder / f"{plain_name(name.replace('/', '-'))}{size}-{plain_name(data)}"
 
 
 def _run_on(
@@ -70,8 +88,7 @@ def _run_on(
     began = monotonic()
     spec = spec.on(data_name)
     data = open_data(data_name, spec, options.data, options.folder, progress)
-    size = "-small" if options.size == SMALL_COPY else ""
-    folder = options.folder / f"{plain_name(name.replace('/', '-'))}{size}-{plain_name(data_name)}"
+    folder = _folder(name, data_name, options)
     runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
     lacking = runner.run()
     published = select_published(spec.published, data.name)

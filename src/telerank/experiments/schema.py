@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -11,7 +12,8 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from telerank.errors import CollectionError, ExpressionError, FormatError
-from telerank.experiments.analyses.specs import AnalysisSpec, Published, select_published
+from telerank.experiments.analyses.specs import AnalysisSpec, select_published
+from telerank.experiments.analysis_base import Published
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.records import Section, describe_error
@@ -36,7 +38,14 @@ class DataSpec(Section):
     submission: str | None = None
     """A split without judgments: each system's run over it is written in MS MARCO's submission format."""
     made_of: tuple[str, ...] = ()
-    """Question-answering sets that a ranking set is made of, if it is not there itself."""
+    """Collections that this one is made of, if it is not there itself."""
+    made_as: Literal["ranking-set", "articles", "far-relevant", "article-parts"] = "ranking-set"
+    """What is made of them: a ranking set, long documents of articles, documents with late relevance, or a
+    question-answering set with the splits `train`, `dev` and `test` of whole articles."""
+    recipe: dict[str, Any] = Field(default_factory=dict)
+    """Settings of what is made (`ArticleSettings`, `FarSettings`, `RankingSetSettings`, `ArticleParts`)."""
+    pool: str | None = None
+    """Folds of one collection have the same; an experiment runs on all of them, and pools their values."""
     bundled: bool = False
     """Whether it is installed with telerank (PIAF)."""
     differs: dict[str, Any] = Field(default_factory=dict)
@@ -49,7 +58,7 @@ class TrainedModel(Section):
     A ``run`` in the settings is the text of a pipeline over the systems.
     """
 
-    train: Literal["reranker", "bi-encoder"]
+    train: Literal["reranker", "bi-encoder", "reader"]
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
     """Seeds of the trainings, instead of the experiment's."""
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -84,8 +93,10 @@ class Experiment(Section):
     about: str = ""
     data: dict[str, DataSpec] = Field(min_length=1)
     """By name; those of the paper that are here are used, or else the first that is here."""
+    sets: dict[str, DataSpec] = Field(default_factory=dict)
+    """Collections that models learn from (`data.collection` of a training) and that are not measured."""
     models: dict[str, TrainedModel | GivenModel] = Field(default_factory=dict)
-    """For ``rerank(NAME)`` and ``dense(NAME)``."""
+    """For ``rerank(NAME)`` and ``dense(NAME)``, and readers of the analyses of answers."""
     training: dict[str, Any] = Field(default_factory=dict)
     """Settings that all trained re-rankers share; a ``run`` in them is a pipeline over the systems."""
     seeds: tuple[int, ...] = Field((0,), min_length=1)
@@ -129,6 +140,21 @@ class Experiment(Section):
             if name not in self.data:
                 raise CollectionError(f"the experiment has no data {name!r}; it has: {', '.join(self.data)}")
 
+    def expand(self, *names: str) -> list[str]:
+        """The data of these names, or of pools that are called so, each once.
+
+        Raises CollectionError if a name is neither.
+        """
+        pools = {spec.pool for spec in self.data.values()}
+        self.require_data(*(name for name in names if name not in pools))
+        parts = (
+            [data for data, spec in self.data.items() if spec.pool == name]
+            if name in pools and name not in self.data
+            else [name]
+            for name in names
+        )
+        return list(dict.fromkeys(chain.from_iterable(parts)))
+
     def on(self, name: str) -> Self:
         """The experiment on one of its data alone, under what the data says that differs.
 
@@ -143,6 +169,13 @@ class Experiment(Section):
         if self.published:
             record["published"] = {name: select_published(self.published, name)}
         return type(self).model_validate(merge(record, data.differs))
+
+    def learn_from(self, name: str) -> Self:
+        """The experiment on one of the sets that models learn from. Raises CollectionError without it."""
+        if name not in self.sets:
+            known = ", ".join(self.sets) or "none"
+            raise CollectionError(f"a training names the collection {name!r}; the experiment's sets: {known}")
+        return self.model_copy(update={"data": {name: self.sets[name]}, "queries": None, "dev": None})
 
     def record(self) -> dict[str, Any]:
         """The content of a file that reads back as this experiment."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,18 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from telerank.corpus.collection import split_parts
-from telerank.dense.manifest import is_vectors
-from telerank.errors import CollectionError, MissingExtra, ModelError
+from telerank.errors import CollectionError, MissingExtra
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
-from telerank.experiments.data import ExperimentData, Sources
+from telerank.experiments.data import ExperimentData, Sources, open_data
 from telerank.experiments.functions import ExperimentFunctions
+from telerank.experiments.given import recognise_folder
 from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.model_use import RerankerUse, model_words, reranker_use
 from telerank.experiments.schema import Experiment, system_words
-from telerank.experiments.trained import ModelTrainer, describe_choices, model_of, resolve_models
-from telerank.expressions import Call, Expression, Operation, Word, parse_expression, quote, walk
+from telerank.experiments.trained import (
+    LearningSet,
+    ModelTrainer,
+    describe_choices,
+    is_training_run,
+    model_of,
+    resolve_models,
+)
+from telerank.expressions import Call, Expression, parse_expression, quote, walk
 from telerank.pipelines.functions import read_pipeline
-from telerank.pipelines.reader import Names, Reader
+from telerank.pipelines.reader import Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
 from telerank.stage import Stage
 from telerank.trec import read_run, write_run, write_submission
@@ -34,24 +41,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SystemRuns:
-    """What a system is in a few words, its runs (one for each seed, if something is trained), its stage."""
+    """What a system is in a few words, its runs (one for each seed, if something is trained), its stage.
+
+    ``ran`` is what ran, over the runs of other systems: it is there even if one of these is a run alone.
+    ``remarks`` say what its stages and the trainings of its models cut. Both are of the first seed.
+    """
 
     name: str
     about: str
     runs: tuple[Path, ...]
     stage: Stage | None = None
+    remarks: tuple[str, ...] = ()
+    ran: Stage | None = None
 
     def run(self, position: int) -> Path:
         """The run of a seed, by its position among the seeds."""
         return self.runs[position] if len(self.runs) > 1 else self.runs[0]
-
-
-@dataclass(frozen=True)
-class RerankerUse:
-    """What ``candidates >> rerank(model)`` is made of."""
-
-    candidates: Expression
-    model: str
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class SystemRunner:
             if Path(self.given[name]).is_file():
                 return RunFile(self.given[name])
             text, models = self._given_folder(name, text)
-        self._train_models(_model_words(parse_expression(text)) - models.keys())
+        self._train_models(model_words(parse_expression(text)) - models.keys())
         return read_pipeline(text, self._names(self._stages(text), models, position))
 
     def count_seeds(self, text: str) -> int:
@@ -116,7 +121,7 @@ class SystemRunner:
 
         Raises Unavailable if it is not available, CollectionError if no such model is trained.
         """
-        use = _reranker_use(parse_expression(self.spec.systems[name]))
+        use = reranker_use(parse_expression(self.spec.systems[name]))
         if use is None or use.model not in self.spec.trained:
             raise CollectionError(f"{name}: expected CANDIDATES >> rerank(MODEL), of a model that is trained")
         if name in self.lacking:
@@ -163,7 +168,14 @@ class SystemRunner:
 
     @cached_property
     def trainer(self) -> ModelTrainer:
-        return ModelTrainer(self.spec, self.data, self.sources, self._write_split_run)
+        return ModelTrainer(self.spec, self.data, self.sources, self._write_split_run, self._open_set)
+
+    def _open_set(self, name: str) -> LearningSet:
+        """A collection that models learn from, made if it is not there, and what writes its runs."""
+        spec, data = self.spec.learn_from(name), self.data
+        opened = open_data(name, spec, data.sources, data.folder.parent, data.progress)
+        runner = SystemRunner(spec, opened, self.sources, opened.folder / "runs")
+        return LearningSet(opened, runner._write_split_run)
 
     def _run_system(self, name: str) -> SystemRuns:
         if name in self.skip:
@@ -178,21 +190,34 @@ class SystemRunner:
             about = f"{source.name}, given"
         tree = parse_expression(text)
         self._check_available(tree)
-        about += describe_choices(self.spec, self._models, _model_words(tree) - models.keys())
-        use = _reranker_use(tree)
-        if use is not None and use.model in self.spec.trained and use.model not in {**models, **self._models}:
+        about += describe_choices(self.spec, self._models, model_words(tree) - models.keys())
+        use = reranker_use(tree)
+        if use is not None and self.trainer.tests(use.model) and use.model not in {**models, **self._models}:
             return self._run_trained(name, use)
-        about += self._train_models(_model_words(tree) - models.keys())
+        about += self._train_models(model_words(tree) - models.keys())
+        remarks = self._training_remarks(tree, models)
         notes: list[str] = []
-        paths = []
+        paths, first = [], None
         count = self._count(tree)
         for position in range(count):
             names = self._names(self._run_files(position), models, position, [] if position else notes)
             stage = read_pipeline(text, names) % self.spec.depth
             paths.append(self._write(name, position, count, stage.run(self.data.queries.queries)))
+            first = first or stage
+            remarks += stage.all_remarks if position == 0 else []
         if notes:
             about += f": {'; '.join(notes)}" + (f" (the first of {count} seeds)" if count > 1 else "")
-        return SystemRuns(name, about, tuple(paths), self._stage(text, models))
+        return SystemRuns(name, about, tuple(paths), self._stage(text, models), tuple(remarks), first)
+
+    def _training_remarks(self, tree: Expression, given: Mapping[str, str]) -> list[str]:
+        """What the trainings of a pipeline's re-rankers cut, of the first seed."""
+        words = sorted(model_words(tree, "rerank") & self._folders.keys() - given.keys())
+        if not words:
+            return []
+        from telerank.training.reranker.train import describe_cut
+
+        cuts = {word: describe_cut(self._folders[word][0].parent) for word in words}
+        return [f"training of {word}: {cut}" for word, cut in cuts.items() if cut]
 
     def _train_models(self, models: set[str]) -> str:
         """Train those of the models that are not trained yet; what they are, in words."""
@@ -207,9 +232,11 @@ class SystemRunner:
         """The runs of the trainings' own tests, which re-rank the candidates."""
         from telerank.training.reranker.train import describe_cut
 
-        about = self._train_models(_model_words(use.candidates))
+        about = self._train_models(model_words(use.candidates))
         lists = self._write_candidates(name, use)
         runs = tuple(self.trainer.rerank(use.model, seed, lists) for seed in self.trainer.seeds(use.model))
+        if not is_training_run(runs[0]):  # joined of the folds of a cross-validation
+            return SystemRuns(name, f"{self.trainer.describe(use.model)}{about}, cross-validated", runs)
         self._folders[use.model] = tuple(map(model_of, runs))
         stage = self._stage(self.spec.systems[name])
         if cut := describe_cut(model_of(runs[0]).parent, runs[0].parent):
@@ -218,7 +245,7 @@ class SystemRunner:
 
     def _write_candidates(self, name: str, use: RerankerUse) -> Path:
         """The candidates that a system re-ranks, of its first seed, as a run."""
-        reader = Reader(self.spec.systems[name], self._names(self._run_files(0)))
+        reader = PipelineReader(self.spec.systems[name], self._names(self._run_files(0)))
         candidates = reader.stage(use.candidates) % self.spec.depth
         lists = self.folder / f"{plain_name(name)}.candidates.run.gz"
         write_run(lists, (ranking for ranking in candidates.run(self.data.queries.queries) if len(ranking)))
@@ -252,8 +279,8 @@ class SystemRunner:
         folder = Path(self.given[name])
         if not folder.exists():
             raise CollectionError(f"--system {name}={folder}: no such file or folder")
-        kind = _recognise_folder(folder)
-        rerankers = _model_words(parse_expression(text), "rerank")
+        kind = recognise_folder(folder)
+        rerankers = model_words(parse_expression(text), "rerank")
         if kind == "a re-ranker" and len(rerankers) == 1:
             return text, {rerankers.pop(): str(folder)}
         if kind == "a bi-encoder" and not rerankers:
@@ -310,7 +337,7 @@ class SystemRunner:
     def _count(self, tree: Expression) -> int:
         """The number of seeds: the least of those of the systems and models that it is made of."""
         counts = [len(self.systems[name].runs) for name in system_words(tree) & self.systems.keys()]
-        counts += [len(self._folders[name]) for name in _model_words(tree) & self._folders.keys()]
+        counts += [len(self._folders[name]) for name in model_words(tree) & self._folders.keys()]
         return min((count for count in counts if count > 1), default=1)
 
     def _write(self, name: str, position: int, count: int, rankings: Iterable[Ranking]) -> Path:
@@ -326,7 +353,7 @@ class SystemRunner:
         qrels = collection.judged(split) if has_qrels else {}
         judged = JudgedQueries(tuple(collection.split_queries(split)), qrels)
         texts = {name: self.spec.systems[name] for name in self._needed(text)}
-        words = set().union(*(_model_words(parse_expression(part)) for part in (text, *texts.values())))
+        words = set().union(*(model_words(parse_expression(part)) for part in (text, *texts.values())))
         self._train_models(words)
         functions = ExperimentFunctions(self.data, judged, split).all()
         stages: dict[str, Stage] = {}
@@ -356,45 +383,3 @@ class SystemRunner:
         for done, ranking in enumerate(rankings, 1):
             self.data.progress(f"searching with {name}", done, total)
             yield ranking
-
-
-def _recognise_folder(folder: Path) -> str:
-    """``a bi-encoder``, ``a re-ranker``, ``an index``, ``vectors``; raises ModelError if it is none of these.
-
-    A cross-encoder of any library is a re-ranker; an encoder without a head of its own is a bi-encoder.
-    """
-    if is_vectors(folder):
-        return "vectors"
-    if (folder / "segments").is_dir():
-        return "an index"
-    if (folder / "reranker.json").is_file():
-        return "a re-ranker"
-    if any((folder / name).is_file() for name in ("bi_encoder.json", "modules.json")):
-        return "a bi-encoder"
-    try:
-        architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
-        first = str(architectures[0])
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-        raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
-    return "a re-ranker" if first.endswith("ForSequenceClassification") else "a bi-encoder"
-
-
-def _model_words(tree: Expression, *functions: str) -> set[str]:
-    """The words that stand for models of these functions; by default of all."""
-    names = functions or ("dense", "rerank")
-    calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in names)
-    values = (value for call in calls for key, value in call.arguments if key in ("", "model"))
-    return {value.text for value in values if isinstance(value, Word)}
-
-
-def _reranker_use(tree: Expression) -> RerankerUse | None:
-    """The candidates and the model of ``candidates >> rerank(model)``; None if the pipeline is another."""
-    if not isinstance(tree, Operation) or tree.operator != ">>":
-        return None
-    last = tree.right
-    if isinstance(last, Operation) and last.operator == "%":
-        last = last.left
-    if not isinstance(last, Call) or last.name != "rerank" or len(last.arguments) != 1:
-        return None
-    model = last.arguments[0][1]
-    return RerankerUse(tree.left, model.text) if isinstance(model, Word) else None

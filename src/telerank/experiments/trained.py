@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
@@ -27,6 +28,7 @@ from telerank.experiments.schema import Experiment, GivenModel, TrainedModel, me
 from telerank.model_names import is_here
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
+from telerank.trec import read_run, write_run
 
 if TYPE_CHECKING:
     from telerank.training.bi_encoder.config import BiEncoderTraining
@@ -44,22 +46,40 @@ _FILES = (
 """Settings that are files: a training depends on what they hold, not on where they are."""
 
 
+WriteRun: TypeAlias = Callable[[str, str, int], Path]
+"""Writes the run of a pipeline over a split, of the seed at a position."""
+
+
+class LearningSet(NamedTuple):
+    """A collection that models learn from, open, and what writes runs over it."""
+
+    data: ExperimentData
+    write_run: WriteRun
+
+
 @dataclass(frozen=True)
 class ModelTrainer:
     """Trains the models of an experiment on its data.
 
     ``write_run(text, split, position)`` writes the run of a pipeline over a split, for the settings of
-    trainings that name one; of a model that is part of it, the seed at that position is used.
+    trainings that name one; of a model that is part of it, the seed at that position is used. ``open_set``
+    opens another collection to learn from, by its name.
     """
 
     spec: Experiment
     data: ExperimentData
     sources: Sources
-    write_run: Callable[[str, str, int], Path]
+    write_run: WriteRun
+    open_set: Callable[[str], LearningSet]
+    _homes: dict[str, ExperimentData] = field(default_factory=dict, init=False)
 
     def seeds(self, name: str) -> tuple[int, ...]:
         """The seeds that a model is trained with."""
         return self.spec.trained[name].seeds or self.spec.seeds
+
+    def tests(self, name: str) -> bool:
+        """Whether a model is trained, and its training re-ranks candidates of the data itself."""
+        return name in self.spec.trained and "collection" not in self._settings(name).get("data", {})
 
     def train(self, name: str, seed: int) -> Path:
         """The folder of a trained model.
@@ -76,19 +96,40 @@ class ModelTrainer:
         Its model is :func:`model_of` the run. Raises as :meth:`train`.
         """
         from telerank.training.bi_encoder.config import BiEncoderTraining
-        from telerank.training.reranker.outcome import RUN
-        from telerank.training.reranker.train import RerankerJob
 
         config = self.configure(name, seed, candidates, changes)
         if isinstance(config, BiEncoderTraining):
             raise CollectionError(f"{name} is a bi-encoder: it does not re-rank; dense({name}) retrieves")
+        if config.folds is not None and config.held_out is None:
+            return self._rerank_folds(name, config, candidates)
+        return self._rerank(name, config, candidates)
+
+    def _rerank(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
+        from telerank.training.reranker.outcome import RUN
+        from telerank.training.reranker.train import RerankerJob
+
         folder = self._train(name, config)
-        test = config.model_dump(mode="json")["test"] | {"run": file_checksum(candidates), "measures": ()}
-        output = folder / "tests" / _digest(test)
+        output = folder / "tests" / _test_digest(config, candidates)
         if not (output / RUN).exists():
             output.mkdir(parents=True, exist_ok=True)
             RerankerJob.open(config, output, self.data.folder).measure(self.data.progress, folder / MODEL)
         return output / RUN
+
+    def _rerank_folds(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
+        """The runs of all folds of a cross-validation, joined: each query is ranked by what left it out."""
+        from telerank.training.reranker.outcome import RUN
+
+        folds = range(config.folds or 0)
+        parts = [config.model_copy(update={"held_out": fold}) for fold in folds]
+        runs = [self._rerank(name, part, candidates) for part in parts]
+        joined = self._folder(name, config) / "tests" / _test_digest(config, candidates) / RUN
+        joined.parent.mkdir(parents=True, exist_ok=True)
+        write_run(joined, chain.from_iterable(map(read_run, runs)))
+        return joined
+
+    def _folder(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
+        home = self._homes.get(config.data.collection, self.data)
+        return home.folder / "trained" / f"{plain_name(name)}-{config.seed}-{self._checksum(config)}"
 
     def configure(
         self,
@@ -104,19 +145,23 @@ class ModelTrainer:
         record = {**merge(self._settings(name), changes or {}), "seed": seed}
         record["model"] = {**record.get("model", {}), "start": self.find_start(name)}
         data = record.setdefault("data", {})
-        data["collection"] = self.data.source
+        source, write = self._learns_from(data)
+        data["collection"] = source.source
         if triples := data.get("triples"):
-            inside = Path(self.data.source, triples["file"])
+            inside = Path(source.source, triples["file"])
             triples["file"] = str(inside if inside.is_file() else triples["file"])
         position = self.seeds(name).index(seed)
         for part in ("negatives", "listed"):
-            self._replace_run(data.get(part), data.get("split", "train"), position)
+            _replace_run(data.get(part), data.get("split", "train"), position, write)
         if dev := record.get("dev"):
-            self._replace_run(dev, dev.get("split", "dev"), position)
+            _replace_run(dev, dev.get("split", "dev"), position, write)
         is_reranker = self.spec.trained[name].train == "reranker"
-        if candidates is not None and is_reranker:
+        is_own = is_reranker and source is self.data
+        if candidates is not None and is_own:
             record["test"] = self._test(record, candidates)
-        elif is_reranker and self.data.split in split_parts(data.get("split", "train")):
+            if record.get("folds") and len(self.seeds(name)) > 1:
+                record["repetition"] = position
+        elif is_own and self.data.split in split_parts(data.get("split", "train")):
             system = f"a system `CANDIDATES >> rerank({name})` above"
             raise CollectionError(f"{name} learns from queries that measure: it is trained by {system}")
         try:
@@ -147,9 +192,10 @@ class ModelTrainer:
         from telerank.training.bi_encoder.train import train_bi_encoder
         from telerank.training.checkpoint import CHECKPOINTS
         from telerank.training.reranker.train import train_reranker
+        from telerank.training.segments.iterations import ITERATIONS
 
         config = config if isinstance(config, BiEncoderTraining) else _without_test(config)
-        folder = self.data.folder / "trained" / f"{plain_name(name)}-{config.seed}-{self._checksum(config)}"
+        folder = self._folder(name, config)
         progress, shared = self.data.progress, self.data.folder
         if (folder / MODEL).exists() and not (folder / CHECKPOINTS).exists():
             return folder
@@ -157,7 +203,9 @@ class ModelTrainer:
             train_bi_encoder(config, folder, shared=shared, resume=True, progress=progress)
         else:
             train_reranker(config, folder, shared=shared, resume=True, progress=progress)
-        remove_folder(folder / CHECKPOINTS)  # the best model so far exists before a training is over
+        for part in (folder, *folder.glob(f"{ITERATIONS}/*")):  # BeST's are in its iterations
+            if (part / CHECKPOINTS).exists():
+                remove_folder(part / CHECKPOINTS)  # the best model so far exists before a training is over
         return folder
 
     def _test(self, record: Mapping[str, Any], candidates: Path) -> dict[str, Any]:
@@ -190,18 +238,19 @@ class ModelTrainer:
         specs = (analysis for analysis in self.spec.analyses if isinstance(analysis, QualitySpec))
         return list(next((spec.measures for spec in specs), ("AP",)))
 
-    def _replace_run(self, part: Any, split: str, position: int) -> None:
-        """Write the run of a pipeline, and put its file in the place of the text."""
-        if isinstance(part, dict) and part.get("run") and not Path(part["run"]).is_file():
-            text = f"({part['run']}) % {int(part.get('depth', 1000))}"
-            part["run"] = str(self.write_run(text, split, position))
+    def _learns_from(self, data: Mapping[str, Any]) -> LearningSet:
+        """The data itself, or the set that a training's data names."""
+        name = data.get("collection")
+        opened = LearningSet(self.data, self.write_run) if name is None else self.open_set(str(name))
+        self._homes[opened.data.source] = opened.data
+        return opened
 
     def _checksum(self, config: RerankerTraining | BiEncoderTraining) -> str:
         """A hash of settings, versions, and the content of files, wherever they are."""
         from telerank.training.checkpoint import collect_versions
 
         record = config.model_dump(mode="json")
-        record["data"]["collection"] = self.data.content
+        record["data"]["collection"] = self._homes.get(config.data.collection, self.data).content
         for *parts, name in _FILES:
             section: Any = record
             for part in parts:
@@ -222,6 +271,18 @@ def model_of(run: Path) -> Path:
 def is_training_run(run: Path) -> bool:
     """Whether a run is one of :meth:`ModelTrainer.rerank`."""
     return len(run.parents) > 2 and model_of(run).is_dir()
+
+
+def _replace_run(part: Any, split: str, position: int, write: WriteRun) -> None:
+    """Write the run of a pipeline, and put its file in the place of the text."""
+    if isinstance(part, dict) and part.get("run") and not Path(part["run"]).is_file():
+        text = f"({part['run']}) % {int(part.get('depth', 1000))}"
+        part["run"] = str(write(text, split, position))
+
+
+def _test_digest(config: RerankerTraining, candidates: Path) -> str:
+    test = config.model_dump(mode="json")["test"]
+    return _digest(test | {"run": file_checksum(candidates), "measures": ()})
 
 
 def _without_test(config: RerankerTraining) -> RerankerTraining:

@@ -11,6 +11,7 @@ from torch import nn
 
 from telerank.models.encoders.bi_encoder import BiEncoder, token_types
 from telerank.models.encoders.tokens import Tokenizers, rules_of
+from telerank.models.readers.reader import Reader
 from telerank.models.rerankers.reranker import Reranker
 
 _UNHASHED = (
@@ -55,6 +56,13 @@ def reranker_fingerprint(reranker: Reranker) -> str:
     if parts.layers is not None:
         _add_weights(digest, parts.layers)
     digest.update(_text(reranker.texts.record()))
+    return digest.hexdigest()
+
+
+def reader_fingerprint(reader: Reader) -> str:
+    """64 hexadecimal digits that depend on everything that decides a reader's logits."""
+    digest = hashlib.sha256(_text({"kind": "reader", **reader.texts.record()}))
+    _add_encoder(digest, reader.model)
     return digest.hexdigest()
 
 

@@ -6,29 +6,36 @@
     A processor's faster float32 kernels, which oneDNN offers under the name of bfloat16. On many processors
     their error is float32's. Processors with matrix units for bfloat16 do round, so the error of a product
     is measured first.
+``tf32``
+    A GPU's float32 products of factors with 10 bits after the point.
 ``bfloat16``
     An encoder's matrix products in bfloat16, weights and sums in float32 (autocast). The layers that score
     the encoder's outputs stay in float32 (:func:`in_float32`).
+``auto``
+    ``bfloat16`` on a GPU that computes in it, else ``float32`` (:func:`resolve_precision`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any, TypeAlias, TypeVar, cast
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel
 
 from telerank.errors import ModelError
 
-NAMES = ("float32", "float32-fast", "bfloat16")
+AUTO = "auto"
+NAMES = ("float32", "float32-fast", "tf32", "bfloat16")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 Precision: TypeAlias = Callable[[], AbstractContextManager[Any]]
 """Opens the context in which a model computes."""
 
+_ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _ERROR = 1e-5  # relative; float32's is below 1e-6, bfloat16's above 1e-3
 
 
@@ -50,22 +57,52 @@ def device_of(name: str) -> torch.device:
     return device
 
 
+def resolve_precision(name: str, device: torch.device) -> str:
+    """The name itself; for ``auto`` the precision that suits the device."""
+    if name != AUTO:
+        return name
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bfloat16" if has_bfloat16 else "float32"
+
+
 def precision(name: str, device: torch.device) -> Precision:
     """The context in which a model computes with that precision on that device.
 
     Raises
     ------
     ModelError
-        If the name is unknown, or ``float32-fast`` is not float32 on this machine.
+        If the name is unknown, ``float32-fast`` is not float32 on this machine, or ``tf32`` is not for a GPU.
     """
     if name not in NAMES:
         raise ModelError(f"precision must be {', '.join(NAMES[:-1])} or {NAMES[-1]}, got {name!r}")
-    if name == "bfloat16":
-        return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
     if name == "float32-fast":
         _check_fast(device)
         return _fast
-    return nullcontext
+    if name == "tf32" and device.type != "cuda":
+        raise ModelError(f"tf32 is for GPUs, not for {device.type}")
+    if device.type == "cuda":
+        return partial(_on_gpu, name)
+    return nullcontext if name == "float32" else partial(torch.autocast, device.type, torch.bfloat16)
+
+
+@contextmanager
+def _on_gpu(name: str) -> Iterator[None]:
+    """Attention is not cuDNN's, which makes a plan for every new shape of a batch: in tenths of a second."""
+    with sdpa_kernel(_ATTENTION), torch.autocast("cuda", torch.bfloat16, enabled=name == "bfloat16"):
+        if name != "tf32":
+            yield
+            return
+        with _tf32():
+            yield
+
+
+def multiplies_exactly(device: torch.device) -> bool:
+    """Whether the factors of a float32 product keep all their digits there now, with any setting of torch."""
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
+        return device.type in ("cpu", "cuda") and torch.get_float32_matmul_precision() == "highest"
+    backends: Any = torch.backends
+    library = {"cpu": backends.mkldnn, "cuda": backends.cuda}.get(device.type)
+    return library is not None and library.matmul.fp32_precision in ("none", "ieee")
 
 
 def in_float32(method: _Method) -> _Method:
@@ -135,3 +172,17 @@ def _fast() -> Iterator[None]:
         yield
     finally:
         setting.fp32_precision = before
+
+
+@contextmanager
+def _tf32() -> Iterator[None]:
+    """For the whole process, too."""
+    setting: Any = torch.backends.cuda.matmul
+    # both names of the setting are read by torch, but it refuses to read one after the other was set
+    name, value = ("fp32_precision", "tf32") if hasattr(setting, "fp32_precision") else ("allow_tf32", True)
+    before = getattr(setting, name)
+    setattr(setting, name, value)
+    try:
+        yield
+    finally:
+        setattr(setting, name, before)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError
 from telerank.expressions import Expression, parse_expression
 from telerank.fusion import interleave, minmax, prob, rrf
-from telerank.pipelines.reader import Names, Reader, StageFunction
+from telerank.pipelines.answers import READ_FUNCTION, read_answers
+from telerank.pipelines.reader import Names, PipelineReader, StageFunction
 from telerank.pipelines.run_files import RunFile
+from telerank.pipelines.segments import SEGMENT_FUNCTIONS
 from telerank.retrieval.index import Index, locate_model
 from telerank.stage import Stage
+
+if TYPE_CHECKING:
+    from telerank.answers.stage import ReadAnswers
 
 
 def pipeline(text: str, index: Index | str | Path | None = None) -> Stage:
@@ -31,9 +36,24 @@ def pipeline(text: str, index: Index | str | Path | None = None) -> Stage:
     return read_pipeline(text, Names(opened, functions=FUNCTIONS))
 
 
+def answer_pipeline(text: str, index: Index | str | Path | None = None) -> ReadAnswers:
+    """The pipeline of a text that ends in ``read(READER)``: ``bm25 % 20 >> read(my-reader) % 3``.
+
+    The rest of the text is as :func:`pipeline` reads it. The ``repr`` of the result is a text that reads
+    back as an equal one.
+
+    Raises
+    ------
+    ExpressionError
+        If the text cannot be read, or does not end so.
+    """
+    opened = Index(index) if isinstance(index, str | Path) else index
+    return read_answers(text, Names(opened, functions=FUNCTIONS))
+
+
 def read_pipeline(text: str, names: Names) -> Stage:
     """The stage of a text whose words stand for ``names``; raises as :func:`pipeline`."""
-    return Reader(text, names).stage(parse_expression(text))
+    return PipelineReader(text, names).stage(parse_expression(text))
 
 
 def _dense(
@@ -56,35 +76,44 @@ def _rerank(names: Names, model: str, **settings: Any) -> Stage:
     return CrossReranker(Scorer(source, **settings), docs, name=model)
 
 
-def _depth(reader: Reader, tree: Expression) -> int | None:
+def _depth(reader: PipelineReader, tree: Expression) -> int | None:
     word = getattr(tree, "text", None)
     return None if word == "none" else reader.whole(tree)
 
 
 FUNCTIONS: Mapping[str, StageFunction] = {
     "dense": StageFunction(
-        _dense, {"model": Reader.name, "approximate": Reader.name, "candidates": Reader.whole}
+        _dense,
+        {
+            "model": PipelineReader.name,
+            "approximate": PipelineReader.name,
+            "candidates": PipelineReader.whole,
+        },
     ),
     "rerank": StageFunction(
         _rerank,
         {
-            "model": Reader.name,
-            "backend": Reader.name,
-            "precision": Reader.name,
-            "threads": Reader.whole,
-            "tokens": Reader.whole,
-            "device": Reader.name,
-            "max_query": Reader.whole,
-            "max_length": Reader.whole,
+            "model": PipelineReader.name,
+            "backend": PipelineReader.name,
+            "precision": PipelineReader.name,
+            "threads": PipelineReader.whole,
+            "tokens": PipelineReader.whole,
+            "device": PipelineReader.name,
+            "max_query": PipelineReader.whole,
+            "max_length": PipelineReader.whole,
         },
         required=("model",),
     ),
-    "minmax": StageFunction(lambda _, stage: minmax(stage), {"stage": Reader.stage}, ("stage",)),
-    "prob": StageFunction(lambda _, stage: prob(stage), {"stage": Reader.stage}, ("stage",)),
+    "minmax": StageFunction(lambda _, stage: minmax(stage), {"stage": PipelineReader.stage}, ("stage",)),
+    "prob": StageFunction(lambda _, stage: prob(stage), {"stage": PipelineReader.stage}, ("stage",)),
     "interleave": StageFunction(
         lambda _, *stages, depth=1000: interleave(*stages, depth=depth), {"depth": _depth}, stages=True
     ),
-    "rrf": StageFunction(lambda _, *stages, k=60.0: rrf(*stages, k=k), {"k": Reader.number}, stages=True),
-    "run": StageFunction(lambda _, file: RunFile(file), {"file": Reader.name}, ("file",)),
+    "rrf": StageFunction(
+        lambda _, *stages, k=60.0: rrf(*stages, k=k), {"k": PipelineReader.number}, stages=True
+    ),
+    "run": StageFunction(lambda _, file: RunFile(file), {"file": PipelineReader.name}, ("file",)),
+    **SEGMENT_FUNCTIONS,
+    "read": READ_FUNCTION,
 }
 """Besides these the sparse models: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`)."""

@@ -51,8 +51,8 @@ class Names:
         return {} if self.index is None else self.index.pipelines
 
 
-Argument: TypeAlias = Callable[["Reader", Expression], Any]
-"""Reads an argument, as :meth:`Reader.stage`, :meth:`Reader.number` and their like do."""
+Argument: TypeAlias = Callable[["PipelineReader", Expression], Any]
+"""Reads an argument, as :meth:`PipelineReader.stage`, :meth:`PipelineReader.number` and their like do."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class StageFunction:
 
 
 @dataclass(frozen=True)
-class Reader:
+class PipelineReader:
     """Reads the tree of one text."""
 
     text: str
@@ -146,12 +146,22 @@ class Reader:
         if function.stages and not positional:
             raise wrong(self.text, call.at, f"{call.name} takes one or more stages")
         rest = tuple(pair for pair in call.arguments if pair[1] not in positional)
-        bound = bind(Call(call.name, rest, call.at), function.parameters, self.text)
+        values = self.arguments(Call(call.name, rest, call.at), function)
+        return function.build(self.names, *map(self.stage, positional), **values)
+
+    def arguments(self, call: Call, function: StageFunction) -> dict[str, Any]:
+        """The values of a call's arguments, by name.
+
+        Raises
+        ------
+        ExpressionError
+            If one is unknown, missing, or not as expected.
+        """
+        bound = bind(call, function.parameters, self.text)
         for name in function.required:
             if name not in bound:
                 raise wrong(self.text, call.at, f"{call.name} lacks the argument {name!r}")
-        values = {name: function.parameters[name](self, value) for name, value in bound.items()}
-        return function.build(self.names, *map(self.stage, positional), **values)
+        return {name: function.parameters[name](self, value) for name, value in bound.items()}
 
     def _retriever(self, call: Call) -> Stage:
         if not is_similarity(call.name):

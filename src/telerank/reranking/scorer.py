@@ -2,51 +2,93 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.pairs.pair import Pair, PairBatch
+from telerank.models.inference import MULTIPLE, Room, pin, switch_often
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.precision import AUTO
 from telerank.models.rerankers.reranker import Reranker, load_reranker
-from telerank.reranking.backends import BackEndSettings, Compute, compute
-from telerank.reranking.texts import TextPair, batch_pairs, make_pairs
+from telerank.reranking.backends import BackEndSettings, Computable, Compute, compute
+from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
 from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
 
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
 _GROUPS = 1024  # of a window at most, so that the first results come early
 _TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch; larger ones do not fit a processor's cache
+_TOKENS_OF_PAIR = 4  # of a batch, for each pair of its window: a batch of 65,536 has windows of 16,384 pairs
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """How many ``windows`` are tokenised ahead, by how many ``threads``; windows that a GPU is ``behind``."""
+
+    windows: int = 1
+    threads: int = 1
+    behind: int = 0
+
+
+_OF_PROCESSOR, _OF_GPU = _Ahead(), _Ahead(windows=3, threads=2, behind=1)
 
 
 @dataclass
 class ScoringCounts:
-    """What a scorer has scored so far: ``cut`` counts the tokens that were cut off, in ``cut_pairs``."""
+    """What a scorer has scored so far: ``cut`` counts the tokens that were cut off, in ``cut_pairs``.
+
+    ``room`` says how large batches may be, if one did not fit into memory.
+    """
 
     pairs: int = 0
     cut: int = 0
     cut_pairs: int = 0
+    room: Room = field(default_factory=Room)
 
-    def add(self, pairs: Sequence[Pair]) -> None:
+    def add(self, pairs: TokenizedPairs) -> None:
+        cut = pairs.cut.sum(1)
         self.pairs += len(pairs)
-        self.cut += sum(pair.cut for pair in pairs)
-        self.cut_pairs += sum(pair.cut > 0 for pair in pairs)
+        self.cut += int(cut.sum())
+        self.cut_pairs += int((cut > 0).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Launched:
+    """The logits of a window by batches, which a GPU may still be computing, and the rows of each batch."""
+
+    rows: list[list[int]]
+    logits: list[Tensor]
+
+    def fetch(self) -> Scores:
+        """The logits in the order of the pairs, when all of them are computed."""
+        scores = np.empty(sum(map(len, self.rows)))
+        if self.rows:
+            scores[np.concatenate(self.rows)] = torch.cat(self.logits).cpu().numpy()
+        return scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scorer:
     """A re-ranker, by its name or loaded, and the settings of its computation: a value.
 
-    ``tokens`` bounds a batch: its pairs times the tokens of the longest; None leaves it to the device. In
-    float32 a score is the same in any batch, to 1e-5. ``samples`` are pairs to calibrate int8 on, similar to
-    those that will be scored, but not the same. A query is cut at ``max_query`` tokens and a pair at
-    ``max_length``; None leaves them to the model. A named model is loaded with the first pair.
+    ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
+    ``tokens`` bounds a batch: its pairs times the tokens of the longest; None leaves it to the device. A GPU
+    whose memory is too small gets smaller batches (:meth:`describe_memory`). In float32 a score is the same
+    in any batch, to 1e-5. ``samples`` are pairs to calibrate int8 on, similar to those that will be scored,
+    but not the same. A query is cut at ``max_query`` tokens and a pair at ``max_length``; None leaves them to
+    the model. A named model is loaded with the first pair.
 
     Raises
     ------
@@ -59,7 +101,7 @@ class Scorer:
 
     model: Reranker | str | Path
     backend: str = "torch"
-    precision: str = "float32"
+    precision: str = AUTO
     threads: int | None = None
     tokens: int | None = None
     device: str | None = None
@@ -76,6 +118,11 @@ class Scorer:
     @cached_property
     def _setting(self) -> BackEndSettings:
         return BackEndSettings(self.backend, self.precision, self.threads, self.device)
+
+    @property
+    def computes_in(self) -> str:
+        """The precision, which is never ``auto``; raises ModelError if there is no such device."""
+        return self._setting.resolved
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -101,8 +148,9 @@ class Scorer:
     @property
     def checksum(self) -> str:
         """A hash of the model: of the files in its folder, or of its weights."""
-        folder = Path(str(self.model))
-        return folder_checksum(folder) if folder.is_dir() else reranker_fingerprint(self.reranker)
+        if not isinstance(self.model, Reranker) and Path(self.model).is_dir():
+            return folder_checksum(Path(self.model))
+        return reranker_fingerprint(self.reranker)
 
     def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
         """The logits of pairs, in their order."""
@@ -113,8 +161,8 @@ class Scorer:
     ) -> Iterator[Scores]:
         """The logits of each group of pairs, for example a query's candidates, lazily and in order.
 
-        A few thousand pairs are in memory, for any number of groups and of pairs in a group. While pairs are
-        computed, the next pairs are read and tokenised.
+        A few thousand pairs are in memory (of a GPU's larger windows, tens of thousands), for any number of
+        groups and of pairs in a group. While pairs are computed, the next pairs are read and tokenised.
         """
         parts: list[Scores] = []
         for ends, scores in self._windows(groups, progress):
@@ -128,40 +176,86 @@ class Scorer:
         self, groups: Iterable[Iterable[TextPair]], progress: Progress
     ) -> Iterator[tuple[list[int], Scores]]:
         """The scores of each window, and the ends of the groups in it."""
-        with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool:
+        ahead = _OF_GPU if self._on_gpu else _OF_PROCESSOR
+        most = self._budget // _TOKENS_OF_PAIR if self._on_gpu else _WINDOW
+        running: deque[tuple[list[int], _Launched]] = deque()
+        with (
+            switch_often(self._device),
+            ThreadPoolExecutor(ahead.threads, thread_name_prefix="tokenising") as pool,
+        ):
             windows = (
-                (ends, pool.submit(make_pairs, self.reranker, texts)) for texts, ends in _windows(groups)
+                (ends, pool.submit(tokenize_for, self.reranker, texts))
+                for texts, ends in _windows(groups, most)
             )
-            waiting = next(windows, None)
-            while waiting is not None:
-                (ends, pairs), waiting = waiting, next(windows, None)
-                yield ends, self._score_pairs(pairs.result(), progress)
+            waiting = deque(islice(windows, 1))
+            while waiting:
+                ends, pairs = waiting.popleft()
+                waiting.extend(islice(windows, min(2, ahead.windows - len(waiting))))
+                running.append((ends, self._launch(pairs.result(), progress)))
+                if len(running) > ahead.behind:
+                    ends, launched = running.popleft()
+                    yield ends, launched.fetch()
+        for ends, launched in running:
+            yield ends, launched.fetch()
 
-    def _score_pairs(self, pairs: Sequence[Pair], progress: Progress) -> Scores:
-        scores, done = np.empty(len(pairs)), self.counts.pairs
-        for rows, batch in batch_pairs(pairs, self.reranker.texts.pad_id, self._budget):
-            scores[rows] = self._compute(batch).numpy()
+    def score_pairs(self, pairs: TokenizedPairs, progress: Progress = silent) -> Scores:
+        """The logits of pairs of tokens in their order; all of them are in memory."""
+        return self._launch(pairs, progress).fetch()
+
+    def _launch(self, pairs: TokenizedPairs, progress: Progress) -> _Launched:
+        lengths, done = pairs.lengths, self.counts.pairs
+        if self._on_gpu:
+            longest = max(self.reranker.shape.max_length, int(lengths.max(initial=0)))
+            lengths = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, longest)
+        launched = _Launched([], [])
+        for rows in batch_by_length(lengths, self._budget):
+            launched.rows.append(rows)
+            width = int(lengths[rows[0]])
+            compute = partial(self._compute_rows, pairs, width=width)
+            launched.logits.extend(self.counts.room.compute(rows, width, compute))
             done += len(rows)
             progress("scoring", done, None)
         self.counts.add(pairs)
-        return scores
+        return launched
+
+    def _compute_rows(self, pairs: TokenizedPairs, rows: Sequence[int], width: int) -> Tensor:
+        block = pairs.join(rows, width, 5 if self.reranker.kind.reads_parts else 3)
+        return self._compute(PairBatch.of_block(pin(block, self._device)))
+
+    def describe_memory(self) -> str:
+        """How large batches are, if a larger one did not fit into memory; else empty."""
+        return self.counts.room.describe()
+
+    def describe_cut(self) -> str:
+        """How many of the scored pairs were cut, and where; empty if none was."""
+        counts = self.counts
+        if not counts.cut_pairs:
+            return ""
+        pairs = f"{counts.cut_pairs:,} pair{'s' if counts.cut_pairs != 1 else ''}"
+        longer = f"{pairs} longer than {self.reranker.shape.max_length} tokens"
+        return f"{longer}: cut there, {counts.cut:,} tokens were not read"
 
     @cached_property
     def _compute(self) -> Compute:
-        return compute(self.reranker, self._setting, self._sample_batches)
+        return compute(Computable.of(self.reranker), self._setting, self._sample_batches)
 
     def _sample_batches(self) -> list[PairBatch]:
         pairs = make_pairs(self.reranker, self.samples)
         return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, _TOKENS // 2)]
 
     @cached_property
+    def _device(self) -> torch.device:
+        return self._setting.where
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self._device.type != "cpu"
+
+    @cached_property
     def _budget(self) -> int:
         if self.tokens is not None:
             return self.tokens
-        import torch
-
-        on_gpu = self.backend == "torch" and self.device != "cpu" and torch.cuda.is_available()
-        return _TOKENS_OF_GPU if on_gpu else _TOKENS
+        return _TOKENS_OF_GPU if self._on_gpu else _TOKENS
 
     @property
     def _arguments(self) -> tuple[Any, ...]:
@@ -185,16 +279,20 @@ class Scorer:
         return Scorer, self._arguments
 
 
-def _windows(groups: Iterable[Iterable[TextPair]]) -> Iterator[tuple[list[TextPair], list[int]]]:
-    """Pairs in windows, and the ends of the groups in each; a group may continue in the next window."""
+def _windows(groups: Iterable[Iterable[TextPair]], most: int) -> Iterator[tuple[list[TextPair], list[int]]]:
+    """Pairs in windows, and the ends of the groups in each; a group may continue in the next window.
+
+    Windows double in size up to ``most`` pairs, so that the first results come early.
+    """
     texts: list[TextPair] = []
     ends: list[int] = []
+    size = _WINDOW
     for group in groups:
         for pair in group:
             texts.append(pair)
-            if len(texts) == _WINDOW:
+            if len(texts) == size:
                 yield texts, ends
-                texts, ends = [], []
+                texts, ends, size = [], [], max(size, min(2 * size, most))
         ends.append(len(texts))
         if len(ends) == _GROUPS:
             yield texts, ends

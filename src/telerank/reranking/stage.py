@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -36,7 +36,13 @@ def read_text(docs: Docs, docno: str) -> str:
     return doc if isinstance(doc, str) else doc.full_text
 
 
-def _identify(docs: Docs) -> str:
+def read_doc(docs: Docs, docno: str) -> Doc:
+    """The document of a docno; a full text has no title. Raises KeyError if there is no such document."""
+    doc = docs[docno]
+    return Doc(docno, doc) if isinstance(doc, str) else doc
+
+
+def identify_docs(docs: Docs) -> str:
     """The checksum of texts in memory, or the text of a docstore."""
     if not isinstance(docs, Mapping):
         return repr(docs)
@@ -106,9 +112,16 @@ class CrossReranker(Stage):
     @property
     def sources(self) -> Mapping[str, object]:
         source: dict[str, object] = {"model": self.scorer.name, "sha256": self.scorer.checksum}
+        if self.scorer.computes_in not in ("float32", self.scorer.precision):  # chosen by the device
+            source["precision"] = self.scorer.computes_in
         if not self.name:  # of an index, which has its own checksums
-            source["documents"] = _identify(self.docs)
+            source["documents"] = identify_docs(self.docs)
         return {f"rerank({self.name or self.scorer.name})": source}
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        said = (self.scorer.describe_cut(), self.scorer.describe_memory())
+        return [f"rerank({self.name or self.scorer.name}): {line}" for line in said if line]
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import Pair, PairBatch, PairTexts, Passage, Spans, batch_of
+from telerank.models.pairs.pair import (
+    PASSAGE,
+    QUERY,
+    Pair,
+    PairBatch,
+    PairTexts,
+    Passage,
+    Spans,
+    batch_of,
+)
 from telerank.models.rerankers.reranker import Reranker
 from telerank.text.sentences import split_sentences
 from telerank.types import Progress, silent
@@ -19,6 +31,7 @@ from telerank.types import Progress, silent
 TextPair: TypeAlias = tuple[str, str]
 """The text of a query, the text of a passage."""
 
+_Tokens: TypeAlias = npt.NDArray[np.int32]
 _CHUNK = 4096  # passages whose sentences are in memory at a time
 
 
@@ -41,13 +54,88 @@ class TokenizedPairs:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The tokens of each pair, special ones among them, (pairs,)."""
+        lengths: npt.NDArray[np.int64] = self.texts.frame.size + self._kept.sum(1)
+        return lengths
+
+    @cached_property
+    def cut(self) -> npt.NDArray[np.int64]:
+        """How many tokens of the query and of the passage of each pair are cut off, (pairs, 2)."""
+        return self._whole - self._kept
+
     def find_cut(self) -> npt.NDArray[np.bool_]:
         """Whether the query and the passage of each pair are cut, (pairs, 2); no pair is joined for it."""
-        queries = np.array([len(query) for query in self.queries], np.int64)[self.pairs[:, 0]]
-        passages = np.array([len(passage.ids) for passage in self.passages], np.int64)[self.pairs[:, 1]]
-        texts = self.texts
-        room = texts.max_length - texts.frame.size - np.minimum(queries, texts.longest_query)
-        return np.stack([queries > texts.longest_query, passages > room], 1)
+        return self.cut > 0
+
+    def join(self, rows: Sequence[int], width: int, fields: int = 5) -> Tensor:
+        """The tensors of a batch of pairs, padded to ``width``, (``fields``, B, width) int64.
+
+        They are the first 3, or all 5, of :class:`~telerank.models.pairs.pair.PairBatch`, and the same as
+        those of :func:`~telerank.models.pairs.pair.batch_of`, but no pair is joined alone.
+        """
+        frame, columns = self.texts.frame, np.arange(width)
+        numbers, kept = self.pairs[rows], self._kept[rows]
+        begin = np.full((len(rows), 1), len(frame.before))
+        middle = begin + kept[:, :1]  # where the query has ended
+        passage = middle + len(frame.between)
+        after = passage + kept[:, 1:]
+        ends = (begin, middle, passage, after, after + len(frame.after))  # of all five parts, each (B, 1)
+        query_at = (columns >= begin) & (columns < middle)  # (B, width)
+        passage_at = (columns >= passage) & (columns < after)
+        block = np.zeros((fields, len(rows), width), np.int64)
+        ids, mask, types = block[:3]
+        mask[:] = columns < ends[-1]
+        ids[:] = self.texts.pad_id
+        ids[:, : len(frame.before)] = frame.before
+        for end, tokens in ((middle, frame.between), (after, frame.after)):
+            np.put_along_axis(ids, end + np.arange(len(tokens)), np.array([tokens], np.int64), 1)
+        chosen = _ranges(self._query_starts[numbers[:, 0]], kept[:, 0])
+        ids[query_at] = self._query_tokens[chosen]
+        chosen = _ranges(self._passage_starts[numbers[:, 1]], kept[:, 1])
+        ids[passage_at] = self._passage_tokens[chosen]
+        for start, end, kind in zip((0 * begin, *ends[:-1]), ends, frame.types, strict=True):
+            if kind:
+                types[(columns >= start) & (columns < end)] = kind
+        if fields > 3:
+            block[3] = QUERY * query_at + PASSAGE * passage_at
+            block[4] = -1
+            block[4][passage_at] = self._sentences[chosen]
+        return torch.from_numpy(block)
+
+    @cached_property
+    def _whole(self) -> npt.NDArray[np.int64]:
+        """The tokens of the query and of the passage of each pair before they are cut, (pairs, 2)."""
+        queries = np.array([len(query) for query in self.queries], np.int64)
+        passages = np.array([len(passage.ids) for passage in self.passages], np.int64)
+        return np.stack([queries[self.pairs[:, 0]], passages[self.pairs[:, 1]]], 1)
+
+    @cached_property
+    def _kept(self) -> npt.NDArray[np.int64]:
+        queries = np.minimum(self._whole[:, 0], self.texts.longest_query)
+        room = self.texts.max_length - self.texts.frame.size - queries
+        return np.stack([queries, np.minimum(self._whole[:, 1], room)], 1)
+
+    @cached_property
+    def _query_tokens(self) -> _Tokens:
+        return _concatenate(self.queries)
+
+    @cached_property
+    def _passage_tokens(self) -> _Tokens:
+        return _concatenate([passage.ids for passage in self.passages])
+
+    @cached_property
+    def _sentences(self) -> _Tokens:
+        return _concatenate([passage.sentences for passage in self.passages])
+
+    @cached_property
+    def _query_starts(self) -> npt.NDArray[np.int64]:
+        return np.cumsum([0, *map(len, self.queries)])
+
+    @cached_property
+    def _passage_starts(self) -> npt.NDArray[np.int64]:
+        return np.cumsum([0, *(len(passage.ids) for passage in self.passages)])
 
 
 def tokenize_pairs(
@@ -73,8 +161,8 @@ def tokenize_pairs(
     return TokenizedPairs(texts, texts.queries(list(queries)), tokens, numbers)
 
 
-def make_pairs(reranker: Reranker, pairs: Sequence[TextPair]) -> list[Pair]:
-    """The tokens of each pair, with sentences if the model reads them.
+def tokenize_for(reranker: Reranker, pairs: Sequence[TextPair]) -> TokenizedPairs:
+    """The tokens of pairs, with sentences if the model reads them.
 
     Raises
     ------
@@ -82,7 +170,18 @@ def make_pairs(reranker: Reranker, pairs: Sequence[TextPair]) -> list[Pair]:
         If sentences are needed and there is no splitter for the language.
     """
     language = reranker.shape.language if reranker.kind.reads_sentences else None
-    tokenized = tokenize_pairs(reranker.texts, pairs, language)
+    return tokenize_pairs(reranker.texts, pairs, language)
+
+
+def make_pairs(reranker: Reranker, pairs: Sequence[TextPair]) -> list[Pair]:
+    """The tokens of each pair, as :func:`tokenize_for` has them.
+
+    Raises
+    ------
+    ValueError
+        If sentences are needed and there is no splitter for the language.
+    """
+    tokenized = tokenize_for(reranker, pairs)
     return [tokenized[number] for number in range(len(pairs))]
 
 
@@ -93,6 +192,17 @@ def batch_pairs(pairs: Sequence[Pair], pad_id: int, tokens: int) -> Iterator[tup
     """
     for rows in batch_by_length([len(pair) for pair in pairs], tokens):
         yield rows, batch_of([pairs[row] for row in rows], pad_id)
+
+
+def _concatenate(arrays: Sequence[_Tokens]) -> _Tokens:
+    return np.concatenate([np.empty(0, np.int32), *arrays])
+
+
+def _ranges(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The numbers of ranges, one range after the other."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - ends + counts, counts)
 
 
 def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, tokens: Passage) -> list[bool]:

@@ -67,6 +67,18 @@ def bar_plot(panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = 
     return _draw_panels(panels, draw, panel_size=(2 * _PANEL[0], 0.75 * _PANEL[1]), legend_columns=4)
 
 
+def point_plot(points: Mapping[str, tuple[float, float]], *, x_label: str, y_label: str) -> Figure:
+    """Draw a point for each name."""
+
+    def draw(panel: Any, named: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
+        for i, name in enumerate(names):
+            style = {"color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
+            panel.plot(*([value] for value in named[name]), label=name, linestyle="none", **style)
+        panel.set_xlabel(x_label)
+
+    return _draw_panels({y_label: points}, draw, panel_size=(1.3 * _PANEL[0], 1.1 * _PANEL[1]))
+
+
 def _draw_panels(
     panels: Panels,
     draw: Callable[[Any, Mapping[str, Sequence[float]], Sequence[str]], None],

@@ -30,7 +30,11 @@ CHECKPOINTS, MODEL = "checkpoints", "model"
 _TENSORS, _SEPARATOR = "training.safetensors", "/"
 _PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 # these change no update, except for rounding and, with device and tokens, the random numbers of dropout
-_FREE = {"device", "keep", "log_every", "checkpoint_every", "tensorboard", "optimisation.tokens"}
+_FREE = {"device", "keep", "log_every", "checkpoint_every", "tensorboard", "optimisation.tokens"} | {
+    "deterministic",
+    "compile",
+    "recompute",
+}
 Save: TypeAlias = Callable[[Path], None]
 """Writes a model into a folder."""
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from telerank.errors import ModelError
+from telerank.models.inference import mask_always
 from telerank.models.precision import train_plainly
+from telerank.models.random_numbers import RandomNumbers
 from telerank.training import checkpoint, log
+from telerank.training.ahead import BatchesAhead
+from telerank.training.encoders import compile_transformers, recompute_layers
 from telerank.training.log import Record, Report
 from telerank.training.loss_plot import write_losses
 from telerank.training.settings import OptimisationSettings, Training
-from telerank.training.task import Task, TrainingDevice
+from telerank.training.task import SideBySide, Task, TrainingDevice
 from telerank.types import Progress
 
 
@@ -69,22 +74,32 @@ class Loop:
             module.to(self.hardware.device).train()
             if self.hardware.device.type == "cpu":
                 train_plainly(module)
-        every = (weight for module in self.task.modules for weight in module.parameters())
-        self._weights = list(dict.fromkeys(weight for weight in every if weight.requires_grad))
+            else:
+                mask_always(module)
+            if self.config.recompute:
+                recompute_layers(module, self.hardware.device)
+            if self.config.compile:
+                compile_transformers(module, self.hardware.device)
+        self._weights = trained_weights(self.task.modules)
+        models = self.task.models if isinstance(self.task, SideBySide) else [self.task.modules]
+        self._by_model = list(map(trained_weights, models))
         self._optimiser = build_optimiser(self._weights, self.config.optimisation)
         self._processes = self.hardware.processes
         self._processes.broadcast(self.task.modules)
         if not self._processes.leads:  # dropout differs from share to share
-            torch.manual_seed(self.config.seed + self._processes.rank)
+            torch.manual_seed(seed_of(self.config.seed, self._processes.rank))
         self.position = Position()
+        self._losses: list[tuple[int, Tensor]] = []
+        """The updates whose losses are still on the device, and this process's part of each loss."""
+        self._batches = BatchesAhead(self.task.read, self.hardware.device)
+        self._prepared = -1
 
     def run(self, reports: Sequence[Report], progress: Progress) -> Path:
         """Train to the end, and return the folder of the model."""
         position = self.position
         began, earlier, first = monotonic(), position.seconds, position.step
         while position.step < self.steps and not self._is_patience_over():
-            position.losses += self.update(progress)
-            position.updates += 1
+            self.update(progress)
             position.step += 1
             position.seconds = earlier + monotonic() - began
             dev = self._measure_dev(progress)
@@ -99,31 +114,77 @@ class Loop:
             self._processes.first(lambda: write_losses(self.output))
         return self.output / checkpoint.MODEL
 
-    def update(self, progress: Progress) -> float:
-        """Update the weights once, at ``position``, and return the mean loss of the batches."""
+    def update(self, progress: Progress) -> None:
+        """Update the weights once, at ``position``.
+
+        The mean loss of the batches is added to the position: on a GPU, with those of later updates, when it
+        is needed; until then nothing waits for the GPU.
+        """
         settings, step = self.config.optimisation, self.position.step
-        loss = 0.0
+        loss = torch.zeros((), dtype=torch.float64, device=self.hardware.device)
         for part in range(settings.accumulation):
-            number = step * settings.accumulation + part
-            self._processes.first(partial(self.task.prepare, number, progress))
-            if not self._processes.leads:
-                self.task.prepare(number, progress)
-            loss += self.task.backward(number)
-        loss = sum(self._processes.gather_values(loss)) / settings.accumulation
-        if not math.isfinite(loss):
-            raise ModelError(f"the loss of update {step + 1} is {loss}: try a lower learning rate")
+            loss += self.task.backward(self._take(step * settings.accumulation + part, progress))
+        self._losses.append((step, loss))
+        if not self._batches.beside:
+            self._fetch_losses()
         self._processes.sum_gradients(self._weights)
-        if settings.accumulation > 1:
-            for weight in self._weights:
-                if weight.grad is not None:
-                    weight.grad /= settings.accumulation
+        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
+        if settings.accumulation > 1 and gradients:
+            torch._foreach_div_(gradients, settings.accumulation)
+        scaler = self.hardware.scaler
+        if scaler is not None:
+            scaler.unscale_(self._optimiser)
         if settings.max_gradient_norm is not None:
-            nn.utils.clip_grad_norm_(self._weights, settings.max_gradient_norm)
+            for weights in self._by_model:
+                nn.utils.clip_grad_norm_(weights, settings.max_gradient_norm)
         for group in self._optimiser.param_groups:
             group["lr"] = compute_rate(step, self.steps, settings)
-        self._optimiser.step()
+        if scaler is None:
+            self._optimiser.step()
+        else:  # gradients that are too large leave the weights, and lower the scale
+            scaler.step(self._optimiser)
+            scaler.update()
         self._optimiser.zero_grad()
-        return loss
+
+    def _take(self, number: int, progress: Progress) -> Any:
+        """Batch ``number``; where a GPU will learn from it, the next one is begun."""
+        self._prepare(number, progress)
+        batch = self._batches.take(number)
+        if self._batches.beside and number + 1 < self.steps * self.config.optimisation.accumulation:
+            self._prepare(number + 1, progress)
+            self._batches.begin(number + 1)
+        return batch
+
+    def _prepare(self, number: int, progress: Progress) -> None:
+        if number == self._prepared:
+            return
+        self._processes.first(partial(self.task.prepare, number, progress))
+        if not self._processes.leads:
+            self.task.prepare(number, progress)
+        self._prepared = number
+
+    def _fetch_losses(self) -> None:
+        """Add the losses that are still on the device to the position; each must be a finite number."""
+        if not self._losses:
+            return
+        own = torch.stack([loss for _, loss in self._losses]).tolist()
+        steps = [step for step, _ in self._losses]
+        self._losses.clear()
+        for step, parts in zip(steps, zip(*self._processes.gather_values(own), strict=True), strict=True):
+            loss = sum(parts) / self.config.optimisation.accumulation
+            if not math.isfinite(loss):
+                raise ModelError(f"the loss of update {step + 1} is {loss}: try a lower learning rate")
+            self.position.losses += loss
+            self.position.updates += 1
+
+    def _settle(self) -> None:
+        """Before weights are saved or measured: nothing reads texts any more, and all numbers are finite."""
+        self._batches.rest()
+        self._fetch_losses()
+        finite = [weight.detach().isfinite().all() for weight in self._weights]
+        if finite and not torch.stack(finite).all():
+            update = f"the weights after update {self.position.step} are not finite numbers"
+            raise ModelError(f"{update}: try a lower learning rate")
 
     def restore(self, state: checkpoint.CheckpointState) -> None:
         """Resume from a checkpoint's ``state``; the task's model has its weights already.
@@ -136,6 +197,8 @@ class Loop:
             raise ModelError(f"{self.output}: {began}: resume with as many, or begin in another folder")
         weights = {int(number): own for number, own in tensors.get("optimiser", {}).items()}
         self._optimiser.load_state_dict({"state": weights, "param_groups": record["optimiser"]})
+        if self.hardware.scaler is not None:
+            self.hardware.scaler.load_state_dict(record["scaler"])
         self.task.restore(tensors.get("task", {}))
         self.position = Position(**record["position"])
         random = tensors["random"][str(self._processes.rank)]
@@ -144,15 +207,16 @@ class Loop:
             torch.cuda.set_rng_state(random["gpu"], self.hardware.device)
 
     def _save_checkpoint(self) -> None:
-        device, own = self.hardware.device, {"cpu": torch.get_rng_state()}
-        if device.type == "cuda":
-            own["gpu"] = torch.cuda.get_rng_state(device)
+        self._settle()
+        own = RandomNumbers(self.hardware.device).tensors()
         random, task = self._processes.gather_values(own), self.task.state()
 
         def write() -> None:
             optimiser, position = self._optimiser.state_dict(), asdict(self.position)
             groups = optimiser["param_groups"]
             record = {"optimiser": groups, "position": position, "processes": len(random)}
+            if self.hardware.scaler is not None:
+                record["scaler"] = self.hardware.scaler.state_dict()
             tensors = {"optimiser": optimiser["state"], "task": task, "random": dict(enumerate(random))}
             state = checkpoint.CheckpointState(record, tensors)
             checkpoint.write_checkpoint(self.output, self.position.step, self.config, self.task.save, state)
@@ -160,6 +224,7 @@ class Loop:
         self._processes.first(write)
 
     def _save_model(self) -> None:
+        self._settle()
         folder = self.output / checkpoint.MODEL
         self._processes.first(lambda: checkpoint.write_model(folder, self.config, self.task.save))
 
@@ -168,6 +233,7 @@ class Loop:
         schedule, position = self.schedule, self.position
         if schedule is None or (position.step != self.steps and position.step % schedule.every):
             return None
+        self._settle()
         values: DevValues = self._processes.first(partial(self._compute_dev, progress, schedule.by_loss))
         value = values.loss if schedule.by_loss else values.measure
         if value is None:
@@ -198,6 +264,7 @@ class Loop:
         position = self.position
         if dev is None and position.step != self.steps and position.step % self.config.log_every:
             return
+        self._fetch_losses()
         loss, position.losses = position.losses / position.updates, 0.0
         position.updates = 0
         if not self._processes.leads:
@@ -210,6 +277,17 @@ class Loop:
         log.append_record(self.output / checkpoint.LOG, record)
         for report in reports:
             report(record)
+
+
+def seed_of(seed: int, rank: int) -> int:
+    """The seed of a process that is not the first: no process of a training with another seed has it."""
+    return int(np.random.SeedSequence((seed, rank)).generate_state(1, np.uint64)[0])
+
+
+def trained_weights(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
+    """The weights of modules that have gradients, each once."""
+    every = (weight for module in modules for weight in module.parameters())
+    return list(dict.fromkeys(weight for weight in every if weight.requires_grad))
 
 
 def build_optimiser(weights: Sequence[nn.Parameter], settings: OptimisationSettings) -> torch.optim.Optimizer:

@@ -17,12 +17,16 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed, nn
 
-from telerank.errors import TelerankError
+from telerank.errors import ModelError, TelerankError
 
 T = TypeVar("T")
 
 _WAIT = timedelta(days=7)  # how long processes wait while the first evaluates or encodes
 _BUCKET = 1 << 24  # numbers that are summed at a time
+
+
+class ProcessError(ModelError):
+    """The first process has ended with an error that it alone reports."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,17 @@ class Processes:
         """Call ``do`` in the first process alone; all processes return its value or raise its error."""
         if self.size == 1:
             return do()
-        outcome: list[Any] = [None, None]
+        ended = ProcessError("the first process of this training has ended: its message says why")
+        outcome: list[Any] = [None, ended]
         if self.leads:
             try:
-                outcome[0] = do()
+                outcome = [do(), None]
             except TelerankError as error:
                 outcome[1] = error
-        distributed.broadcast_object_list(outcome)
+            finally:  # of any other error the others learn, too
+                distributed.broadcast_object_list(outcome)
+        else:
+            distributed.broadcast_object_list(outcome)
         if outcome[1] is not None:
             raise outcome[1]
         value: T = outcome[0]
@@ -79,7 +87,7 @@ class Processes:
         shares = [torch.empty_like(padded) for _ in range(self.size)]
         distributed.all_gather(shares, padded)
         everything = torch.stack(shares, dim=1).flatten(0, 1)[:count]  # row i is process i % size's
-        mine = torch.tensor(self.share(count), device=own.device, dtype=torch.int64)
+        mine = torch.tensor(self.share(count), dtype=torch.int64).to(own.device, non_blocking=True)
         live = own[: len(mine)]
         if live.requires_grad:
             live.register_hook(lambda gradient: gradient * self.size)  # type: ignore[no-untyped-call]
@@ -139,15 +147,33 @@ def is_first_process() -> bool:
 def join_processes(device: torch.device) -> Iterator[Processes]:
     """Connect the processes that ``torchrun`` has started; or give this process alone.
 
-    They stay connected until they end, because they cannot meet at the same address twice.
+    They stay connected until they end, because they cannot meet at the same address twice; but after an error
+    that this process alone may have, it leaves, so that no other waits for it.
     """
     if distributed.is_available() and is_launched() and not distributed.is_initialized():
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         distributed.init_process_group(backend, timeout=_WAIT)
         atexit.register(distributed.destroy_process_group)
     if distributed.is_available() and distributed.is_initialized():  # perhaps by the caller
-        yield Processes(distributed.get_rank(), distributed.get_world_size())
+        with _leaving_on_errors():
+            yield Processes(distributed.get_rank(), distributed.get_world_size())
     else:
         yield Processes()
+
+
+@contextmanager
+def _leaving_on_errors() -> Iterator[None]:
+    """Disconnect if there is an error of another kind than those that all processes raise together."""
+    stays = False
+    try:
+        yield
+        stays = True
+    except TelerankError as error:
+        stays = not isinstance(error, ProcessError)
+        raise
+    finally:
+        if not stays and distributed.is_initialized():
+            atexit.unregister(distributed.destroy_process_group)
+            distributed.destroy_process_group()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import yaml
 from pydantic import (
@@ -13,9 +13,11 @@ from pydantic import (
     Field,
     NonNegativeInt,
     PositiveInt,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_serializer,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -63,6 +65,14 @@ def check_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
         raise ValueError(str(error)) from error
 
 
+def without_unset(record: dict[str, Any], *names: str) -> dict[str, Any]:
+    """A dumped section without these settings where they are None: as it was before they existed.
+
+    Kept models are found by a hash of all settings.
+    """
+    return {name: value for name, value in record.items() if name not in names or value is not None}
+
+
 def exactly_one(**choices: object) -> None:
     """Check that one of the settings is set. Raises ValueError if several are, or none."""
     chosen = [name for name, value in choices.items() if value not in (None, False)]
@@ -93,6 +103,27 @@ class NegativeSettings(Section):
     is an item of its own with the relevant document (the Piaf report's equation 18)."""
     resample: bool = False
     """Draw new negatives in each epoch. By default all epochs have the same pairs, and features."""
+    only: Literal["unjudged", "not-relevant"] | None = None
+    """Of a list, draw only documents without a judgment (BeST on TREC DL 2019), or only those judged not
+    relevant; by default any that is not relevant."""
+    relevant: Literal["listed"] | None = None
+    """`listed`: learn only from relevant documents that are in the list, too (BeST: "only the top-100
+    documents … are used for training"); by default from all of a query's."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_unset(dump(self), "only", "relevant")
+
+    @model_validator(mode="after")
+    def _only_of_lists(self) -> NegativeSettings:
+        for name in ("only", "relevant"):
+            if getattr(self, name) is not None and (self.random or self.judged):
+                raise ValueError(f"{name}: says which documents of a run or a pool are learned from")
+        return self
+
+    def allows(self, grade: int | None) -> bool:
+        """Whether a document of a list that is not relevant may be drawn; ``grade`` None: it is unjudged."""
+        return self.only is None or (grade is None) == (self.only == "unjudged")
 
     @model_validator(mode="after")
     def _whole_groups(self) -> NegativeSettings:
@@ -252,7 +283,7 @@ class Training(Section):
     optimisation: OptimisationSettings
     dev: DevSettings | None = None
     """Dev queries; without them the last weights are kept."""
-    precision: Literal["auto", "float32", "float32-fast", "bfloat16"] = "auto"
+    precision: Literal["auto", "float32", "float32-fast", "tf32", "bfloat16", "float16"] = "auto"
     """Precision of matrix products; `auto` is bfloat16 on a GPU that supports it, else float32."""
     device: str = "auto"
     """`cpu`, `cuda` or `cuda:1`; `auto` is the GPU if there is one."""
@@ -266,6 +297,32 @@ class Training(Section):
     """Updates between two checkpoints."""
     keep: PositiveInt = 2
     """Number of latest checkpoints that are kept on disk, besides the best weights."""
+    deterministic: bool = False
+    """Only algorithms that give the same numbers each time: needed on a GPU, and slower there, for a resumed
+    training to have the same losses. A processor has no others."""
+    compile: bool = False
+    """Let torch compile the encoder for a GPU: the first updates take longer, later ones less."""
+    recompute: bool = False
+    """Keep only the inputs of the encoder's layers, and compute each layer again for its gradient: less
+    memory, for about a third more time."""
+    added: ClassVar[tuple[str, ...]] = ("deterministic", "compile", "recompute")
+    """Settings that are dumped only if they are set: kept models are found by a hash of all settings."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        record: dict[str, Any] = dump(self)
+        return {
+            name: value
+            for name, value in record.items()
+            if name not in self.added or value != fields[name].default
+        }
+
+    def saves_memory(self) -> str:
+        """What to set if a training needs more memory than there is."""
+        settings = self.optimisation
+        lower = f"set optimisation.batch to less than {settings.batch}, and accumulation to more"
+        return lower if self.recompute else f"{lower}, or recompute to true"
 
     @model_validator(mode="after")
     def _warms_up_within_the_training(self) -> Training:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +21,17 @@ class TrainingDevice:
     """The device, precision and processes that a task computes with.
 
     ``precision`` makes the context for a model's products; losses and inner products, which stay in float32,
-    are computed outside of it. ``processes`` share each batch.
+    are computed outside of it. ``processes`` share each batch. The ``scaler`` is that of float16.
     """
 
     device: torch.device
     precision: Precision
     processes: Processes
+    scaler: torch.amp.GradScaler | None = None
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss whose gradients are to be added: in float16 it is scaled, so that no gradient vanishes."""
+        return loss if self.scaler is None else self.scaler.scale(loss)
 
 
 @contextmanager
@@ -39,6 +44,15 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             yield
     finally:
         module.train(mode)
+
+
+@runtime_checkable
+class SideBySide(Protocol):
+    """A task of several models, each of which is trained as if it were alone."""
+
+    @property
+    def models(self) -> Sequence[Sequence[nn.Module]]:
+        """The modules of each model: the gradients of each are limited apart from those of the others."""
 
 
 class Task(Protocol):
@@ -58,8 +72,17 @@ class Task(Protocol):
         If several processes train, the first process's call ends before those of the others begin.
         """
 
-    def backward(self, number: int) -> float:
-        """Add the gradients of batch ``number`` to the present ones, and return its loss.
+    def read(self, number: int) -> Any:
+        """The tensors of batch ``number`` on the processor, for :meth:`backward`; a function of the number.
+
+        Called after :meth:`prepare`. Where a GPU computes, a thread calls it while the batch before it is
+        learned from.
+        """
+
+    def backward(self, batch: Any) -> Tensor:
+        """Add the gradients of a batch that was :meth:`read` to the present ones, and return its loss.
+
+        The loss is a number in float64 on the device, which nothing waits for.
 
         If several processes train, each takes ``processes.share`` of the batch, and the gradients and losses
         of all of them sum to those of the batch.

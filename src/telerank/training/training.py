@@ -17,6 +17,7 @@ from telerank.models.dropout import with_quick_dropout
 from telerank.models.precision import Precision, device_of
 from telerank.models.precision import precision as open_precision
 from telerank.training import checkpoint, log
+from telerank.training.faults import deterministic, explaining
 from telerank.training.log import Report, silent_report
 from telerank.training.loop import DevSchedule, Loop, count_warm_up
 from telerank.training.parallel import is_launched, join_processes
@@ -53,21 +54,24 @@ def train(
         If the settings need TensorBoard, and it is not installed.
     ModelError
         If ``output`` holds a training and ``resume`` is not set, or a training with other settings; if
-        another process trains there; if the loss becomes NaN or infinite.
+        another process trains there; if the loss becomes NaN or infinite; if memory does not suffice.
     """
     folder, device = Path(output), choose_device(config.device)
-    with join_processes(device) as processes:
+    with explaining(config), join_processes(device) as processes:
         precision = choose_precision(config.precision, device)
         if device.type == "cpu":
             precision = with_quick_dropout(precision)
-        hardware = TrainingDevice(device, precision, processes)
+        scaler = torch.amp.GradScaler(device.type) if config.precision == "float16" else None
+        hardware = TrainingDevice(device, precision, processes, scaler)
         if not processes.leads:
             report, progress = silent_report, silent
         lock = FileLock(folder / ".lock", timeout=0)
         with ExitStack() as stack:
             stack.callback(lock.release)
             processes.first(lambda: _begin(folder, lock, config, resume=resume))
-            if config.precision == "float32-fast":  # for gradients; autocast needs no context for them
+            if config.deterministic:
+                stack.enter_context(deterministic(device))
+            if config.precision in ("float32-fast", "tf32"):  # for gradients; autocast needs no context
                 stack.enter_context(hardware.precision())
             loop = _open_loop(config, folder, make_task, hardware, progress)
             reports = [report]
@@ -162,7 +166,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:
-    """The precision of that name; ``auto`` is bfloat16 on a GPU that supports it, else float32."""
+    """The precision of that name; ``auto`` is bfloat16 on a GPU that supports it, else float32.
+
+    ``float16`` is for trainings alone, whose gradients are scaled (:class:`TrainingDevice`).
+    """
+    if name == "float16":
+        return lambda: torch.autocast(device.type, dtype=torch.float16)
     if name != "auto":
         return open_precision(name, device)
     supported = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

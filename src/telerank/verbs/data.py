@@ -1,23 +1,109 @@
-"""Collections: their contents and statistics, other formats, ranking sets."""
+"""Collections: contents, statistics, lengths of segments, other formats, ranking sets, long documents."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telerank.corpus.collection import Collection
 from telerank.corpus.contents import count_contents, find_docs, find_query
 from telerank.corpus.convert import convert
-from telerank.corpus.formats import list_collections, list_formats
+from telerank.corpus.formats import list_collections, list_formats, open_collection
+from telerank.corpus.long_documents import articles, far, folder, positions
 from telerank.corpus.ranking_sets import ranking_set
 from telerank.corpus.statistics import describe, token_counter
-from telerank.retrieval.index import TemporaryIndex
+from telerank.retrieval.index import TemporaryIndex, locate_model
+from telerank.show.progress import show_progress
+from telerank.types import Progress
+
+if TYPE_CHECKING:
+    from telerank.models.rerankers.reranker import Reranker
+    from telerank.segments.split import Segmenter
+    from telerank.segments.statistics import SegmentStatistics
 
 __all__ = [
+    "LIMITS",
     "TemporaryIndex",
+    "articles",
     "convert",
     "count_contents",
     "describe",
+    "far",
     "find_docs",
     "find_query",
+    "folder",
     "list_collections",
     "list_formats",
+    "positions",
     "ranking_set",
+    "segment_lengths",
     "token_counter",
 ]
+
+LIMITS = (128, 256, 512, 1024, 2048, 4096)
+"""Tokens of a document that a model may be limited to."""
+
+
+def segment_lengths(
+    collection: Collection | str | Path,
+    model: Reranker | str | Path,
+    window: str | int = "best",
+    *,
+    splits: Sequence[str] | None = None,
+    limits: Sequence[int] = LIMITS,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> SegmentStatistics:
+    """Lengths of the documents and their segments, and the shares of them and of known relevant text beyond.
+
+    ``model`` is a re-ranker, or an encoder that one could start from, which reads queries of 64 tokens and
+    pairs of 512, or fewer if it cannot. ``window`` is a name (``best``, ``piaf``, …) or a number of tokens;
+    ``settings`` are those of :class:`~telerank.segments.settings.SegmentSettings`, and ``language``, ``en``
+    or ``fr``, for an encoder. Known relevant text are the answers of the ``splits`` (all).
+
+    >>> print(tr.segment_lengths("french-long", "e5-small", language="fr"))
+
+    Raises
+    ------
+    CollectionError
+        If there is no such collection or split, or an answer does not stand at its offset.
+    ModelError
+        If there is no such model, or it does not read segments of that length.
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    from telerank.segments.statistics import describe_segments
+
+    opened = collection if isinstance(collection, Collection) else open_collection(collection)
+    name, segmenter = _segmenter(model, window, settings)
+    with show_progress(progress, opened.size) as shown:
+        return describe_segments(opened, segmenter, model=name, splits=splits, limits=limits, progress=shown)
+
+
+def _segmenter(
+    model: Reranker | str | Path, window: str | int, settings: dict[str, Any]
+) -> tuple[str, Segmenter]:
+    """The name of the model, and what cuts in its tokens."""
+    from telerank.models.loading import read_tokenizer
+    from telerank.models.pairs.pair import PairTokenizer
+    from telerank.models.rerankers.reranker import (
+        Reranker,
+        load_reranker,
+        locate_reranker,
+        read_shape,
+        readable_lengths,
+    )
+    from telerank.segments.settings import window_segments
+    from telerank.segments.split import Segmenter
+
+    language = settings.pop("language", "en")
+    cut = window_segments(window, **settings)
+    if isinstance(model, Reranker):
+        return model.shape.kind, Segmenter.of(model, cut)
+    folder = locate_reranker(locate_model(str(model)))
+    if read_shape(folder) is not None:
+        return str(model), Segmenter.of(load_reranker(folder), cut)
+    query, length = readable_lengths(folder)
+    texts = PairTokenizer(read_tokenizer(folder), max_query=query, max_length=length)
+    return str(model), Segmenter(texts, cut, language if cut.sentences else None)

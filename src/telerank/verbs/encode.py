@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -13,7 +14,8 @@ from telerank.errors import CollectionError
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
-from telerank.types import Progress
+from telerank.training import launched
+from telerank.types import Progress, silent
 from telerank.verbs.index import open_source, stream_documents
 
 if TYPE_CHECKING:
@@ -28,13 +30,14 @@ _QUERIES = 200  # queries of a collection that the recall of an approximate inde
 class EncodedDocuments:
     """Vectors in a folder, and how they were made; ``seconds`` is None if they were there already.
 
-    ``approximate`` describes the approximate index beside them.
+    ``approximate`` describes the approximate index beside them, ``memory`` what did not fit into memory.
     """
 
     folder: Path
     vectors: Vectors
     seconds: float | None
     approximate: RecallReport | None = None
+    memory: str = ""
 
     def record(self) -> dict[str, Any]:
         """The properties of the vectors and of the approximate index, for JSON."""
@@ -59,9 +62,13 @@ class EncodedDocuments:
             lines = [f"{label} are in {self.folder} already: {size} by {manifest.model}"]
         else:
             rate = f"{self.seconds:.1f} s, {rows / self.seconds:,.0f} a second"
-            lines = [f"encoded {label} into {self.folder}: {size} by {manifest.model} ({rate})"]
+            computed = manifest.settings.get("precision", "float32")
+            by = manifest.model if computed == "float32" else f"{manifest.model} in {computed}"
+            lines = [f"encoded {label} into {self.folder}: {size} by {by} ({rate})"]
         if manifest.cut:
             lines.append(manifest.cut_note)
+        if self.memory:
+            lines.append(self.memory)
         if (report := self.approximate) is not None:
             recall = ", ".join(f"R@{k} {share:.4f}" for k, share in report.recall.items())
             sampled = f"{report.queries} {report.sampled}"
@@ -77,7 +84,7 @@ def encode(
     dtype: str = "float16",
     shard: int = 16_384,
     batch_tokens: int | None = None,
-    precision: str = "float32",
+    precision: str = "auto",
     device: str | None = None,
     approximate: str | None = None,
     overwrite: bool = False,
@@ -88,7 +95,8 @@ def encode(
     The vectors of an index lie in it if no folder is given. ``dtype`` is the type of numbers on disk;
     ``shard`` documents are written together: an interrupted call resumes after the last shard. Vectors of
     the same documents, model and type that are there are kept. ``approximate`` (``hnsw``, ``ivfpq``) builds
-    an approximate index beside the vectors, whose recall is measured with queries of the collection.
+    an approximate index beside the vectors, whose recall is measured with queries of the collection. Under
+    ``torchrun`` the processes share the documents, and the first one writes.
 
     Raises
     ------
@@ -105,6 +113,12 @@ def encode(
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.manifest import is_vectors
 
+    make: Callable[..., Vectors] = encode_documents
+    if launched.is_shared():
+        from telerank.dense.shares import encode_shares
+
+        device, make = launched.join(device), encode_shares
+        progress = progress if launched.is_first() else silent
     source = open_source(docs) if isinstance(docs, str | Path) else docs
     index = source.folder if isinstance(source, Index) else None
     recorded = (
@@ -120,10 +134,14 @@ def encode(
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
     with show_progress(progress, size) as shown:
-        vectors = encode_documents(stream, target, encoder, encoding=how, overwrite=overwrite, progress=shown)
+        vectors = make(stream, target, encoder, encoding=how, overwrite=overwrite, progress=shown)
     seconds = time.perf_counter() - began if is_new else None
-    report = None if approximate is None else _approximate(vectors, approximate, source, encoder, progress)
-    return EncodedDocuments(target, vectors, seconds, report)
+    report = (
+        None
+        if approximate is None or not launched.is_first()
+        else _approximate(vectors, approximate, source, encoder, progress)
+    )
+    return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory())
 
 
 def _default_folder(source: Index | Collection, model: str) -> Path:

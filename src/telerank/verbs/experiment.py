@@ -15,6 +15,7 @@ from telerank.experiments.comparison.result import ExperimentResult
 from telerank.experiments.data import MODELS, Sources
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.packaged import find_experiment, list_experiments
+from telerank.experiments.pooled import PooledOutcome
 from telerank.experiments.report import ExperimentOutcome
 from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
@@ -29,6 +30,7 @@ from telerank.types import Progress
 
 __all__ = [
     "ExperimentOutcome",
+    "PooledOutcome",
     "expected_time",
     "experiment",
     "list_experiments",
@@ -91,8 +93,10 @@ def run_experiment(
     seeds: Sequence[int] = (),
     output: str | Path = "telerank-experiments",
     progress: Progress | None = None,
-) -> list[ExperimentOutcome]:
+) -> list[ExperimentOutcome | PooledOutcome]:
     """Run an experiment of a YAML file, or a packaged one by its name; an outcome for each of its data.
+
+    The last ones are of pools, the folds of one collection, if there are any.
 
     ``small`` runs the small copy instead of the paper's own size. ``data`` and ``models`` say where these
     are, as ``NAME=PATH`` or as folders, besides those in TELERANK_DATA and TELERANK_MODELS; ``on`` names some
@@ -136,7 +140,7 @@ def show_experiment(file: str | Path, *, small: bool = False, on: Sequence[str] 
     With ``on`` a document for each of these data, with what differs on it.
     """
     spec = read_experiment(find_experiment(file)[1], small=small)
-    return "---\n".join(spec.on(name).yaml() for name in on) if on else spec.yaml()
+    return "---\n".join(spec.on(name).yaml() for name in spec.expand(*on)) if on else spec.yaml()
 
 
 def _open(name: str, system: System | str | Path, index: Index | None, above: Mapping[str, System]) -> System:

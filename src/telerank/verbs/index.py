@@ -1,4 +1,4 @@
-"""Building, opening, changing and describing an index."""
+"""Building, opening, changing and describing an index; its analyzer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,23 @@ from telerank.show.progress import show_progress
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
+from telerank.text.steps import TEXT_STEPS
 from telerank.types import Doc, Progress
+
+__all__ = [
+    "TEXT_STEPS",
+    "Analyzer",
+    "Documents",
+    "add_documents",
+    "delete_documents",
+    "describe_index",
+    "index",
+    "merge_segments",
+    "open",
+    "open_source",
+    "stream_documents",
+    "verify_index",
+]
 
 Documents: TypeAlias = Collection | str | Path | Iterable[Doc] | Mapping[str, str]
 """A collection or its path, documents, or texts by docno."""

@@ -19,8 +19,9 @@ from telerank.pipelines.lazy_run import LazyRun
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
+from telerank.training import launched
 from telerank.trec import read_run
-from telerank.types import Progress, Query, Ranking
+from telerank.types import Progress, Query, Ranking, silent
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Reranker
@@ -88,7 +89,8 @@ def rerank_run(
     ``texts`` has the documents; ``queries`` the queries, in its ``split``, if it is another collection.
     ``model`` and ``settings`` are those of :func:`rerank`. The precision ``int8`` needs ``dev``: one half of
     its queries calibrates it, the other half measures what it loses. A run that is wrong somewhere is refused
-    at once; the scores are computed when the rankings are read or saved.
+    at once; the scores are computed when the rankings are read or saved. Under ``torchrun`` the processes
+    share the queries; each must read or save the rankings, and the first one writes.
 
     >>> rerank_run("bm25.run", "my-reranker", data, split="test", depth=100, k=10).save("reranked.run")
 
@@ -101,6 +103,9 @@ def rerank_run(
     MissingExtra
         If torch or the package of the back end is not installed.
     """
+    if launched.is_shared():
+        settings["device"] = launched.join(settings.get("device"))
+        progress = progress if launched.is_first() else silent
     scorer = _open_scorer(model, texts if isinstance(texts, Index) else None, settings)
     if (scorer.precision == "int8") != (dev is not None):
         raise ModelError("int8 goes with --dev, a run to calibrate it and to measure its loss on")
@@ -187,8 +192,9 @@ class _Scoring:
         from telerank.reranking.stage import CrossReranker
 
         began = time.perf_counter()
+        stage = CrossReranker(self.scorer, self.docs, self.k)
         with show_progress(self.progress, self.total) as shown:
-            for ranking in CrossReranker(self.scorer, self.docs, self.k)(self.candidates):
+            for ranking in _rerank(stage, self.candidates):
                 shown("scoring", self.scorer.counts.pairs, self.total)
                 yield ranking
         self.seconds = time.perf_counter() - began
@@ -198,7 +204,7 @@ class _Scoring:
         record = {
             "model": scorer.name,
             "backend": scorer.backend,
-            "precision": scorer.precision,
+            "precision": scorer.computes_in,
             "max_query": scorer.max_query,
             "max_length": scorer.max_length,
             "pairs": counts.pairs,
@@ -212,13 +218,18 @@ class _Scoring:
     def describe(self) -> list[str]:
         counts, scorer = self.scorer.counts, self.scorer
         rate = f"{self.seconds:.1f} s, {counts.pairs / max(self.seconds, 1e-9):,.0f} a second"
-        by = f"{scorer.name} in {scorer.backend} {scorer.precision}"
+        by = f"{scorer.name} in {scorer.backend} {scorer.computes_in}"
         lines = [f"scored {count_noun(counts.pairs, 'pair')} by {by} ({rate})"]
-        if counts.cut_pairs:
-            longest = scorer.reranker.shape.max_length
-            cut = f"cut there, {counts.cut:,} tokens were not read"
-            lines.append(f"{count_noun(counts.cut_pairs, 'pair')} longer than {longest} tokens: {cut}")
+        lines += filter(None, (scorer.describe_cut(), scorer.describe_memory()))
         return lines if self.calibration is None else [*lines, str(self.calibration)]
+
+
+def _rerank(stage: CrossReranker, candidates: Iterable[Ranking]) -> Iterator[Ranking]:
+    if not launched.is_shared():
+        return stage(candidates)
+    from telerank.reranking.shares import rerank_shares
+
+    return rerank_shares(stage, candidates)
 
 
 def _open_scorer(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.topics_qrels import open_topics
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, ExpressionError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.pipelines.saved import remove_pipeline, save_pipeline, saved_pipeline
@@ -18,9 +19,13 @@ from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, walk_stages
 from telerank.types import Progress, Query, Ranking
 
+if TYPE_CHECKING:
+    from telerank.segments.stage import SegmentReranker
+
 __all__ = [
     "LazyRun",
     "open_topics",
+    "read_queries",
     "remove_pipeline",
     "save_pipeline",
     "saved_pipeline",
@@ -58,7 +63,7 @@ def search(
     opened = Index(index) if isinstance(index, str | Path) else index
     stage = (model if isinstance(model, Stage) else pipeline(model or opened.default_pipeline, opened)) % k
     batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
-    source, query_list = _read_queries(queries, split)
+    source, query_list = read_queries(queries, split)
 
     def compute() -> Iterator[Ranking]:
         with show_progress(progress, len(query_list)) as shown:
@@ -68,12 +73,33 @@ def search(
 
     def settings() -> dict[str, object]:
         sources = {name: value for part in walk_stages(stage) for name, value in part.sources.items()}
-        return {"pipeline": stage.text, "queries": source, "split": split, "sources": sources}
+        record: dict[str, object] = {"pipeline": stage.text, "queries": source, "split": split}
+        record["sources"] = sources
+        return {**record, "remarks": remarks} if (remarks := describe()) else record
 
-    return LazyRun(compute, settings)
+    def describe() -> list[str]:
+        return batched.all_remarks
+
+    return LazyRun(compute, settings, describe)
 
 
-def _read_queries(
+def find_segments(stage: Stage) -> SegmentReranker:
+    """The first part of a pipeline that scores documents by their segments.
+
+    Raises
+    ------
+    ExpressionError
+        If there is none.
+    """
+    from telerank.segments.stage import SegmentReranker
+
+    for part in walk_stages(stage):
+        if isinstance(part, SegmentReranker):
+            return part
+    raise ExpressionError(f"{stage.text}: no stage of it scores segments, such as maxp(rerank(MODEL))")
+
+
+def read_queries(
     queries: Collection | str | Path | Iterable[Query], split: str | None
 ) -> tuple[str, list[Query]]:
     """The name of what has the queries, and the queries; CollectionError if a qid comes twice."""

@@ -1,4 +1,4 @@
-"""Training bi-encoders and re-rankers on a collection."""
+"""Training bi-encoders, re-rankers and readers on collections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class TrainedModels(Report):
     """The folders of trained models, by the folder of each training below the output (``.`` if it is alone).
 
-    ``compared`` has the tests of re-rankers; it is None for a bi-encoder.
+    ``compared`` has the tests of re-rankers; it is None for other models.
     """
 
     models: Mapping[str, Path]
@@ -59,6 +59,8 @@ class TrainedModels(Report):
         for folder, counts in self.counts.items():
             numbers = "; ".join(f"{what}: {count:,}" for what, count in counts.items() if count)
             lines.append(numbers if folder == "." else f"{folder}: {numbers}")
+            left_out = self.models[folder].parent / "left-out.txt"
+            lines += left_out.read_text(encoding="utf-8").splitlines() if left_out.is_file() else []
         return [*lines, f"plot in {self.compared.plot}"] if self.compared and self.compared.plot else lines
 
     def tables(self) -> list[Table]:
@@ -70,7 +72,7 @@ class TrainedModels(Report):
 
 
 def train(
-    kind: Literal["bi-encoder", "reranker"],
+    kind: Literal["bi-encoder", "reranker", "reader"],
     config: str | Path | Mapping[str, Any],
     output: str | Path = "trained",
     *,
@@ -80,7 +82,8 @@ def train(
     report: LogReport | None = None,
     progress: Progress | None = None,
 ) -> TrainedModels:
-    """Train a bi-encoder or a re-ranker as settings say: a YAML file, a packaged one by name, or a mapping.
+    """Train a bi-encoder, a re-ranker or a reader as settings say: a YAML file, a packaged one by name, or a
+    mapping.
 
     ``output`` is the folder for the model, its checkpoints and its log. With ``resume`` an interrupted
     training continues from its last checkpoint. A re-ranker is trained with each of ``seeds`` and on each of
@@ -116,8 +119,11 @@ def train(
 
             trained = train_rerankers(plan, output, resume=resume, report=heard, progress=shown)
             return TrainedModels(trained.models, trained)
-        if kind != "bi-encoder" or seeds or sizes:
-            raise ModelError(f"{kind}: train bi-encoder or reranker; seeds and sizes are for re-rankers")
+        if kind not in ("bi-encoder", "reader") or seeds or sizes:
+            known = "train bi-encoder, reranker or reader"
+            raise ModelError(f"{kind}: {known}; seeds and sizes are for re-rankers")
+        if kind == "reader":
+            return TrainedModels({".": _train_reader(config, output, resume, heard, shown)})
         from telerank.training.bi_encoder.config import BiEncoderTraining
         from telerank.training.settings import read_settings
 
@@ -126,6 +132,18 @@ def train(
 
         model = train_bi_encoder(settings, output, resume=resume, report=heard, progress=shown)
         return TrainedModels({".": model})
+
+
+def _train_reader(
+    config: Path | Mapping[str, Any], output: str | Path, resume: bool, report: LogReport, progress: Progress
+) -> Path:
+    from telerank.training.reader.config import ReaderTraining
+    from telerank.training.settings import read_settings
+
+    settings = read_settings(config, ReaderTraining)
+    from telerank.training.reader.train import train_reader
+
+    return train_reader(settings, output, resume=resume, report=report, progress=progress)
 
 
 def is_first_process() -> bool:

@@ -1,11 +1,13 @@
-"""``telerank data``: list, show, convert and describe collections; make ranking sets."""
+"""``telerank data``: list, show, convert and describe collections; make ranking sets and long documents."""
 
 from __future__ import annotations
 
 import typer
 
 from telerank.cli.data.contents import convert, ls, show
+from telerank.cli.data.make_long_documents import make_far_relevant, make_long_documents
 from telerank.cli.data.make_ranking_set import make_ranking_set
+from telerank.cli.data.segments import segments
 from telerank.cli.data.stats import stats
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
@@ -13,11 +15,11 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
 @app.callback()
 def data() -> None:
-    """List, show, convert and describe collections; make ranking sets.
+    """List, show, convert and describe collections; make ranking sets and long documents.
 
     Example: `telerank data ls scifact`
     """
 
 
-for command in (convert, ls, make_ranking_set, show, stats):
+for command in (convert, ls, make_far_relevant, make_long_documents, make_ranking_set, segments, show, stats):
     app.command()(command)

@@ -10,7 +10,10 @@ from typer import Option
 
 from telerank.cli import options
 from telerank.cli.runs.output import open_runs, write_plot, write_report
+from telerank.cli.runs.predictions import measure_predictions, refuse_of_runs
 from telerank.errors import MeasureError
+
+_RUN_MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 
 
 def evaluate(
@@ -22,10 +25,22 @@ def evaluate(
         "--measures",
         "-m",
         help="Measures by the names of ir_measures or trec_eval (`map`, `P_10`, `official`, `all_trec`). "
-        "Default: `RR@10 R@1000 AP nDCG@10 P@1`; with --depths `R AP`.",
+        "Default: `RR@10 R@1000 AP nDCG@10 P@1`; with --depths `R AP`; of answers, all there are.",
     ),
     relevance: options.RelevanceLevel = 1,
     split: options.Split = None,
+    groups: bool = Option(
+        False, "--groups", help="Of answers: show means by question word and by answer length too."
+    ),
+    no_answer: str | None = Option(
+        None,
+        "--no-answer",
+        metavar="FILE",
+        help="Of answers: a value of no-answer for each question, as JSON, higher for no answer.",
+    ),
+    threshold: float = Option(
+        1.0, help="Of answers: questions whose value of no-answer is above this have none."
+    ),
     per_query: bool = Option(False, "--per-query", help="Show the values of each query too."),
     depths: str | None = Option(
         None, help="Compute measures, named without cutoff, at depths such as `1,3,…,15`."
@@ -38,12 +53,35 @@ def evaluate(
     strict: options.Strict = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure runs over all queries of the qrels; a query without results counts 0.
+    """Measure runs over all queries of the qrels, or predicted answers over all questions of a collection.
+
+    A query without results, or a question without a prediction, counts 0. Predictions are SQuAD's JSON
+    (question ids to texts) or lines; they are measured by EM and F1 as SQuAD's script does, the same for
+    French, and F1 of characters.
 
     Example: `telerank evaluate scifact bm25.run --split test -m "nDCG@10 RR@10 R@100" --json`
 
+    Example: `telerank evaluate fquad reader.json other.json --groups`
+
     Example: `telerank evaluate qrels.txt bm25.run dfi.run -m "R AP" --depths 1,3,…,15 --plot depth.png`
     """
+    from telerank.verbs.answers.evaluate import are_predictions
+
+    if are_predictions(run):
+        refuse_of_runs(depths=depths, plot=plot, strict=strict)
+        answers = measure_predictions(
+            qrels,
+            run,
+            split,
+            format=format,
+            encoding=encoding,
+            measures=measures,
+            values=(no_answer, threshold),
+        )
+        write_report(replace(answers, groups=groups, per_query=per_query), output, form, as_json=as_json)
+        return
+    if groups or no_answer is not None:
+        raise MeasureError("--groups and --no-answer are for predicted answers, and these are runs")
     from telerank.verbs.evaluate import evaluate, expand_measures, parse_measures
 
     cuts = [] if depths is None else options.parse_depths(depths)
@@ -67,7 +105,7 @@ def compare(
         "-b",
         help="One of the runs, by file or name; repeat for several. Default: the first.",
     ),
-    measures: options.Measures = "RR@10 R@1000 AP nDCG@10 P@1",
+    measures: options.Measures = _RUN_MEASURES,
     relevance: options.RelevanceLevel = 1,
     split: options.Split = None,
     level: options.Level = 0.05,
@@ -84,7 +122,18 @@ def compare(
     Example: `telerank compare scifact bm25.run lmd.run --baseline bm25.run -m "nDCG@10 AP"`
 
     Example: `telerank compare qrels.txt bm25.run dfi.run dfr.run -b bm25 -b dfi -o table.tex`
+
+    Files of predicted answers are compared in the same way.
     """
+    from telerank.verbs.answers.evaluate import are_predictions, compare_answers
+
+    if are_predictions(run):
+        refuse_of_runs(strict=strict)
+        chosen = None if measures == _RUN_MEASURES else measures
+        answers = measure_predictions(qrels, run, split, format=format, encoding=encoding, measures=chosen)
+        compared = compare_answers(answers, baseline or (), level=level)
+        write_report(compared.with_changes(queries), output, form, as_json=as_json)
+        return
     from telerank.verbs.compare import compare
 
     judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)

@@ -119,7 +119,9 @@ def _read_questions(collection: Collection, new_docnos: Mapping[str, str]) -> li
             if qrel.grade >= collection.relevant_from:
                 positives.setdefault(qrel.qid, []).append(new_docno(qrel.docno))
         for answer in collection.answers.get(split, tuple)():
-            answers.setdefault(answer.qid, []).append(replace(answer, docno=new_docno(answer.docno)))
+            answers.setdefault(answer.qid, []).append(
+                replace(answer, docno=new_docno(answer.docno), sources=())
+            )
     prefix = _prefix(collection)
     return [
         _question(

@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from telerank.corpus.answers import read_answers, write_answers, write_records
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.ranking_sets.negatives import (
     STRATEGIES,
@@ -41,11 +42,11 @@ from telerank.corpus.ranking_sets.splits import (
 from telerank.corpus.readers.beir import BEIR
 from telerank.corpus.readers.reading import has_file
 from telerank.drafts import draft_folder
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError
 from telerank.stage import Stage
-from telerank.trec.files import numbered_lines, open_to_write, parse_object
+from telerank.trec.files import open_to_write
 from telerank.trec.runs import read_run, write_run
-from telerank.types import Answer, Doc, Progress, Ranking, silent
+from telerank.types import Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"
 SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
@@ -196,14 +197,14 @@ def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite:
 def _write(folder: Path, ranking_set: RankingSet) -> None:
     for name in ("qrels", "negatives", "answers"):
         (folder / name).mkdir(parents=True)
-    _write_lines(
+    write_records(
         folder / "corpus.jsonl",
         (
             {"_id": doc.docno, "title": doc.title, "text": doc.text}
             for doc in ranking_set.merged.docs.values()
         ),
     )
-    _write_lines(
+    write_records(
         folder / "queries.jsonl",
         ({"_id": one.query.qid, "text": one.query.text} for one in ranking_set.merged.questions),
     )
@@ -214,22 +215,11 @@ def _write(folder: Path, ranking_set: RankingSet) -> None:
         write_run(
             folder / "negatives" / f"{part}.run", ranking_set.negatives[part], ranking_set.settings.negatives
         )
-        _write_lines(folder / "answers" / f"{part}.jsonl", _answers(questions))
+        write_answers(
+            folder / "answers" / f"{part}.jsonl", (answer for one in questions for answer in one.answers)
+        )
     text = json.dumps(ranking_set.manifest(), ensure_ascii=False, indent=2)
     (folder / MANIFEST).write_text(text + "\n", "utf-8")
-
-
-def _answers(questions: Iterable[Question]) -> Iterator[dict[str, Any]]:
-    return (
-        {"query-id": answer.qid, "corpus-id": answer.docno, "text": answer.text, "start": answer.start}
-        for one in questions
-        for answer in one.answers
-    )
-
-
-def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    with open_to_write(path) as file:
-        file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def _open(path: Path, encoding: str) -> Collection:
@@ -238,22 +228,11 @@ def _open(path: Path, encoding: str) -> Collection:
     return replace(
         collection,
         format=RANKING_SET.name,
-        answers={part: partial(_read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS},
+        answers={part: partial(read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS},
         pools={f"{part}/negatives": partial(_read_negatives, path, collection, part) for part in PARTS},
         source=f"made by telerank; {MANIFEST} names its sources",
         unread=tuple(name for name in collection.unread if name not in own),
     )
-
-
-def _read_answers(path: Path) -> Iterator[Answer]:
-    for number, line in numbered_lines(path):
-        record = parse_object(path, number, line)
-        try:
-            yield Answer(record["query-id"], record["corpus-id"], record["text"], record["start"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise FormatError(
-                path, number, "an object with query-id, corpus-id, text and start", line
-            ) from error
 
 
 def _read_negatives(path: Path, collection: Collection, part: str) -> Iterator[Ranking]:

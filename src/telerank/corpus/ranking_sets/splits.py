@@ -49,19 +49,27 @@ def split_by_paragraph(merged: MergedSet, *, seed: int) -> Split:
     Documents that share a question stay together, with their questions. These groups are assigned in random
     order, each to the part that lacks most questions, so a part misses its share by less than one group.
     """
+    homes = deal_documents(merged, SHARES, seed=seed)
+    parts = _group(merged.questions, lambda question: homes[question.positives[0]])
+    return Split(parts, homes)
+
+
+def deal_documents(merged: MergedSet, shares: Mapping[str, float], *, seed: int) -> dict[str, str]:
+    """The part of each document, so that each part has about its share of the questions.
+
+    Documents that share a question are in one part.
+    """
     groups = _groups(merged)
     sizes = dict.fromkeys(groups.values(), 0)
     for question in merged.questions:
         sizes[groups[question.positives[0]]] += 1
-    lacks = {part: share * len(merged.questions) for part, share in SHARES.items()}
+    lacks = {part: share * len(merged.questions) for part, share in shares.items()}
     part_of_group: dict[str, str] = {}
     for group in shuffle(sizes, str, seed=seed):
-        part = max(PARTS, key=lacks.__getitem__)
+        part = max(lacks, key=lacks.__getitem__)
         part_of_group[group] = part
         lacks[part] -= sizes[group]
-    homes = {docno: part_of_group[group] for docno, group in groups.items()}
-    parts = _group(merged.questions, lambda question: homes[question.positives[0]])
-    return Split(parts, homes)
+    return {docno: part_of_group[group] for docno, group in groups.items()}
 
 
 def count_leaks(split: Split) -> dict[str, Leak]:

@@ -21,7 +21,7 @@ Such a file becomes a collection as follows:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -198,6 +198,8 @@ def _open(path: Path, encoding: str) -> Collection:
         queries={split: _stream(read, lambda qa: qa.queries.values()) for split, read in load.items()},
         qrels={split: _stream(read, lambda qa: qa.qrels) for split, read in load.items()},
         answers={split: _stream(read, lambda qa: qa.answers) for split, read in load.items()},
+        contexts={split: _contexts(read) for split, read in load.items()},
+        unlocated={split: _stream(read, lambda qa: qa.unlocated) for split, read in load.items()},
         unread=unread_files(path, files.values()),
         notes=lambda: {name: sum(read().tally[name] for read in load.values()) for name in _COUNTED},
     )
@@ -205,6 +207,10 @@ def _open(path: Path, encoding: str) -> Collection:
 
 def _stream(read: Callable[[], QASet], records: Callable[[QASet], Iterable[Record]]) -> Stream[Record]:
     return lambda: iter(records(read()))
+
+
+def _contexts(read: Callable[[], QASet]) -> Callable[[], Mapping[str, str]]:
+    return lambda: read().paragraphs
 
 
 def _files(path: Path) -> dict[str, Path]:

@@ -187,6 +187,8 @@ def _conditions(path: Path) -> Conditions:
     yield has_docs, "it does not begin with <DOC>" if path.is_file() else "no file begins with <DOC>"
     if other:
         yield False, f"{other}: neither documents nor topics (<top>) nor qrels"
+    if path.is_dir() and ROBUST04.recognises(path):
+        yield False, "Robust04, whose queries are titles or descriptions"
     if CRANFIELD.recognises(path):
         yield False, "Cranfield, which numbers its queries in another way"
 
@@ -268,4 +270,67 @@ begins with its title, which is also its ``title``.
 
 Source: Cleverdon, 1967, in the edition of University of Glasgow
 (ir.dcs.gla.ac.uk/resources/test_collections/cran) as TREC files. Licence: none stated.
+"""
+
+
+_CONGRESS = "cr"  # the Congressional Record, which is on the disks and not in Robust04
+ROBUST_FIELDS = {"title": "title", "description": "desc"}
+"""The splits of Robust04, and the field of the topics that their queries are."""
+
+
+def _robust_files(path: Path) -> tuple[list[Path], list[Path]]:
+    """The topics and the qrels of Robust04, by their names."""
+    files = [file for file in list_files(path) if file.is_file() and "robust" in file.name.lower()]
+    return [file for file in files if _kind(file) == "top"], [
+        file for file in files if _kind(file) == "qrels"
+    ]
+
+
+def _robust_conditions(path: Path) -> Conditions:
+    topics, qrels = _robust_files(path) if path.is_dir() else ([], [])
+    yield topics, "no file of topics (<top>) whose name has robust"
+    yield qrels, "no file of qrels whose name has robust and qrel"
+    described = any("<desc" in read_beginning(file).lower() for file in topics)
+    yield described, "its topics have no descriptions (<desc>)"
+    documents = described and any(_kind(file) == "doc" for file in islice(_files(path), 20))
+    yield documents, "no file begins with <DOC>"
+
+
+def _open_robust(path: Path, encoding: str) -> Collection:
+    topics, qrels = _robust_files(path)
+    if len(topics) != 1 or len(qrels) != 1:
+        names = ", ".join(file.name for file in (*topics, *qrels)) or "none"
+        raise CollectionError(f"{path}: Robust04 has one file of topics and one of qrels, got {names}")
+    congress = {entry for entry in list_files(path) if entry.is_dir() and entry.name.lower() == _CONGRESS}
+
+    def docs() -> Iterator[Doc]:
+        entries = (entry for entry in list_files(path) if entry not in {*topics, *qrels, *congress})
+        files = (file for entry in entries for file in _files(entry))
+        return read_all(read_docs, files, encoding)
+
+    return Collection(
+        path.name,
+        ROBUST04.name,
+        docs,
+        {
+            split: partial(read_topics, topics[0], field, format="trec", encoding=encoding)
+            for split, field in ROBUST_FIELDS.items()
+        },
+        {split: partial(read_qrels, qrels[0]) for split in ROBUST_FIELDS},
+        unread=tuple(entry.name for entry in sorted(congress)),
+        source="TREC disks 4 and 5 without the Congressional Record; trec.nist.gov/data/robust",
+    )
+
+
+ROBUST04 = Format(
+    "robust04",
+    _robust_conditions,
+    _open_robust,
+    "Robust04: folders of TREC disks 4 and 5, one file of topics and one of qrels named robust",
+)
+"""A folder with the documents of TREC disks 4 and 5 at any depth, and beside them topics and qrels whose
+names have ``robust`` (``topics.robust04.txt``, ``qrels.robust2004.txt``). The queries of the split ``title``
+are the topics' titles, those of ``description`` their descriptions; both have the same qids and qrels. A
+folder ``CR`` is not read and is named as unread. It was tested on small files of this format, never on the
+disks.
 """

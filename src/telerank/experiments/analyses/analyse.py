@@ -25,6 +25,11 @@ _ANALYSES = {
     "statistics": "statistics.analyse_statistics",
     "throughput": "throughput.analyse_throughput",
     "diffusion": "diffusion.analyse_diffusion",
+    "positions": "long_documents.positions.analyse_positions",
+    "answers": "telerank.experiments.answers.reading.analyse_answers",
+    "end-to-end": "telerank.experiments.answers.end_to_end.analyse_end_to_end",
+    "segments": "long_documents.segments.analyse_segments",
+    "iterations": "long_documents.iterations.analyse_iterations",
 }
 """The module and the function of each kind; some need torch, and all are loaded when they are first used."""
 
@@ -38,9 +43,10 @@ def analyse(bench: Bench, spec: AnalysisSpec) -> AnalysisResult:
         bench = replace(bench, systems={name: bench.systems[name] for name in names})
     if spec.needs_systems and not bench.systems:
         raise Unavailable("none of its systems is available")
-    module, _, function = _ANALYSES[spec.kind].partition(".")
+    module, _, function = _ANALYSES[spec.kind].rpartition(".")
     make: Callable[[Bench, AnalysisSpec], AnalysisResult]
-    make = getattr(import_module(f"{__package__}.{module}"), function)
+    whole = module if module.startswith("telerank.") else f"{__package__}.{module}"
+    make = getattr(import_module(whole), function)
     return make(bench, spec)
 
 

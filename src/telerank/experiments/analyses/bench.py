@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.errors import TelerankError
-from telerank.experiments.analyses.specs import Published
+from telerank.experiments.analysis_base import Published
 from telerank.experiments.comparison.compare_systems import read_rankings
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.show.tables import Table
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from telerank.experiments.data import ExperimentData
     from telerank.experiments.systems import SystemRunner, SystemRuns
+
+
+Items: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
+"""Values by column, row and qid."""
 
 
 class Unavailable(TelerankError):  # noqa: N818
@@ -55,9 +59,14 @@ class Bench:
 
 @dataclass(frozen=True)
 class AnalysisResult:
-    """Tables to read, figures by name, every value for programs, and what must be said of them."""
+    """Tables to read, figures by name, every value for programs, and what must be said of them.
+
+    ``items[column][row][qid]`` are the values that a cell of the tables is the mean of: experiments on parts
+    of one collection are pooled by them.
+    """
 
     tables: tuple[Table, ...]
     record: Mapping[str, Any]
     plots: Mapping[str, Figure] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    items: Items = field(default_factory=dict)

@@ -12,8 +12,13 @@ import numpy as np
 from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.latency import Latency, time_stage
 from telerank.evaluation.measures import Evaluation, measure
-from telerank.experiments.analyses.bench import AnalysisResult, Bench
-from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
+from telerank.experiments.analyses.bench import AnalysisResult, Bench, Items
+from telerank.experiments.analyses.significance import (
+    compare_pairs,
+    describe_difference,
+    describe_marks,
+    record_differences,
+)
 from telerank.experiments.analyses.specs import QualitySpec
 from telerank.experiments.published import SystemQuality, quality_table
 from telerank.types import Qrels
@@ -25,15 +30,18 @@ def analyse_quality(bench: Bench, spec: QualitySpec) -> AnalysisResult:
     by_seed = {name: _measure_runs(bench, name, qrels, names) for name in bench.systems}
     several = any(len(runs) > 1 for runs in by_seed.values())
     latencies = _time_systems(bench, spec)
+    evaluations = {name: _average(runs) for name, runs in by_seed.items()}
     comparison = None
     if spec.baseline in by_seed and len(by_seed) > 1:
-        evaluations = {name: _average(runs) for name, runs in by_seed.items()}
         comparison = compare_evaluations(evaluations, [spec.baseline], measures=names)
+    pairs = compare_pairs(evaluations, names, spec.tests) if spec.tests and len(by_seed) > 1 else None
+    marked = comparison or pairs
     systems = {}
     for name, runs in by_seed.items():
-        marks = {column: comparison.marks(name, column) for column in names} if comparison else {}
+        marks = {column: marked.marks(name, column) for column in names} if marked else {}
         systems[name] = _summarise(runs, latencies.get(name), marks)
     notes = [describe_marks(comparison, *comparison.baselines)] if comparison else []
+    notes += [pairs.describe_marks()] if pairs else []
     notes += ["± is the standard deviation over the seeds of a training."] if several else []
     table = quality_table(systems, bench.published, names, caption=spec.title, notes=notes)
     record = {
@@ -43,9 +51,26 @@ def analyse_quality(bench: Bench, spec: QualitySpec) -> AnalysisResult:
         "by_seed": {name: [run.mean for run in runs] for name, runs in by_seed.items() if len(runs) > 1},
         "latency_ms": {name: asdict(latency) for name, latency in latencies.items()},
         "differences": record_differences(comparison) if comparison else [],
+        **({"tests": pairs.record()} if pairs else {}),
         "published": bench.published,
     }
-    return AnalysisResult((table,), record, notes=tuple(_notes(bench, spec, qrels, comparison, latencies)))
+    tables = (table, pairs.table()) if pairs else (table,)
+    said = tuple(_notes(bench, spec, qrels, comparison, latencies))
+    return AnalysisResult(tables, record, notes=said, items=_items(evaluations, names))
+
+
+def _items(evaluations: Mapping[str, Evaluation], measures: Sequence[str]) -> Items:
+    """The value of each query by measure and system."""
+    return {
+        name: {
+            system: {
+                qid: [value]
+                for qid, value in zip(own.qids, np.asarray(own.values[name]).tolist(), strict=True)
+            }
+            for system, own in evaluations.items()
+        }
+        for name in measures
+    }
 
 
 def _select_qrels(bench: Bench, spec: QualitySpec) -> Qrels:

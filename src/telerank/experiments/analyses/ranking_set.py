@@ -20,7 +20,8 @@ from telerank.corpus.statistics import (
     token_counter,
 )
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.analyses.specs import Published, RankingSetPart, RankingSetSpec
+from telerank.experiments.analyses.specs import RankingSetPart, RankingSetSpec
+from telerank.experiments.analysis_base import Published
 from telerank.experiments.published import PAPER
 from telerank.experiments.trained import find_encoder
 from telerank.show.tables import Table

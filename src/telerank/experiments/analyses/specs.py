@@ -10,12 +10,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from telerank.errors import MeasureError, ModelError
 from telerank.evaluation.measures import expand_measures, parse_measures
+from telerank.experiments.analysis_base import AnalysisBase, Published
+from telerank.experiments.answers.specs import AnswersSpec, EndToEndSpec
 from telerank.records import Section
 from telerank.sparse.similarities.families import parse_similarity
 
 Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-Published: TypeAlias = dict[str, dict[str, float | None]]
-"""``published[row][column]``: the values that a paper prints; null if a value cannot be read."""
 
 
 def _parse_measure(text: str) -> str:
@@ -49,25 +49,16 @@ MeasureNames: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 FAMILIES = ("bm25", "lm_dirichlet", "lm_jelinek_mercer", "dfr", "dfi")
 
 
-class _AnalysisSpec(Section):
-    title: str = ""
-    """The caption of its first table, and its heading in the report."""
-    about: str = ""
-    """What a reader must know of it, in the report."""
-    systems: tuple[str, ...] | None = None
-    """The systems that are analysed; None: all."""
-    published: dict[str, Published] = Field(default_factory=dict)
-    """The values that a paper prints, by data set; without them those of the experiment."""
-    needs_systems: ClassVar[bool] = True
-    """Whether the analysis is of systems, and not available without one."""
+class PairedTests(Section):
+    """Paired t-tests of every two systems, as a paper reports them (BeST: p < 0.01, not corrected)."""
 
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        """The systems of the experiment that the settings name."""
-        return self.systems or ()
+    level: float = Field(0.01, gt=0, lt=1)
+    """A difference is significant if its p is below."""
+    corrected: bool = False
+    """Whether p is corrected by Holm's method for the superscripts; a table has both in any case."""
 
 
-class QualitySpec(_AnalysisSpec):
+class QualitySpec(AnalysisBase):
     """Measures of each system, and milliseconds per query."""
 
     kind: Literal["quality"]
@@ -76,6 +67,8 @@ class QualitySpec(_AnalysisSpec):
     """Number of queries that are timed, drawn by the seed of the experiment; 0: none."""
     baseline: str | None = None
     """The system that the others are compared with; significant differences are marked."""
+    tests: PairedTests | None = None
+    """Compare every two systems instead: superscripts are the numbers of the systems that differ."""
     queries_of: str | None = None
     """Measure only the queries that this system's run answers."""
 
@@ -83,15 +76,21 @@ class QualitySpec(_AnalysisSpec):
     def system_names(self) -> tuple[str, ...]:
         return (*super().system_names, *filter(None, (self.baseline, self.queries_of)))
 
+    @model_validator(mode="after")
+    def _check_tests(self) -> Self:
+        if self.tests and self.baseline:
+            raise ValueError("tests of every two systems have no baseline: leave out `baseline` or `tests`")
+        return self
 
-class RecallSpec(_AnalysisSpec):
+
+class RecallSpec(AnalysisBase):
     """Recall by depth."""
 
     kind: Literal["recall"]
     depths: Depths
 
 
-class RerankingSpec(_AnalysisSpec):
+class RerankingSpec(AnalysisBase):
     """A measure of the first n documents of each system after re-ranking, by n."""
 
     kind: Literal["reranking"]
@@ -101,7 +100,7 @@ class RerankingSpec(_AnalysisSpec):
     """Pipelines by name; the first that is available scores the candidates."""
 
 
-class ConsistencySpec(_AnalysisSpec):
+class ConsistencySpec(AnalysisBase):
     """The share of each system's first n documents that are candidates of a reference, by n."""
 
     kind: Literal["consistency"]
@@ -115,7 +114,7 @@ class ConsistencySpec(_AnalysisSpec):
         return (*super().system_names, *self.references)
 
 
-class CombinationSpec(_AnalysisSpec):
+class CombinationSpec(AnalysisBase):
     """All ordered pairs of systems, fused."""
 
     kind: Literal["combination"]
@@ -127,7 +126,7 @@ class CombinationSpec(_AnalysisSpec):
     """The measure of the published values, if it is another one, as in a small copy."""
 
 
-class TuningSpec(_AnalysisSpec):
+class TuningSpec(AnalysisBase):
     """Families of sparse models under several analyzers, at their defaults and tuned."""
 
     kind: Literal["tuning"]
@@ -182,7 +181,7 @@ RankingSetPart: TypeAlias = Literal[
 ]
 
 
-class RankingSetSpec(_AnalysisSpec):
+class RankingSetSpec(AnalysisBase):
     """Statistics of a ranking set (Piaf report, sections 5.3 and 5.4)."""
 
     kind: Literal["ranking-set"]
@@ -195,13 +194,13 @@ class RankingSetSpec(_AnalysisSpec):
     needs_systems: ClassVar[bool] = False
 
 
-class LossesSpec(_AnalysisSpec):
+class LossesSpec(AnalysisBase):
     """Training and dev loss by update of the re-rankers that systems train (Piaf report, figures 11, 12)."""
 
     kind: Literal["losses"]
 
 
-class EmbeddingsSpec(_AnalysisSpec):
+class EmbeddingsSpec(AnalysisBase):
     """Maps of relevant and other pairs before and after a training (Piaf report, figures 14 and 15)."""
 
     kind: Literal["embeddings"]
@@ -228,7 +227,7 @@ class EmbeddingsSpec(_AnalysisSpec):
         return self
 
 
-class _OfSystem(_AnalysisSpec):
+class _OfSystem(AnalysisBase):
     system: str
     """``CANDIDATES >> rerank(MODEL)``, whose model is trained again with other settings."""
 
@@ -260,7 +259,7 @@ class SizesSpec(_OfSystem):
     """Settings of the trainings that differ from the model's."""
 
 
-class StatisticsSpec(_AnalysisSpec):
+class StatisticsSpec(AnalysisBase):
     """Numbers and mean lengths of queries and passages (BERT-DMN, table 1)."""
 
     kind: Literal["statistics"]
@@ -278,7 +277,7 @@ class StatisticsSpec(_AnalysisSpec):
         return (*super().system_names, self.candidates)
 
 
-class ThroughputSpec(_AnalysisSpec):
+class ThroughputSpec(AnalysisBase):
     """Updates a second of trainings, with a frozen encoder in the first and in later epochs (table 3)."""
 
     kind: Literal["throughput"]
@@ -295,7 +294,7 @@ class ThroughputSpec(_AnalysisSpec):
     needs_systems: ClassVar[bool] = False
 
 
-class DiffusionSpec(_AnalysisSpec):
+class DiffusionSpec(AnalysisBase):
     """Cosines of the outputs of a pair's tokens, of several re-rankers (BERT-DMN, figure 3)."""
 
     kind: Literal["diffusion"]
@@ -307,6 +306,44 @@ class DiffusionSpec(_AnalysisSpec):
     """The share of the pairs that is drawn."""
     rising: tuple[str, ...] = ()
     """The models in the order in which a paper says that their cosines rise; the results compare."""
+
+
+class PositionsSpec(AnalysisBase):
+    """A measure of each system by where the known relevant text of a query begins."""
+
+    kind: Literal["positions"]
+    measure: Measure
+    edges: Depths
+    """The tokens before the relevant text at which ranges begin, ascending; the first range begins at 0."""
+    tokenizer: tuple[str, ...] = ()
+    """Encoders; the tokens of the first that is available are counted. Without any, words are."""
+
+    @model_validator(mode="after")
+    def _check_edges(self) -> Self:
+        if list(self.edges) != sorted({*self.edges}):
+            raise ValueError("edges must rise")
+        return self
+
+
+class _SegmentPrecisionSpec(AnalysisBase):
+    rule: Literal["most", "whole"] = "whole"
+    """What a segment must have of the relevant text; see `telerank.evaluation.segments`."""
+    pairs: int | None = Field(None, ge=1)
+    """Number of pairs of a query and a relevant document, drawn by the seed of the experiment; None: all."""
+
+
+class SegmentsSpec(_SegmentPrecisionSpec):
+    """Segment P@1: how often the best segment of a document holds the relevant text (BeST, table 2)."""
+
+    kind: Literal["segments"]
+
+
+class IterationsSpec(_SegmentPrecisionSpec):
+    """Segment P@1 by iteration, on the queries learned from, on dev and on the split (BeST, table 2)."""
+
+    kind: Literal["iterations"]
+    model: str = "BeST"
+    """A re-ranker that is trained in iterations; a system ranks by its segments."""
 
 
 AnalysisSpec: TypeAlias = Annotated[
@@ -323,7 +360,12 @@ AnalysisSpec: TypeAlias = Annotated[
     | SizesSpec
     | StatisticsSpec
     | ThroughputSpec
-    | DiffusionSpec,
+    | DiffusionSpec
+    | PositionsSpec
+    | SegmentsSpec
+    | IterationsSpec
+    | AnswersSpec
+    | EndToEndSpec,
     Field(discriminator="kind"),
 ]
 

@@ -16,7 +16,8 @@ from telerank.evaluation.measures import Evaluation, find_cutoff, measure
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
 from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
-from telerank.experiments.analyses.specs import Published, TuningSpec
+from telerank.experiments.analyses.specs import TuningSpec
+from telerank.experiments.analysis_base import Published
 from telerank.experiments.published import PAPER
 from telerank.retrieval.index import Index
 from telerank.show.plots import bar_plot, line_plot

@@ -138,6 +138,8 @@ class BiEncoder(nn.Module):
         if token_types(encoder) > 1:
             inputs["token_type_ids"] = torch.full_like(inputs["input_ids"], segment)
         tokens = encoder(**inputs).last_hidden_state  # (B, L, H)
+        if not torch.is_autocast_enabled(tokens.device.type):
+            tokens = tokens.float()  # of weights in bfloat16: a mean counts to 256 with its digits
         vectors = POOLINGS[self.settings.pooling](tokens, inputs["attention_mask"])  # (B, H)
         return normalize(vectors, dim=-1) if self.settings.normalise else vectors
 

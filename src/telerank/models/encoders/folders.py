@@ -22,7 +22,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
 from pydantic import BaseModel, PositiveInt, with_config
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
@@ -41,6 +40,7 @@ from telerank.models.loading import (
     read_encoder,
     read_tokenizer,
 )
+from telerank.models.random_numbers import seeded
 from telerank.records import read_record
 
 T = TypeVar("T")
@@ -119,11 +119,12 @@ def fresh_bi_encoder(
 ) -> tuple[BiEncoder, Tokenizers]:
     """A model of that name's shape and vocabulary with random weights, drawn by ``seed``."""
     folder = locate(name)
-    with naming(folder), torch.random.fork_rng():
+    with naming(folder):
         tokenizer = read_tokenizer(folder)
         own, _ = _read_settings(name, folder, tokenizer)
-        torch.manual_seed(seed)
-        model = BiEncoder(draw_encoder(folder, dropout), settings=settings or own).eval()
+        with seeded(seed):
+            encoder = draw_encoder(folder, dropout)
+        model = BiEncoder(encoder, settings=settings or own).eval()
         _check_sides(folder, model, tokenizer, tokenizer)
         return model, Tokenizers.of(tokenizer, model.settings)
 

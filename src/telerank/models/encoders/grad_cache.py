@@ -13,46 +13,40 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from telerank.models.random_numbers import RandomNumbers
+
 Encode: TypeAlias = Callable[[], Tensor]
 """Encodes one chunk, ``() -> (chunk, H)``, each time it is called."""
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """The loss of all queries' vectors and all documents', (Q, H) and (N, H)."""
 
 
-class RandomNumbers:
-    """The state of torch's generators, to draw the same numbers (for dropout) again."""
+def backward(
+    queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss, device: torch.device
+) -> Tensor:
+    """Add the gradients of ``loss`` to the parameters, and return it. Only one chunk's graph is in memory.
 
-    def __init__(self) -> None:
-        self._cpu = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-
-    def restore(self) -> None:
-        torch.set_rng_state(self._cpu)
-        if self._cuda:
-            torch.cuda.set_rng_state_all(self._cuda)
-
-
-def backward(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> float:
-    """Add the gradients of ``loss`` to the parameters, and return it. Only one chunk's graph is in memory."""
+    The ``device`` is that of the vectors, where dropout draws.
+    """
     chunks, boundary = [*queries, *documents], len(queries)
     states, vectors = [], []
     with torch.no_grad():
         for encode in chunks:
-            states.append(RandomNumbers())
+            states.append(RandomNumbers(device))
             vectors.append(encode().requires_grad_())
     with torch.enable_grad():
         value = loss(torch.cat(vectors[:boundary]), torch.cat(vectors[boundary:]))
     value.backward()  # type: ignore[no-untyped-call]
-    after = RandomNumbers()
+    after = RandomNumbers(device)
     for encode, state, vector in zip(chunks, states, vectors, strict=True):
         state.restore()
         encode().backward(vector.grad)  # type: ignore[no-untyped-call]
     after.restore()
-    return float(value.detach())
+    return value.detach()
 
 
-def backward_at_once(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> float:
+def backward_at_once(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> Tensor:
     """The same with the graph of the whole batch in memory: one encoding less."""
     value = loss(torch.cat([encode() for encode in queries]), torch.cat([encode() for encode in documents]))
     value.backward()  # type: ignore[no-untyped-call]
-    return float(value.detach())
+    return value.detach()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,15 +31,18 @@ class SideTokenizer:
         encodings = self.tokenizer(prompted, **cut, return_attention_mask=False, return_token_type_ids=False)
         return list(encodings["input_ids"])
 
-    def pad(self, ids: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-        """``input_ids`` and ``attention_mask``, (B, L), of texts, from their :meth:`ids`."""
-        shape = len(ids), max(map(len, ids), default=0)
-        tokens = torch.full(shape, self.tokenizer.pad_token_id or 0, dtype=torch.int64)
-        mask = torch.zeros(shape, dtype=torch.int64)
-        for row, text in enumerate(ids):
-            tokens[row, : len(text)] = torch.tensor(text, dtype=torch.int64)
-            mask[row, : len(text)] = 1
-        return {"input_ids": tokens, "attention_mask": mask}
+    def pad(self, ids: Sequence[Sequence[int]], width: int | None = None) -> dict[str, Tensor]:
+        """``input_ids`` and ``attention_mask``, (B, L), of texts, from their :meth:`ids`.
+
+        ``L`` is ``width``, or else the longest text's length.
+        """
+        lengths = np.array([len(text) for text in ids], np.int64)
+        longest = int(lengths.max(initial=0)) if width is None else width
+        mask = np.arange(longest) < lengths[:, None]
+        tokens = np.full(mask.shape, self.tokenizer.pad_token_id or 0, np.int64)
+        tokens[mask] = np.fromiter(chain.from_iterable(ids), np.int64, int(lengths.sum()))
+        masked = torch.from_numpy(mask.astype(np.int64))
+        return {"input_ids": torch.from_numpy(tokens), "attention_mask": masked}
 
     def __call__(self, texts: Sequence[str]) -> dict[str, Tensor]:
         """``input_ids`` and ``attention_mask``, (B, L), of texts."""

@@ -8,7 +8,7 @@
 
 ``products`` is (Q, N), the inner product of each query with each document. ``relevant`` is (Q, N), true if a
 document is relevant to a query: every other document of the batch is a negative of the query. Losses
-are means over queries, or over pairs.
+are means over queries, or over pairs. ``relevant`` may be on the processor while ``products`` are on a GPU.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def multi_label_margin(products: Tensor, relevant: Tensor, margin: float = 1.0) 
     ``products``, whatever the number of relevant documents.
     """
     most = int(relevant.sum(1).max())
+    relevant = relevant.to(products.device, non_blocking=True)
     first = relevant.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]  # (Q, most)
     total = products.new_zeros(())
     for documents in first.T:
@@ -40,6 +41,7 @@ def in_batch_softmax(products: Tensor, relevant: Tensor) -> Tensor:
 
     The mean over the relevant p of a query. A document that is relevant to the query is not a negative of it.
     """
+    relevant = relevant.to(products.device, non_blocking=True)
     least = torch.finfo(products.dtype).min  # -inf has no gradient if all documents are relevant
     log_negatives = products.masked_fill(relevant, least).logsumexp(1, keepdim=True)  # (Q, 1)
     losses = functional.softplus(log_negatives - products)  # -log(e^p / (e^p + e^n)) = log(1 + e^(n - p))

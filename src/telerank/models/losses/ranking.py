@@ -8,7 +8,7 @@
 ``logits`` and ``labels`` are (B, N); a label above zero is relevant, and a label below zero marks the padding
 of a smaller group, which is ignored. Pairwise losses take every pair of a group with different labels, the
 higher label first, and are means over all pairs of the batch; the others are means over documents or groups.
-The loss of nothing is zero.
+The loss of nothing is zero. With labels on the processor, none of them waits for a GPU that has the logits.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: tuple[float, float] |
     ``weights`` are those of the classes 0 and 1, see :func:`class_weights`; the sum is divided by the number
     of documents, not by their weights. (Equation 16 as printed lacks the minus.)
     """
-    relevant, real = (labels > 0).to(logits.dtype), labels >= 0
+    relevant = (labels > 0).to(logits.device, logits.dtype, non_blocking=True)
     losses = functional.binary_cross_entropy_with_logits(logits, relevant, reduction="none")
     if weights is not None:
         losses = losses * (weights[0] + (weights[1] - weights[0]) * relevant)
-    return _mean(losses[real])
+    return _mean(_choose(losses, labels >= 0))
 
 
 def class_weights(not_relevant: int, relevant: int) -> tuple[float, float]:
@@ -82,27 +82,35 @@ def listwise_softmax(logits: Tensor, labels: Tensor) -> Tensor:
 
     With one relevant document it is -log of its share. Groups without a relevant document do not count.
     """
-    real = labels >= 0
-    least = torch.finfo(logits.dtype).min  # -inf times a share of zero would be NaN
-    logs = logits.masked_fill(~real, least).log_softmax(1)
-    shares = labels.clamp(min=0).to(logits.dtype)
-    total = shares.sum(1, keepdim=True)
-    losses = -(shares / total.clamp(min=torch.finfo(logits.dtype).tiny) * logs).sum(1)  # (B,)
-    return _mean(losses[total.squeeze(1) > 0])
+    device, limits = logits.device, torch.finfo(logits.dtype)
+    padding = (labels < 0).to(device, non_blocking=True)
+    logs = logits.masked_fill(padding, limits.min).log_softmax(1)  # -inf times a share of zero would be NaN
+    grades = labels.clamp(min=0).to(logits.dtype)
+    total = grades.sum(1, keepdim=True)
+    shares = (grades / total.clamp(min=limits.tiny)).to(device, non_blocking=True)
+    losses = -(shares * logs).sum(1)  # (B,)
+    return _mean(_choose(losses, total.squeeze(1) > 0))
 
 
 def margin_mse(logits: Tensor, labels: Tensor, teacher: Tensor) -> Tensor:
     """((s+ - s-) - (t+ - t-))² with the teacher's logits t, (B, N): Hofstätter et al. 2020."""
     better, worse = _pairs(logits, labels)
-    of_better, of_worse = _pairs(teacher.to(logits.dtype), labels)
+    of_better, of_worse = _pairs(teacher.to(logits.device, logits.dtype, non_blocking=True), labels)
     return _mean(((better - worse) - (of_better - of_worse)) ** 2)
 
 
 def _pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The scores of both documents of each pair with different labels, (pairs,) and (pairs,)."""
     counts = (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels.unsqueeze(1) >= 0)  # (B, N, N)
-    group, better, worse = counts.nonzero(as_tuple=True)
+    rows = counts.nonzero().to(scores.device, non_blocking=True)
+    group, better, worse = rows.unbind(1)
     return scores[group, better], scores[group, worse]
+
+
+def _choose(losses: Tensor, mask: Tensor) -> Tensor:
+    """The losses where a mask of their shape, on any device, is true."""
+    rows = mask.flatten().nonzero().squeeze(1)
+    return losses.flatten()[rows.to(losses.device, non_blocking=True)]
 
 
 def _mean(losses: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,8 +69,9 @@ class PairBatch:
     """``B`` pairs, all (B, L) int64, padded on the right.
 
     ``parts`` is 1 for the query's tokens, 2 for the passage's, and 0 for special ones and padding.
-    ``sentences`` has the number of each passage token's sentence, and -1 for every other token. The first
-    token is the one for classification (``[CLS]``, ``<s>``), if the tokenizer has one.
+    ``sentences`` has the number of each passage token's sentence, and -1 for every other token. Both are
+    (B, 0) for models that read neither. The first token is the one for classification (``[CLS]``, ``<s>``),
+    if the tokenizer has one.
     """
 
     input_ids: Tensor
@@ -80,6 +82,13 @@ class PairBatch:
 
     def __len__(self) -> int:
         return int(self.input_ids.shape[0])
+
+    @classmethod
+    def of_block(cls, block: Tensor) -> PairBatch:
+        """Tokens, mask and types, and perhaps parts and sentences, (3 or 5, B, L)."""
+        given = block.unbind(0)
+        nothing = block.new_empty(block.shape[1], 0)
+        return cls(*given, *(nothing for _ in range(5 - len(given))))
 
     def to(self, device: torch.device | str) -> PairBatch:
         return PairBatch(*(tensor.to(device, non_blocking=True) for tensor in vars(self).values()))
@@ -158,7 +167,9 @@ class PairTexts(ABC):
     def passages(self, texts: Sequence[str], spans: Sequence[Spans] | None = None) -> list[Passage]:
         """The tokens of passages, not yet cut; without ``spans`` each is one sentence."""
         if spans is None:
-            return [Passage(ids, np.zeros(len(ids), np.int32)) for ids in self.queries(texts)]
+            tokens = self.queries(texts)
+            zeros = np.zeros(max(map(len, tokens), default=0), np.int32)
+            return [Passage(ids, zeros[: len(ids)]) for ids in tokens]
         return [
             Passage(np.array(encoding.ids, np.int32), number_sentences(encoding.offsets, sentences))
             for encoding, sentences in zip(self.encode(texts), spans, strict=True)
@@ -210,10 +221,24 @@ class PairTokenizer(PairTexts):
         tokenizer.save_pretrained(folder)
 
     def encode(self, texts: Sequence[str]) -> Iterator[Any]:
+        for chunk in self._chunks(texts):
+            yield from self.tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
+
+    def queries(self, texts: Sequence[str]) -> list[_Ids]:
+        tokens: list[_Ids] = []
+        for chunk in self._chunks(texts):
+            backend = self.tokenizer.backend_tokenizer  # fast: without the characters of each token
+            encodings = backend.encode_batch_fast(chunk, add_special_tokens=False)
+            bounds = np.cumsum([0, *map(len, encodings)]).tolist()
+            flat = chain.from_iterable(encoding.ids for encoding in encodings)
+            joined = np.fromiter(flat, np.int32, bounds[-1])
+            tokens += [joined[start:end] for start, end in pairwise(bounds)]
+        return tokens
+
+    def _chunks(self, texts: Sequence[str]) -> Iterator[list[str]]:
         _reset(self.tokenizer)
-        backend = self.tokenizer.backend_tokenizer
         for first in range(0, len(texts), _CHUNK):
-            yield from backend.encode_batch(list(texts[first : first + _CHUNK]), add_special_tokens=False)
+            yield list(texts[first : first + _CHUNK])
 
 
 def batch_of(pairs: Sequence[Pair], pad_id: int) -> PairBatch:
@@ -241,6 +266,12 @@ def number_sentences(offsets: Sequence[tuple[int, int]], spans: Spans) -> _Ids:
 
 
 def _reset(tokenizer: Any) -> None:
-    """Drop the cutting and padding that earlier calls left in the tokenizer."""
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
+    """Drop the cutting and padding that earlier calls left in the tokenizer.
+
+    It is changed only then: a tokenizer cannot be changed while another thread reads a text with it.
+    """
+    backend = tokenizer.backend_tokenizer
+    if backend.truncation is not None:
+        backend.no_truncation()
+    if backend.padding is not None:
+        backend.no_padding()

@@ -50,6 +50,10 @@ class EncoderRanker(TransformerRanker):
         """``H``."""
         return width(self.encoder)
 
+    @property
+    def last_layers(self) -> nn.Module:
+        return self.head
+
     def train(self, mode: bool = True) -> EncoderRanker:
         super().train(mode)
         if self.frozen:
@@ -93,6 +97,10 @@ class EncoderKind(RerankerKind):
 
     head: Callable[..., nn.Module]
     pooled: bool = False
+
+    @property
+    def reads_parts(self) -> bool:
+        return not self.pooled
 
     def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary = None, /) -> Loaded:
         encoder = read_encoder(start, dropout)

@@ -28,6 +28,7 @@ KINDS = {
     "dmn": "telerank.models.rerankers.dmn",
     "qa-lstm": "telerank.models.rerankers.qa_lstm",
     "k-nrm": "telerank.models.rerankers.knrm",
+    "parade": "telerank.models.rerankers.parade",
 }
 """The module of each kind."""
 
@@ -84,6 +85,8 @@ class RerankerKind(ABC):
     """Whether a model starts from word vectors, and has no transformer."""
     has_head: ClassVar[bool] = False
     """Whether a model is an encoder with a head, so that the encoder may be frozen."""
+    cuts_documents: ClassVar[bool] = False
+    """Whether a model cuts the document of a pair into passages, and reads each of them."""
     takes_settings: ClassVar[bool] = True
     """Whether a model takes settings (:attr:`~telerank.models.rerankers.reranker.Shape.head`)."""
 
@@ -91,6 +94,11 @@ class RerankerKind(ABC):
     reads_sentences: bool = False
     gates: GatesFunction | None = None
     explain: Callable[[Any, Any, PairBatch], ModelExplanation] | None = None
+
+    @property
+    def reads_parts(self) -> bool:
+        """Whether a model reads which tokens are the query's and the passage's, and their sentences."""
+        return True
 
     @abstractmethod
     def create(self, start: Path, shape: Shape, dropout: Dropout, keep: Vocabulary, /) -> Loaded:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AutoModelForSequenceClassification
 
 from telerank.errors import ModelError
@@ -20,6 +21,27 @@ if TYPE_CHECKING:
 
 _LAYERS = ("classifier.out_proj", "classifier")
 """Names of the layer that gives the logits, by architecture; RoBERTa's is the second of two layers."""
+
+
+class LastLayer(nn.Linear):
+    """The layer that gives the logits; within the classifier it changes nothing.
+
+    So the classifier gives what the layer reads, without a hook, which compilers of graphs refuse.
+    """
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> LastLayer:
+        """The layer that shares the weights of another."""
+        last = cls(layer.in_features, layer.out_features, bias=False, device="meta")
+        last.weight, last.bias = layer.weight, layer.bias
+        return last
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 — the name in torch
+        return input
+
+    def answer(self, outputs: Tensor) -> Tensor:
+        """What the layer reads, (B, H) -> logits, (B, labels)."""
+        return functional.linear(outputs, self.weight, self.bias)
 
 
 class MonoBert(TransformerRanker):
@@ -37,6 +59,11 @@ class MonoBert(TransformerRanker):
     def __init__(self, classifier: Any) -> None:
         super().__init__()
         self.classifier = classifier
+        modules = dict(classifier.named_modules())
+        name = next((name for name in _LAYERS if isinstance(modules.get(name), nn.Linear)), "")
+        if name:
+            classifier.set_submodule(name, LastLayer.of(modules[name]))
+        self._last_name = name
         # CrossEncoder gives the logit then; its default is a sigmoid
         classifier.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
 
@@ -46,21 +73,17 @@ class MonoBert(TransformerRanker):
         If an architecture names that layer otherwise: its logits, (B, labels).
         """
         inputs = inputs_of(self.classifier, input_ids, attention_mask, token_type_ids)
-        layer, read = self._layer(), list[Tensor]()
-        if layer is None:
-            logits: Tensor = self.classifier(**inputs).logits
-            return logits
-        hook = layer.register_forward_pre_hook(lambda _, given: read.append(given[0]))
-        try:
-            self.classifier(**inputs)
-        finally:
-            hook.remove()
-        return read[0]
+        outputs: Tensor = self.classifier(**inputs).logits
+        return outputs
+
+    @property
+    def last_layers(self) -> LastLayer | None:
+        return self.classifier.get_submodule(self._last_name) if self._last_name else None
 
     @in_float32
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every re-ranker
-        layer = self._layer()
-        logits = outputs.float() if layer is None else layer(outputs.float())
+        layer = self.last_layers
+        logits = outputs.float() if layer is None else layer.answer(outputs.float())
         return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
 
     def token_outputs(self, batch: PairBatch) -> Tensor:
@@ -77,16 +100,15 @@ class MonoBert(TransformerRanker):
         outputs: Tensor = base(**inputs).last_hidden_state
         return outputs
 
-    def _layer(self) -> nn.Linear | None:
-        modules = dict(self.classifier.named_modules())
-        layers = (modules.get(name) for name in _LAYERS)
-        return next((layer for layer in layers if isinstance(layer, nn.Linear)), None)
-
 
 class ClassifierKind(RerankerKind):
     """Transformers with their own classification layer."""
 
     takes_settings: ClassVar[bool] = False
+
+    @property
+    def reads_parts(self) -> bool:
+        return False
 
     def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
         model = MonoBert(read_classifier(start, dropout))

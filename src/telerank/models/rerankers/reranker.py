@@ -34,6 +34,7 @@ from telerank.models.loading import (
     read_tokenizer,
 )
 from telerank.models.pairs.pair import PairTexts
+from telerank.models.random_numbers import seeded
 from telerank.models.rerankers.kinds import ModelParts, RerankerKind, find_kind
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, positions
 from telerank.records import read_record
@@ -159,8 +160,7 @@ def fresh_reranker(
     """
     kind = find_kind(shape.kind)
     folder = Path(start) if kind.over_words else locate(start)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         model, texts = kind.create(folder, shape, dropout, keep)
     return Reranker(model.eval(), texts, shape)
 

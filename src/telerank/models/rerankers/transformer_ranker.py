@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Shape
 
 
-class TransformerRanker(nn.Module, ABC):
-    """A re-ranker in two steps: a transformer, which a graph back end can replace, and layers on its outputs.
+class TwoStepModel(nn.Module, ABC):
+    """A model of pairs in two steps: a transformer, which a graph back end can replace, and what follows it.
 
     ``pooled`` says that :meth:`transformer` gives one vector for each pair, not one for each token.
     """
 
     pooled: bool
+
+    @property
+    @abstractmethod
+    def last_layers(self) -> nn.Module | None:
+        """The layers of :meth:`finish`, which always compute in float32; None if it has none."""
 
     @abstractmethod
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
@@ -32,16 +37,20 @@ class TransformerRanker(nn.Module, ABC):
 
     @abstractmethod
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
-        """Outputs of :meth:`transformer` -> logits, (B,), in float32."""
+        """Outputs of :meth:`transformer` -> logits in float32, (B,) or for each token."""
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Pairs -> logits."""
+        outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        return self.finish(outputs, batch)
+
+
+class TransformerRanker(TwoStepModel, ABC):
+    """A re-ranker: a transformer, and layers on its outputs that give each pair a logit, (B,)."""
 
     @abstractmethod
     def token_outputs(self, batch: PairBatch) -> Tensor:
         """The last hidden state of each token, (B, L, H)."""
-
-    def forward(self, batch: PairBatch) -> Tensor:
-        """Pairs -> logits, (B,)."""
-        outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
-        return self.finish(outputs, batch)
 
 
 def inputs_of(

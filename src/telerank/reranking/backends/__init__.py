@@ -1,34 +1,41 @@
 """The back ends that compute a batch, by name, and the one in torch.
 
 ============  ============================================  ===========================================
-``torch``     ``float32``, ``float32-fast``, ``bfloat16``    the model itself, on a GPU if there is one
+``torch``     ``float32``, ``float32-fast``, ``tf32``,      the model itself, on a GPU if there is one
+              ``bfloat16``
+``compiled``  ``float32``, ``tf32``, ``bfloat16``           the same, its transformer by ``torch.compile``
 ``openvino``  ``float32``, ``bfloat16``, ``int8``            the transformer as OpenVINO's graph
 ``onnx``      ``float32``                                    the transformer as onnxruntime's graph
 ============  ============================================  ===========================================
 
-A graph replaces only the transformer, from tokens to outputs; the rest of a model stays in torch. Models over
-word vectors have no transformer.
+``auto`` is bfloat16 on a GPU that computes in it, and float32 elsewhere. A graph replaces only the
+transformer, from tokens to outputs; the rest of a model stays in torch. Models over word vectors have no
+transformer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from telerank.errors import MissingExtra, ModelError
+from telerank.models.fingerprints import reranker_fingerprint
+from telerank.models.inference import prepare_inference
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.precision import device_of, precision
+from telerank.models.precision import AUTO, device_of, precision, resolve_precision
 from telerank.models.rerankers.reranker import Reranker
+from telerank.models.rerankers.transformer_ranker import TwoStepModel
 
 Compute: TypeAlias = Callable[[PairBatch], Tensor]
-"""Pairs -> logits, (B,) float32, on the processor."""
+"""Pairs -> logits in float32, (B,) or of each token, on the device that computes them; a GPU may still be at
+it."""
 Samples: TypeAlias = Callable[[], Sequence[PairBatch]]
 """Batches similar to those that will be scored, for a precision that must be calibrated."""
 
@@ -46,31 +53,74 @@ class BackEndSettings:
         if self.backend not in BACKENDS:
             raise ModelError(f"no back end is called {self.backend!r}; there are: {', '.join(BACKENDS)}")
         known = BACKENDS[self.backend].precisions
-        if self.precision not in known:
+        if self.precision not in (AUTO, *known):
             raise ModelError(f"{self.backend} computes in {', '.join(known)}, got {self.precision!r}")
         if self.threads is not None and self.threads < 1:
             raise ModelError(f"threads must be at least 1, got {self.threads}")
-        if self.backend != "torch" and self.device not in (None, "cpu"):
+        if not BACKENDS[self.backend].on_gpus and self.device not in (None, "cpu"):
             raise ModelError(f"{self.backend} computes on the processor, not on {self.device}")
+
+    @property
+    def where(self) -> torch.device:
+        """The device; raises ModelError if it is not there."""
+        return device_of(self.device or "auto" if BACKENDS[self.backend].on_gpus else "cpu")
+
+    @property
+    def resolved(self) -> str:
+        """The precision, which is never ``auto``."""
+        return resolve_precision(self.precision, self.where)
+
+
+@dataclass(frozen=True, eq=False)
+class Computable:
+    """A model that a back end computes: of pairs to logits.
+
+    ``kind`` names it in messages. ``fingerprint`` depends on everything that decides its graph. ``reason``
+    says why only torch computes it; empty for a :class:`TwoStepModel`, which every back end computes.
+    ``not_compiled`` says why torch does not compile it.
+    """
+
+    kind: str
+    model: nn.Module
+    pad_id: int
+    fingerprint: Callable[[], str]
+    reason: str = ""
+    not_compiled: str = ""
+
+    @classmethod
+    def of(cls, reranker: Reranker) -> Computable:
+        """The model of a re-ranker."""
+        kind = reranker.kind
+        over_words = "has no transformer" if kind.over_words else ""
+        reason = "cuts documents into passages" if kind.cuts_documents else over_words
+        pad_id, fingerprint = reranker.texts.pad_id, lambda: reranker_fingerprint(reranker)
+        return cls(reranker.shape.kind, reranker.model, pad_id, fingerprint, reason, over_words)
+
+    @property
+    def two_step(self) -> TwoStepModel:
+        """The model of a graph back end."""
+        return cast("TwoStepModel", self.model)
 
 
 @dataclass(frozen=True)
 class BackEnd:
-    """``packages`` must be installed; with them a module has ``compute(reranker, setting, samples)``."""
+    """``packages`` must be installed; with them a module has ``compute(computable, setting, samples)``."""
 
     precisions: tuple[str, ...]
     packages: tuple[str, ...] = ()
+    on_gpus: bool = False
 
 
 BACKENDS: Mapping[str, BackEnd] = {
-    "torch": BackEnd(("float32", "float32-fast", "bfloat16")),
+    "torch": BackEnd(("float32", "float32-fast", "tf32", "bfloat16"), on_gpus=True),
+    "compiled": BackEnd(("float32", "tf32", "bfloat16"), on_gpus=True),
     "openvino": BackEnd(("float32", "bfloat16", "int8"), ("openvino",)),
     "onnx": BackEnd(("float32",), ("onnx", "onnxruntime")),
 }
 
 
-def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
-    """The function that computes batches of this re-ranker.
+def compute(computable: Computable, setting: BackEndSettings, samples: Samples) -> Compute:
+    """The function that computes batches of this model.
 
     Raises MissingExtra if a package of the back end is not installed; ModelError if the model has no
     transformer for the back end, or this machine does not compute in that precision.
@@ -79,27 +129,47 @@ def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> C
     for package in backend.packages:
         if find_spec(package) is None:
             raise MissingExtra(package, "fast")
+    setting = replace(setting, precision=setting.resolved)
     if setting.backend == "torch":
-        return _compute_in_torch(reranker, setting)
-    if reranker.kind.over_words:
-        raise ModelError(f"a {reranker.shape.kind} has no transformer: its back end is torch")
-    function: Compute = import_module(f"{__name__}.in_{setting.backend}").compute(reranker, setting, samples)
+        return _compute_in_torch(computable, setting)
+    reason = computable.reason if setting.backend != "compiled" else computable.not_compiled
+    if reason:
+        raise ModelError(f"a {computable.kind} {reason}: its back end is torch")
+    if setting.backend == "compiled":
+        return _compute_in_torch(computable, setting)
+    module = import_module(f"{__name__}.in_{setting.backend}")
+    function: Compute = module.compute(computable, setting, samples)
     return function
 
 
-def _compute_in_torch(reranker: Reranker, setting: BackEndSettings) -> Compute:
-    """Compute on the GPU if there is one; the model is moved there."""
-    device = device_of(setting.device or "auto")
+def _compute_in_torch(computable: Computable, setting: BackEndSettings) -> Compute:
+    """Compute on the GPU if there is one; a copy of the model goes there, and its weights may be rounded."""
+    device, name = setting.where, setting.precision
+    rounded = device.type == "cuda" and name == "bfloat16"
     with threads(setting.threads):
-        context = precision(setting.precision, device)
-    model = reranker.model.to(device).eval()
+        context = precision("float32" if rounded else name, device)
+    compiled = setting.backend == "compiled"
+    model: Any
+    if device.type == "cuda" or compiled:
+        model = _copy(computable.model, device, rounded)
+    else:
+        model = computable.model.to(device).eval()
+    if compiled:  # for batches of any shape at once
+        model.transformer = torch.compile(model.transformer, dynamic=True)
 
     def compute_batch(batch: PairBatch) -> Tensor:
         with threads(setting.threads), torch.inference_mode(), context():
             logits: Tensor = model(batch.to(device))
-        return logits.float().cpu()
+        return logits.float()
 
     return compute_batch
+
+
+def _copy(model: nn.Module, device: torch.device, rounded: bool) -> nn.Module:
+    """A copy of the model; all weights of a model over words score."""
+    last = model.last_layers if isinstance(model, TwoStepModel) else model
+    dtype = torch.bfloat16 if rounded else torch.float32
+    return prepare_inference(model, device, dtype, () if last is None else last.parameters())
 
 
 @contextmanager

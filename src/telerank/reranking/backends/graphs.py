@@ -20,11 +20,9 @@ from torch import Tensor, nn
 
 from telerank.drafts import cached_folder
 from telerank.errors import ModelError
-from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.loading import quiet
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import Compute, threads
+from telerank.reranking.backends import Computable, Compute, threads
 
 RunGraph: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """The outputs of a graph, from its inputs by name; both are arrays of numpy."""
@@ -35,20 +33,20 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class TraceableTransformer(nn.Module):
-    """The transformer of a re-ranker as a module for a tracer, in evaluation mode, on the processor."""
+    """The transformer of a model as a module for a tracer, in evaluation mode, on the processor."""
 
-    def __init__(self, reranker: Reranker) -> None:
+    def __init__(self, computable: Computable) -> None:
         super().__init__()
-        self.model = reranker.transformer.cpu()
+        self.model = computable.two_step.cpu()
         self.eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         return self.model.transformer(input_ids, attention_mask, token_type_ids)
 
 
-def compute_with(reranker: Reranker, run: RunGraph, count: int | None) -> Compute:
+def compute_with(computable: Computable, run: RunGraph, count: int | None) -> Compute:
     """Compute the transformer with a graph, and what follows it with the model in ``count`` threads."""
-    model = reranker.transformer
+    model = computable.two_step
 
     def compute_batch(batch: PairBatch) -> Tensor:
         outputs = torch.from_numpy(run({name: getattr(batch, name).numpy() for name in INPUTS}))
@@ -74,32 +72,32 @@ def tracing() -> Iterator[None]:
         yield
 
 
-def check(reranker: Reranker, run: RunGraph) -> None:
+def check(computable: Computable, run: RunGraph) -> None:
     """Compare a graph in float32 with its model on pairs of two lengths that were not traced.
 
     Raises ModelError if the outputs differ: the tracer followed a path that depends on its example.
     """
     ids = torch.randint(5, 30, (3, 21), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
-    ids[1, 13:], mask[1, 13:] = reranker.texts.pad_id, 0
+    ids[1, 13:], mask[1, 13:] = computable.pad_id, 0
     inputs = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
     with tracing():
-        expected = TraceableTransformer(reranker)(*inputs.values())
+        expected = TraceableTransformer(computable)(*inputs.values())
         outputs = torch.from_numpy(run({name: tensor.numpy() for name, tensor in inputs.items()}))
     if expected.dim() == 3:  # outputs of padding are not used
         expected, outputs = expected * mask.unsqueeze(-1), outputs * mask.unsqueeze(-1)
     error = float((expected - outputs).abs().max() / expected.abs().max().clamp(min=1))
     if not error < _ERROR:
         raise ModelError(
-            f"the graph of this {reranker.shape.kind} gives other outputs than the model (by {error:.1g})"
+            f"the graph of this {computable.kind} gives other outputs than the model (by {error:.1g})"
         )
 
 
 def cache_graph(
-    reranker: Reranker, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
+    computable: Computable, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
 ) -> Path:
     """The folder of a graph of a model, ``what`` and ``packages``; ``make`` fills it if there is none."""
     versions = {name: version(name) for name in ("torch", "transformers", *packages)}
-    identity = [FORMAT, reranker_fingerprint(reranker), what, versions]
+    identity = [FORMAT, computable.fingerprint(), what, versions]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
     return cached_folder("graphs", key, make)

@@ -7,38 +7,37 @@ from typing import Any
 
 import torch
 
-from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import BackEndSettings, Compute, Samples, graphs
+from telerank.reranking.backends import BackEndSettings, Computable, Compute, Samples, graphs
 from telerank.reranking.backends.graphs import INPUTS
 
 _OPSET = 17
 _FILE = "model.onnx"
 
 
-def compute(reranker: Reranker, setting: BackEndSettings, _samples: Samples) -> Compute:
+def compute(computable: Computable, setting: BackEndSettings, _samples: Samples) -> Compute:
     """Compute with a graph, which holds the model's weights, too: they are in memory twice."""
     what = {"backend": "onnx", "opset": _OPSET}
-    folder = graphs.cache_graph(reranker, what, ("onnx",), lambda into: _export(reranker, into))
-    return graphs.compute_with(reranker, _open(folder, setting.threads), setting.threads)
+    folder = graphs.cache_graph(computable, what, ("onnx",), lambda into: _export(computable, into))
+    return graphs.compute_with(computable, _open(folder, setting.threads), setting.threads)
 
 
-def _export(reranker: Reranker, folder: Path) -> None:
+def _export(computable: Computable, folder: Path) -> None:
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS}
     with graphs.tracing():
         torch.onnx.export(
-            graphs.TraceableTransformer(reranker),
-            graphs.example(reranker.texts.pad_id),
+            graphs.TraceableTransformer(computable),
+            graphs.example(computable.pad_id),
             folder / _FILE,
             input_names=list(INPUTS),
             output_names=["outputs"],
             dynamic_axes={
                 **axes,
-                "outputs": {0: "pairs"} if reranker.transformer.pooled else axes[INPUTS[0]],
+                "outputs": {0: "pairs"} if computable.two_step.pooled else axes[INPUTS[0]],
             },
             opset_version=_OPSET,
             dynamo=False,  # the newer exporter needs one more package
         )
-    graphs.check(reranker, _open(folder, None))
+    graphs.check(computable, _open(folder, None))
 
 
 def _open(folder: Path, count: int | None) -> graphs.RunGraph:

@@ -24,8 +24,7 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.backends import BackEndSettings, Compute, Samples, graphs
+from telerank.reranking.backends import BackEndSettings, Computable, Compute, Samples, graphs
 from telerank.reranking.backends.first_token import narrow_to_first_token
 
 _FILE = "model.xml"
@@ -33,7 +32,7 @@ _PACKAGES = ("openvino",)
 _NO_REPORTS = "NNCF_CI"  # read when NNCF is imported
 
 
-def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> Compute:
+def compute(computable: Computable, setting: BackEndSettings, samples: Samples) -> Compute:
     """Compute with a graph, whose weights are mapped from the disk.
 
     Raises ModelError if the processor has no bfloat16, the graph gives other outputs than the model, or int8
@@ -44,12 +43,12 @@ def compute(reranker: Reranker, setting: BackEndSettings, samples: Samples) -> C
     if setting.precision == "bfloat16" and not has_bfloat16:
         raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
     what = {"backend": "openvino", "precision": "float32"}
-    folder = graphs.cache_graph(reranker, what, _PACKAGES, lambda into: _export(core, reranker, into))
+    folder = graphs.cache_graph(computable, what, _PACKAGES, lambda into: _export(core, computable, into))
     if setting.precision == "int8":
-        folder = _quantised_graph(core, reranker, folder, samples)
+        folder = _quantised_graph(core, computable, folder, samples)
     hint = "bf16" if setting.precision != "float32" and has_bfloat16 else "f32"
     run = _compile(core, core.read_model(folder / _FILE), hint, setting.threads)
-    return graphs.compute_with(reranker, run, setting.threads)
+    return graphs.compute_with(computable, run, setting.threads)
 
 
 def _compile(core: Any, graph: Any, hint: str, count: int | None) -> graphs.RunGraph:
@@ -61,25 +60,25 @@ def _compile(core: Any, graph: Any, hint: str, count: int | None) -> graphs.RunG
     return lambda inputs: request.infer([inputs[name] for name in names], share_inputs=True)[0]
 
 
-def _export(core: Any, reranker: Reranker, folder: Path) -> None:
-    graph = _graph(reranker)
+def _export(core: Any, computable: Computable, folder: Path) -> None:
+    graph = _graph(computable)
     narrow_to_first_token(graph)
-    graphs.check(reranker, _compile(core, graph, "f32", None))
+    graphs.check(computable, _compile(core, graph, "f32", None))
     openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
 
 
-def _graph(reranker: Reranker) -> Any:
+def _graph(computable: Computable) -> Any:
     """The same as ``openvino.convert_model``, which reports each call to its authors."""
     frontend = FrontEndManager().load_by_framework("pytorch")
     with graphs.tracing():
-        inputs = graphs.example(reranker.texts.pad_id)
-        decoder = TorchScriptPythonDecoder(graphs.TraceableTransformer(reranker), example_input=inputs)
+        inputs = graphs.example(computable.pad_id)
+        decoder = TorchScriptPythonDecoder(graphs.TraceableTransformer(computable), example_input=inputs)
         graph = frontend.convert(frontend.load(decoder))
         apply_moc_transformations(graph, cf=False, smart_reshape=True)
     return graph
 
 
-def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Samples) -> Path:
+def _quantised_graph(core: Any, computable: Computable, exact: Path, samples: Samples) -> Path:
     if find_spec("nncf") is None:
         raise MissingExtra("nncf", "fast")
     batches = samples()
@@ -92,7 +91,7 @@ def _quantised_graph(core: Any, reranker: Reranker, exact: Path, samples: Sample
         digest.update(batch.input_ids.numpy().tobytes())
     what = {"backend": "openvino", "precision": "int8", "calibrated on": digest.hexdigest()}
     return graphs.cache_graph(
-        reranker, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into)
+        computable, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into)
     )
 
 

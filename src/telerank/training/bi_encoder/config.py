@@ -134,10 +134,23 @@ class BiEncoderTraining(settings.Training):
     dev: BiEncoderDev | None = None
     """Dev queries; without them the last weights are kept."""
 
+    def saves_memory(self) -> str:
+        chunk = self.optimisation.chunk
+        number = "a number of texts, as 32" if chunk is None else f"less than {chunk}"
+        lower = f"set optimisation.chunk to {number}"
+        return lower if self.recompute else f"{lower}, or recompute to true"
+
     @property
     def data_seed(self) -> int:
         """The seed of queries, negatives and their order."""
         return self.seed if self.data.seed is None else self.data.seed
+
+    @model_validator(mode="after")
+    def _compiles_what_runs_once(self) -> BiEncoderTraining:
+        if self.compile and self.optimisation.chunk is not None:
+            reason = "its texts are encoded twice, and compiled code may draw other dropout the second time"
+            raise ValueError(f"compile does not go with optimisation.chunk: {reason}")
+        return self
 
     @model_validator(mode="after")
     def _has_whole_groups(self) -> BiEncoderTraining:

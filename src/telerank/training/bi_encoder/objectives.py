@@ -26,7 +26,7 @@ class Contrastive(nn.Module):
 
     def forward(self, queries: Tensor, documents: Tensor, batch: EncoderBatch) -> Tensor:
         """Vectors (Q, H) and (N, H) -> a number."""
-        return self._loss(queries @ documents.T * self._scale, batch.relevant.to(queries.device))
+        return self._loss(queries @ documents.T * self._scale, batch.relevant)
 
 
 class Pairwise(nn.Module):
@@ -41,7 +41,9 @@ class Pairwise(nn.Module):
 
     def forward(self, queries: Tensor, documents: Tensor, batch: EncoderBatch) -> Tensor:
         """Vectors (Q, H) and (N, H) -> a number."""
-        rows, columns, labels = (tensor.to(queries.device) for tensor in labelled_pairs(batch))
+        rows, columns, labels = (
+            tensor.to(queries.device, non_blocking=True) for tensor in labelled_pairs(batch)
+        )
         loss: Tensor = self.loss(queries[rows], documents[columns], labels)
         return loss
 

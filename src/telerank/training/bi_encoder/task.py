@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +15,37 @@ from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.folders import save_bi_encoder
 from telerank.models.encoders.grad_cache import Encode, backward, backward_at_once
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
-from telerank.training.bi_encoder.batches import Batches
+from telerank.models.inference import pin
+from telerank.training.bi_encoder.batches import Batches, EncoderBatch
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.dev import DevSet
 from telerank.training.bi_encoder.dev_loss import DevLoss
 from telerank.training.bi_encoder.objectives import Pairwise, build_objective
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
+
+Tokens: TypeAlias = Mapping[str, Tensor]
+"""``input_ids`` and ``attention_mask``, (B, L)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextChunks:
+    """Tokens of texts in chunks of like lengths.
+
+    ``order``, (texts,), brings their joined vectors into the order of the texts.
+    """
+
+    chunks: Sequence[Tokens]
+    order: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TextBatch:
+    """A batch with the tokens of this process's share of its texts."""
+
+    texts: EncoderBatch
+    queries: TextChunks
+    documents: TextChunks
 
 
 @dataclass(eq=False)
@@ -59,21 +84,31 @@ class BiEncoderTask:
     def prepare(self, number: int, progress: Progress) -> None:
         pass
 
-    def backward(self, number: int) -> float:
-        batch, processes = self.batches[number], self.hardware.processes
-        queries, query_order = self._cut(self._encoder.encode_queries, self.tokenizers.queries, batch.queries)
-        documents, document_order = self._cut(
-            self._encoder.encode_documents, self.tokenizers.documents, batch.documents
-        )
+    def read(self, number: int) -> TextBatch:
+        batch = self.batches[number]
+        queries = self._cut(self.tokenizers.queries, batch.queries)
+        return TextBatch(batch, queries, self._cut(self.tokenizers.documents, batch.documents))
+
+    def backward(self, batch: TextBatch) -> Tensor:
+        texts, processes, device = batch.texts, self.hardware.processes, self.hardware.device
+        values: list[Tensor] = []
 
         def loss(query_vectors: Tensor, document_vectors: Tensor) -> Tensor:
-            every_query = processes.gather(query_vectors[query_order], len(batch.queries))
-            every_document = processes.gather(document_vectors[document_order], len(batch.documents))
-            value: Tensor = self.objective(every_query, every_document, batch)
-            return value / processes.size
+            own_queries = query_vectors[batch.queries.order.to(device, non_blocking=True)]
+            own_documents = document_vectors[batch.documents.order.to(device, non_blocking=True)]
+            every_query = processes.gather(own_queries, len(texts.queries))
+            every_document = processes.gather(own_documents, len(texts.documents))
+            value: Tensor = self.objective(every_query, every_document, texts) / processes.size
+            values.append(value.detach().double())
+            return self.hardware.scale(value)
 
-        run = backward_at_once if self.config.optimisation.chunk is None else backward
-        return run(queries, documents, loss)
+        queries = self._encodings(self._encoder.encode_queries, batch.queries)
+        documents = self._encodings(self._encoder.encode_documents, batch.documents)
+        if self.config.optimisation.chunk is None:
+            backward_at_once(queries, documents, loss)
+        else:
+            backward(queries, documents, loss, device)
+        return values[0]
 
     def dev(self, progress: Progress) -> float | None:
         if self.dev_set is None:
@@ -95,26 +130,29 @@ class BiEncoderTask:
     def restore(self, state: Mapping[str, Tensor]) -> None:
         self.objective.load_state_dict(state)
 
-    def _cut(
-        self, encode: Callable[[Mapping[str, Tensor]], Tensor], tokenizer: SideTokenizer, texts: Sequence[str]
-    ) -> tuple[list[Encode], Tensor]:
-        """Encodings of chunks of like lengths, for this process's share of the texts.
-
-        The second value, (texts,), brings their joined vectors into the order of the texts.
-        """
+    def _cut(self, tokenizer: SideTokenizer, texts: Sequence[str]) -> TextChunks:
+        """Chunks of like lengths, of this process's share of the texts."""
+        device = self.hardware.device
         own = [texts[row] for row in self.hardware.processes.share(len(texts))]
         ids = tokenizer.ids(own or texts[:1])  # with fewer texts than processes, encode a text for nothing
         size = self.config.optimisation.chunk or len(ids)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         chunks = [[ids[row] for row in order[first : first + size]] for first in range(0, len(ids), size)]
+        padded = [
+            {name: pin(tensor, device) for name, tensor in tokenizer.pad(chunk).items()} for chunk in chunks
+        ]
+        return TextChunks(padded, pin(torch.tensor(order).argsort(), device))
 
-        def encoding(chunk: list[list[int]]) -> Encode:
-            padded = tokenizer.pad(chunk)
+    def _encodings(self, encode: Callable[[Tokens], Tensor], texts: TextChunks) -> list[Encode]:
+        """What encodes each chunk, each time it is called."""
 
+        def encoding(chunk: Tokens) -> Encode:
             def encode_chunk() -> Tensor:
+                device = self.hardware.device
+                tokens = {name: tensor.to(device, non_blocking=True) for name, tensor in chunk.items()}
                 with self.hardware.precision():
-                    return encode(padded).float()
+                    return encode(tokens).float()
 
             return encode_chunk
 
-        return [encoding(chunk) for chunk in chunks], torch.tensor(order).argsort()
+        return [encoding(chunk) for chunk in texts.chunks]

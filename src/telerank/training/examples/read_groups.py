@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +69,9 @@ def _limit(groups: Groups, reading: Reading) -> Groups:
 def _qrel_groups(reading: Reading) -> QrelGroups:
     collection, split, negatives = reading.collection, reading.data.split, reading.data.negatives
     grades = graded_documents(collection, split) if negatives and negatives.judged else {}
-    every = pairs_above_others(grades) if grades else relevant_pairs(collection, split)
+    every: _Relevant = pairs_above_others(grades) if grades else relevant_pairs(collection, split)
+    if reading.keeps is not None:
+        every = _with_passage(every, reading.keeps, reading.counts)
     relevant: _Relevant = {qid: every[qid] for qid in reading.choose(every.keys())}
     teacher = reading.teacher(relevant)
     if teacher is not None:
@@ -101,6 +103,16 @@ def _qrel_groups(reading: Reading) -> QrelGroups:
     return _with_texts(groups, reading)
 
 
+def _with_passage(
+    relevant: _Relevant, keeps: Container[tuple[str, str]], counts: dict[str, int]
+) -> _Relevant:
+    """The relevant pairs that are among those to keep."""
+    kept = {qid: tuple(docno for docno in own if (qid, docno) in keeps) for qid, own in relevant.items()}
+    total, left = sum(map(len, relevant.values())), sum(map(len, kept.values()))
+    counts["relevant pairs without a known passage, left out"] = total - left
+    return {qid: docnos for qid, docnos in kept.items() if docnos}
+
+
 def _scored(relevant: _Relevant, teacher: Scores, counts: dict[str, int]) -> _Relevant:
     """The relevant documents that the teacher has scored."""
     kept = {
@@ -127,14 +139,27 @@ def _listed_negatives(
     """The lists of negatives, and the queries that have one."""
     split = reading.data.split
     rows: dict[str, int] = {}
-    lists = {}
+    lists, listed = {}, dict[str, tuple[str, ...]]()
+    grades = graded_documents(reading.collection, split) if negatives.only else {}
     for ranking in candidate_lists(reading.collection, split, run=negatives.run, pool=negatives.pool):
         qid = ranking.query.qid
         if qid in relevant:
-            others = [docno for docno in ranking.docnos[: negatives.depth] if docno not in relevant[qid]]
-            kept = [docno for docno in others if teacher is None or docno in teacher[qid]]
+            top = ranking.docnos[: negatives.depth]
+            listed[qid] = tuple(docno for docno in relevant[qid] if docno in top)
+            others = [docno for docno in top if docno not in relevant[qid]]
+            own = grades.get(qid, {})
+            kept = [
+                docno
+                for docno in others
+                if (teacher is None or docno in teacher[qid]) and negatives.allows(own.get(docno))
+            ]
             if kept:
                 lists[qid] = np.array([rows.setdefault(docno, len(rows)) for docno in kept], np.int32)
+    if negatives.relevant == "listed":
+        kept_pairs, total = sum(map(len, listed.values())), sum(map(len, relevant.values()))
+        reading.counts["relevant pairs beyond the lists, left out"] = total - kept_pairs
+        relevant = {qid: own for qid, own in listed.items() if own}
+        lists = {qid: own for qid, own in lists.items() if qid in relevant}
     few = sum(len(own) < negatives.per_positive for own in lists.values())
     reading.counts["queries without a negative, left out"] = len(relevant) - len(lists)
     reading.counts["queries with fewer negatives than are drawn: some come again"] = few

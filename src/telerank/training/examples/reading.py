@@ -36,6 +36,8 @@ class Reading:
     progress: Progress = silent
     teacher_run: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
+    keeps: Container[tuple[str, str]] | None = None
+    """The relevant pairs (qid, docno) to learn from; None: all."""
 
     def choose(self, qids: Container[str]) -> list[str]:
         """The queries to learn from: those that are not kept back, or ``data.queries`` of them.

@@ -36,7 +36,8 @@ def assign_queries(collection: Collection, config: RerankerTraining) -> QueryPar
     test_qids: frozenset[str] = frozenset()
     if test is not None:
         if config.folds is not None and config.held_out is not None:
-            folds = make_folds(choose_judged(collection, test), config.folds, FIXED_SEED)
+            seed = FIXED_SEED + (config.repetition or 0)
+            folds = make_folds(choose_judged(collection, test), config.folds, seed)
             test_qids = frozenset(folds[config.held_out])
         else:
             test_qids = frozenset(choose_judged(collection, test, _unlisted(collection, test)))

@@ -22,6 +22,8 @@ from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan, Variant
 from telerank.training.reranker.study import Grid, Study
 from telerank.training.reranker.train import RerankerJob, train_reranker
+from telerank.training.segments.iterations import ITERATIONS
+from telerank.training.segments.report import RESULTS, read_table
 from telerank.training.settings import write_settings
 from telerank.training.training import TrainingOptions, choose_device
 from telerank.trec import read_run, write_run
@@ -57,7 +59,9 @@ class TrainedRerankers:
 
     def tables(self) -> list[Table]:
         """The grid's dev measures and the tests, if there are any."""
-        return [result.table() for result in (self.grid, self.study) if result is not None]
+        folders = (self.output / own.folder for own in self.variants)
+        iterations = [read_table(folder) for folder in folders if (folder / RESULTS).exists()]
+        return [*iterations, *(result.table() for result in (self.grid, self.study) if result is not None)]
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
@@ -168,8 +172,9 @@ def _write_dev(folder: Path, *, by_loss: bool) -> None:
 
 
 def _drop_checkpoints(folder: Path) -> None:
-    if (folder / checkpoint.CHECKPOINTS).exists():
-        remove_folder(folder / checkpoint.CHECKPOINTS)
+    for each in (folder, *(folder / ITERATIONS).glob("*")):
+        if (each / checkpoint.CHECKPOINTS).exists():
+            remove_folder(each / checkpoint.CHECKPOINTS)
 
 
 def _read_dev(folder: Path) -> float:

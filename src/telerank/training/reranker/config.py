@@ -8,21 +8,42 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from telerank.models.rerankers.kinds import KINDS, find_kind
 from telerank.records import Section
 from telerank.training import settings
+from telerank.training.segments.settings import SegmentTraining
 
 
 class RerankerData(settings.TrainingData):
     """The relevant pairs of a split with negatives, or triples, or lists of documents with their labels."""
 
+    segments: SegmentTraining | None = None
+    """Learn from segments of documents, and rank documents by their segments; by default a document is cut
+    off where the model's input ends."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return settings.without_unset(dump(self), "segments")
+
     @model_validator(mode="after")
     def _one_source(self) -> RerankerData:
         settings.exactly_one(negatives=self.negatives, triples=self.triples, listed=self.listed)
+        if self.segments and self.negatives is None:
+            raise ValueError("segments are of the documents of qrels and negatives: set negatives")
+        if self.segments and self.segments.select == "all" and self.negatives and self.negatives.resample:
+            raise ValueError("segments.select all has the same pairs in each epoch: no negatives.resample")
         return self
 
 
@@ -181,6 +202,17 @@ class RerankerTraining(settings.Training):
     held_out: int | None = Field(default=None, ge=0)
     """Train without this fold only, and test on it; by default each fold is held out in turn."""
 
+    repetition: int | None = Field(default=None, ge=0)
+    """Number of a repeated cross-validation: its folds are drawn anew; by default they are those of 0."""
+
+    added: ClassVar[tuple[str, ...]] = (*settings.Training.added, "repetition")
+
+    def saves_memory(self) -> str:
+        if self.model.frozen:
+            return super().saves_memory()
+        lower = f"set optimisation.tokens to less than {self.optimisation.tokens}"
+        return lower if self.recompute else f"{lower}, or recompute to true"
+
     @property
     def data_seed(self) -> int:
         """The seed of queries, negatives and their order."""
@@ -203,7 +235,28 @@ class RerankerTraining(settings.Training):
         return filled
 
     @model_validator(mode="after")
+    def _segments_fit(self) -> RerankerTraining:
+        segments = self.data.segments
+        if segments is None:
+            return self
+        if self.model.kind == "parade":
+            raise ValueError("a parade reads a document by its passages already: no data.segments")
+        if self.model.max_query is None:
+            raise ValueError("segments leave room for the longest query: model.max_query must be a number")
+        if segments.select == "best" and self.dev is None:
+            raise ValueError(
+                "segments.select best: the dev measure decides when to stop: add the section dev"
+            )
+        if segments.select == "best" and self.dev and self.dev.by_loss:
+            raise ValueError("segments.select best compares iterations by a measure, not by the dev loss")
+        if self.loss.teacher:
+            raise ValueError("a teacher has scored documents, not segments")
+        return self
+
+    @model_validator(mode="after")
     def _fits_together(self) -> RerankerTraining:
+        if self.repetition is not None and self.folds is None:
+            raise ValueError("a repetition has folds of its own: set folds")
         plain = self.loss.objective == "pointwise" and not self.loss.class_weights
         if self.data.listed and not plain:
             raise ValueError(

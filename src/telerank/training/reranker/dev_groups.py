@@ -54,9 +54,12 @@ def _dev_groups(
         qid = ranking.query.qid
         grades, scored = candidates.qrels[qid], None if teacher is None else teacher.get(qid, {})
         relevant[qid] = _known([docno for docno in grades if grades[docno] > 0], candidates.documents, scored)
-        others[qid] = _known(
-            [docno for docno in ranking.docnos if grades.get(docno, 0) <= 0], candidates.documents, scored
-        )
+        allowed = [
+            docno
+            for docno in ranking.docnos
+            if grades.get(docno, 0) <= 0 and (negatives is None or negatives.allows(grades.get(docno)))
+        ]
+        others[qid] = _known(allowed, candidates.documents, scored)
     rows: dict[str, int] = {}
     lists = {
         qid: np.array([rows.setdefault(docno, len(rows)) for docno in own], np.int32)

@@ -8,10 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,39 +20,63 @@ import torch
 from torch import Tensor, nn
 
 from telerank.batches import batch_by_length
-from telerank.models.pairs.pair import Pair, PairTexts, batch_of
+from telerank.models.inference import pin
+from telerank.models.pairs.pair import Pair, PairBatch, PairTexts, batch_of
 from telerank.models.precision import Precision
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs, tokenize_pairs
+from telerank.training.ahead import pin_all
 from telerank.training.examples.groups import Group
 from telerank.training.task import evaluating
 from telerank.types import Progress, silent
 
+MakePairs: TypeAlias = Callable[[Reranker, Sequence[TextPair]], list[Pair]]
 _CHUNK = 4096  # pairs whose tokens are in memory
 _CACHED = 2048  # tokens; larger batches do not fit a processor's cache
-_SHORTEST = 2 / 3  # of the longest pair of a batch: at most a third of it is padding
+_SHORTEST = 2 / 3  # of the longest pair of a processor's batch: at most a third of it is padding
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatches:
+    """Pairs in batches of like lengths; ``order`` (B,) has the place of each pair's logit among them."""
+
+    batches: Iterable[PairBatch]
+    order: Tensor
+
+    @classmethod
+    def of(cls, reranker: Reranker, pairs: Sequence[Pair], tokens: int) -> PairBatches:
+        """Batches for the model's device; each is made when it is asked for. ``tokens`` bounds a batch."""
+        device = reranker.device
+        parts = list(cut_batches([len(pair) for pair in pairs], tokens, device))
+        batches = (batch_of([pairs[row] for row in rows], reranker.texts.pad_id) for rows in parts)
+        order = np.argsort([row for rows in parts for row in rows])
+        return cls((pin_all(batch, device) for batch in batches), pin(torch.from_numpy(order), device))
+
+    def logits(self, reranker: Reranker, precision: Precision = nullcontext) -> Tensor:
+        """The logits, (B,), in float32, in the order of the pairs."""
+        device = reranker.device
+        logits: list[Tensor] = []
+        for batch in self.batches:
+            with precision():
+                logits.append(reranker.model(batch.to(device)).float())
+        return torch.cat(logits)[self.order.to(device, non_blocking=True)]
 
 
 def compute_logits(
     reranker: Reranker, pairs: Sequence[Pair], tokens: int, precision: Precision = nullcontext
 ) -> Tensor:
     """The logits of pairs, (B,), in float32, in the order of the pairs; ``tokens`` bounds a batch."""
-    device = reranker.device
-    order: list[int] = []
-    logits: list[Tensor] = []
-    for rows in cut_batches([len(pair) for pair in pairs], tokens, device):
-        batch = batch_of([pairs[row] for row in rows], reranker.texts.pad_id).to(device)
-        with precision():
-            logits.append(reranker.model(batch).float())
-        order += rows
-    return torch.cat(logits)[torch.from_numpy(np.argsort(order)).to(device)]
+    return PairBatches.of(reranker, pairs, tokens).logits(reranker, precision)
 
 
 def cut_batches(lengths: Sequence[int], tokens: int, device: torch.device) -> Iterator[list[int]]:
-    """The rows of the pairs, given by their lengths, that go through a model together."""
+    """The rows of the pairs, given by their lengths, that go through a model together.
+
+    On a processor batches are small, and of lengths that differ little; on a GPU they are few.
+    """
     if device.type == "cpu":
-        tokens = min(tokens, _CACHED)
-    return batch_by_length(lengths, tokens, shortest=_SHORTEST)
+        return batch_by_length(lengths, min(tokens, _CACHED), shortest=_SHORTEST)
+    return batch_by_length(lengths, tokens)
 
 
 def score_chunks(
@@ -105,42 +130,62 @@ def count_cut(texts: PairTexts, pairs: Sequence[TextPair], progress: Progress = 
 
 
 @dataclass(frozen=True, eq=False)
+class GroupTokens:
+    """Groups with the batches of their pairs, part by part.
+
+    ``cut`` says of the pairs to count whether query and passage are cut, (pairs, 2).
+    """
+
+    parts: Sequence[tuple[Sequence[Group], PairBatches]]
+    cut: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
 class EndToEnd:
     """Pairs go through the whole model in batches of at most ``tokens`` tokens, padding included.
 
-    ``learned`` counts the pairs learned from.
+    ``make`` makes the tokens of pairs. ``learned`` counts the pairs learned from.
     """
 
     reranker: Reranker
     tokens: int
     precision: Precision
+    make: MakePairs = make_pairs
     learned: CutCounts = field(default_factory=CutCounts, init=False)
 
     def prepare(self, numbers: range, progress: Progress) -> None:
         pass
 
-    def group_logits(self, groups: Sequence[Group], new: int) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """Some of the groups with their logits, (B, N); a graph can be freed before the next is built.
-
-        The first ``new`` groups are counted: the others repeat earlier ones.
-        """
-        pairs = iter(make_pairs(self.reranker, [pair for group in groups for pair in group.pairs]))
+    def read(self, groups: Sequence[Group], new: int) -> GroupTokens:
+        """The tokens of groups. The first ``new`` are counted: the others repeat earlier ones."""
+        pairs = iter(self.make(self.reranker, [pair for group in groups for pair in group.pairs]))
         tokenised = [list(islice(pairs, len(group.documents))) for group in groups]
-        for group, own in zip(groups[:new], tokenised, strict=False):
-            counted = own if group.counts_relevant else own[1:]
-            self.learned.add(np.array([(pair.cut_query > 0, pair.cut_passage > 0) for pair in counted]))
+        counted = [
+            pair
+            for group, own in zip(groups[:new], tokenised, strict=False)
+            for pair in (own if group.counts_relevant else own[1:])
+        ]
+        cut = np.array([(pair.cut_query > 0, pair.cut_passage > 0) for pair in counted]).reshape(-1, 2)
+        parts = []
         sizes = [len(group) * max(len(pair) for pair in group) for group in tokenised]
         for rows in batch_by_length(sizes, self.tokens):
-            batch = [pair for row in rows for pair in tokenised[row]]
-            logits = compute_logits(self.reranker, batch, self.tokens, self.precision)
-            yield [groups[row] for row in rows], logits.view(len(rows), -1)
+            batches = PairBatches.of(self.reranker, [p for row in rows for p in tokenised[row]], self.tokens)
+            listed = PairBatches(list(batches.batches), batches.order)
+            parts.append(([groups[row] for row in rows], listed))
+        return GroupTokens(parts, cut)
+
+    def group_logits(self, tokens: GroupTokens) -> Iterator[tuple[Sequence[Group], Tensor]]:
+        """Some of the groups with their logits, (B, N); a graph can be freed before the next is built."""
+        self.learned.add(tokens.cut)
+        for groups, batches in tokens.parts:
+            logits = batches.logits(self.reranker, self.precision)
+            yield groups, logits.view(len(groups), -1)
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The logits of any number of pairs, without dropout."""
 
         def logits(chunk: Sequence[TextPair]) -> Tensor:
-            return compute_logits(
-                self.reranker, make_pairs(self.reranker, chunk), self.tokens, self.precision
-            )
+            pairs = self.make(self.reranker, chunk)
+            return compute_logits(self.reranker, pairs, self.tokens, self.precision)
 
         return score_chunks(self.reranker.model, pairs, _CHUNK, logits, progress)

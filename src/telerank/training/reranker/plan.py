@@ -10,13 +10,20 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PositiveInt, ValidationError, model_validator
+from pydantic import (
+    Field,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from telerank.records import describe_error
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import Seed, SettingsSource, read_mapping, validate_settings
+from telerank.training.settings import Seed, SettingsSource, read_mapping, validate_settings, without_unset
 
-_INCOMPARABLE = ("dev", "test", "folds", "held_out")
+_INCOMPARABLE = ("dev", "test", "folds", "held_out", "repetition")
 _ALTERNATIVES = {"optimisation.steps": "optimisation.epochs", "optimisation.epochs": "optimisation.steps"}
 
 
@@ -31,6 +38,7 @@ class Variant:
     seed: int | None = None
     fold: int | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    repetition: int | None = None
 
     @property
     def folder(self) -> Path:
@@ -40,7 +48,7 @@ class Variant:
             (word if last.count(word) == 1 else name, _path_part(json.loads(value)))
             for word, (name, value) in zip(last, self.settings, strict=True)
         )
-        names = (*settings, ("size", self.size), ("seed", self.seed), ("fold", self.fold))
+        names = (*settings, ("size", self.size), *self._numbers)
         return Path(*(f"{name}-{value}" for name, value in names if value is not None))
 
     @property
@@ -48,17 +56,26 @@ class Variant:
         """The differences in words."""
         values = ((name, value, json.loads(value)) for name, value in self.settings)
         settings = ((name, parsed if isinstance(parsed, str) else value) for name, value, parsed in values)
-        names = (*settings, ("seed", self.seed), ("fold", self.fold))
+        names = (*settings, *self._numbers)
         return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
+
+    @property
+    def _numbers(self) -> tuple[tuple[str, int | None], ...]:
+        return ("repetition", self.repetition), ("seed", self.seed), ("fold", self.fold)
 
     def apply(self, plan: TrainingPlan) -> RerankerTraining:
         """The configuration of this training."""
-        record = plan.model_dump(exclude={"grid", "seeds", "sizes"})
+        record = plan.model_dump(exclude={"grid", "seeds", "sizes", "repetitions"})
         for name, value in self.settings:
             _set(record, name, json.loads(value))
             if other := _ALTERNATIVES.get(name):
                 _set(record, other, None)
-        for name, number in (("data.pairs", self.size), ("seed", self.seed), ("held_out", self.fold)):
+        seed = self.seed
+        if self.repetition is not None:
+            seed = (plan.seed if seed is None else seed) + self.repetition
+        numbers = {"data.pairs": self.size, "seed": seed, "held_out": self.fold}
+        numbers["repetition"] = self.repetition
+        for name, number in numbers.items():
             if number is not None:
                 _set(record, name, number)
         return RerankerTraining.model_validate(record)
@@ -75,6 +92,14 @@ class TrainingPlan(RerankerTraining):
     sizes: tuple[PositiveInt, ...] = ()
     """Train with each of these numbers of pairs, `data.pairs`; the table and a plot show the test by size."""
 
+    repetitions: PositiveInt | None = None
+    """Repeat the cross-validation this many times, each with folds of its own and another seed, counted up
+    from `seed` (BeST on Robust04: five times five folds); the table has the values of all."""
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_unset(dump(self), "repetition", "repetitions")
+
     @property
     def is_single(self) -> bool:
         """Whether this is one training without a test, so that there is nothing to compare."""
@@ -89,10 +114,19 @@ class TrainingPlan(RerankerTraining):
 
     @property
     def variants(self) -> list[Variant]:
-        """The trainings: every combination with every size, every seed and every fold."""
+        """The trainings: every combination with every size, repetition, seed and fold."""
         folds = range(self.folds) if self.folds and self.held_out is None else (None,)
-        choices = product(self.combinations, self.sizes or (None,), self.seeds or (None,), folds)
-        return [Variant(size, seed, fold, chosen.settings) for chosen, size, seed, fold in choices]
+        repeated = range(self.repetitions) if self.repetitions else (None,)
+        choices = product(self.combinations, self.sizes or (None,), repeated, self.seeds or (None,), folds)
+        return [
+            Variant(size, seed, fold, chosen.settings, number) for chosen, size, number, seed, fold in choices
+        ]
+
+    @model_validator(mode="after")
+    def _repeats_folds(self) -> TrainingPlan:
+        if self.repetitions and (self.folds is None or self.repetition is not None):
+            raise ValueError("repetitions are of a cross-validation: set folds, and no repetition")
+        return self
 
     @model_validator(mode="after")
     def _different_numbers(self) -> TrainingPlan:

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from telerank.errors import IndexFault
 from telerank.models.fingerprints import encoder_fingerprint
+from telerank.models.pairs.features import PairFeatures
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, tokenize_pairs
 from telerank.text.sentences import RULES
+from telerank.training.ahead import pin_all
 from telerank.training.examples.groups import Group, Groups
 from telerank.training.features.filling import FrozenEncoder, gigabytes
 from telerank.training.features.store import FeatureStore
@@ -44,7 +46,10 @@ class Stored:
         """
         model = reranker.encoder_ranker
         with hardware.precision():
-            half = torch.is_autocast_enabled(hardware.device.type)  # such features are others
+            kind = hardware.device.type
+            half: bool | str = torch.is_autocast_enabled(kind)  # such features are others
+            if half and torch.get_autocast_dtype(kind) == torch.float16:
+                half = "float16"
         sentences = f"sentences {RULES}, of a token by its last character"
         decided = f"{encoder_fingerprint(reranker)}, {sentences}, half precision {half}"
         known = hashlib.sha256(decided.encode()).hexdigest()
@@ -61,16 +66,31 @@ class Stored:
         sample = missing[:: -(-len(missing) // _SAMPLE)]
         return self.store.estimate(sample, self.encoder) * len(missing) // len(sample)
 
-    def logits(self, pairs: Sequence[TextPair]) -> Tensor:
-        """The logits of pairs that are in the store, (B,)."""
-        features = self.store.batch(self.store.rows(pairs)).to(self.hardware.device)
-        logits: Tensor = self.encoder.model.head(features)
+    def features(self, pairs: Sequence[TextPair]) -> PairFeatures:
+        """The features of pairs that are in the store, on the processor."""
+        return pin_all(self.store.batch(self.store.rows(pairs)), self.hardware.device)
+
+    def logits(self, features: PairFeatures) -> Tensor:
+        """The logits of the pairs with these features, (B,)."""
+        logits: Tensor = self.encoder.model.head(features.to(self.hardware.device))
         return logits.float()
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The logits of any pairs, without dropout; missing pairs are encoded first."""
         self.fill(pairs, progress)
-        return score_chunks(self.encoder.model, pairs, _CHUNK, self.logits, progress)
+
+        def logits(chunk: Sequence[TextPair]) -> Tensor:
+            return self.logits(self.features(chunk))
+
+        return score_chunks(self.encoder.model, pairs, _CHUNK, logits, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupFeatures:
+    """Groups with the features of their pairs, one group after another."""
+
+    groups: Sequence[Group]
+    features: PairFeatures
 
 
 @dataclass(eq=False)
@@ -145,11 +165,16 @@ class FromStore:
         """The first group that repeats pairs of earlier ones, or is never learned from."""
         return int(min(self.last, self.groups.repeats_from))
 
-    def group_logits(self, groups: Sequence[Group], _new: int) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """All of the groups with their logits, (B, N); :meth:`prepare` has counted them."""
-        if groups:
-            logits = self.stored.logits([pair for group in groups for pair in group.pairs])
-            yield groups, logits.view(len(groups), -1)
+    def read(self, groups: Sequence[Group], _new: int) -> GroupFeatures:
+        """The features of groups; :meth:`prepare` has counted them."""
+        pairs = [pair for group in groups for pair in group.pairs]
+        return GroupFeatures(groups, self.stored.features(pairs))
+
+    def group_logits(self, features: GroupFeatures) -> Iterator[tuple[Sequence[Group], Tensor]]:
+        """All of the groups with their logits, (B, N)."""
+        if features.groups:
+            logits = self.stored.logits(features.features)
+            yield features.groups, logits.view(len(features.groups), -1)
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """As :meth:`Stored.score`."""

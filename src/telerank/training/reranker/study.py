@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from telerank.show.tables import Table
 from telerank.training.reranker.outcome import RerankerOutcome, join_outcomes
 from telerank.training.reranker.plan import Variant
+from telerank.training.settings import without_unset
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,22 +59,31 @@ class Study:
         else:
             for variant, outcome in (*self.folds.items(), *self.tested.items()):
                 rows.append((variant.label, *self._cells(outcome.measures)))
-            rows += [("mean over seeds", *self._means(None))] if len(self.tested) > 1 else []
+            rows += [(f"mean over {self._repeated}", *self._means(None))] if len(self.tested) > 1 else []
         notes = [f"{first.queries:,} test queries, {first.candidates:,} candidates."]
         if first.without:
             notes.append(f"{first.without:,} of the queries have no candidates, and count 0.")
         if first.cut_queries or first.cut_documents:
             lost = f"the query of {first.cut_queries:,} pairs and the document of {first.cut_documents:,}"
             notes.append(f"Longer than the models read, and cut: {lost}.")
-        if seeds := len({variant.seed for variant in self.tested}) - 1:
-            notes.append(f"Means over {seeds + 1} seeds ± their standard deviation.")
+        runs = {(variant.seed, variant.repetition) for variant in self.tested}
+        if len(runs) > 1:
+            notes.append(f"Means over {len(runs)} {self._repeated} ± their standard deviation.")
         return Table.of(("training", *self.measures), rows, notes=notes)
+
+    @property
+    def _repeated(self) -> str:
+        is_repeated = any(variant.repetition is not None for variant in self.tested)
+        return "repetitions" if is_repeated else "seeds"
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
         parts = {"trainings": self.tested, "folds": self.folds}
         return {
-            name: [{**asdict(variant), **asdict(outcome)} for variant, outcome in part.items()]
+            name: [
+                {**without_unset(asdict(variant), "repetition"), **asdict(outcome)}
+                for variant, outcome in part.items()
+            ]
             for name, part in parts.items()
         }
 

@@ -25,8 +25,9 @@ from telerank.reranking.texts import TextPair
 from telerank.training.examples.groups import Group, Groups
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
 from telerank.training.reranker.dev_groups import RerankerDevSet
-from telerank.training.reranker.pair_logits import CutCounts, EndToEnd
-from telerank.training.reranker.stored_logits import FromStore
+from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, GroupTokens
+from telerank.training.reranker.stored_logits import FromStore, GroupFeatures
+from telerank.training.segments.table import DocumentScores, ScorePairs
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
@@ -44,6 +45,8 @@ class RerankerTask:
     scorer: PairScorer
     dev_set: RerankerDevSet | None
     hardware: TrainingDevice
+    by_segments: DocumentScores | None = None
+    """How documents are scored by their segments; None: a document is one passage."""
     _dev_scores: dict[TextPair, float] = field(default_factory=dict, init=False)
     """The scores of the dev pairs with the present weights."""
 
@@ -59,18 +62,29 @@ class RerankerTask:
         size = self.config.optimisation.batch
         self.scorer.prepare(range(number * size, (number + 1) * size), progress)
 
-    def backward(self, number: int) -> float:
+    def read(self, number: int) -> GroupTokens | GroupFeatures:
+        return self.scorer.read(*self.batch(number))
+
+    def backward(self, batch: GroupTokens | GroupFeatures) -> Tensor:
+        size = self.config.optimisation.batch
+        self._dev_scores.clear()
+        total = torch.zeros((), dtype=torch.float64, device=self.hardware.device)
+        for groups, logits in self.scorer.group_logits(batch):  # type: ignore[arg-type]
+            loss = group_loss(self.config.loss, groups, logits) * (len(groups) / size)
+            self.hardware.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        return total
+
+    def batch(self, number: int) -> tuple[list[Group], int]:
+        """The share of a batch of this process, and how many of its first groups repeat no earlier ones."""
         size = self.config.optimisation.batch
         numbers = [number * size + offset for offset in self.hardware.processes.share(size)]
-        share = [self.groups[each] for each in numbers]
         new = sum(each < self.groups.repeats_from for each in numbers)
-        self._dev_scores.clear()
-        total = 0.0
-        for groups, logits in self.scorer.group_logits(share, new):
-            loss = group_loss(self.config.loss, groups, logits) * (len(groups) / size)
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-        return total
+        return [self.groups[each] for each in numbers], new
+
+    def learn(self, share: Sequence[Group], new: int) -> Tensor:
+        """Add the gradients of a share of a batch, and return its part of the batch's loss."""
+        return self.backward(self.scorer.read(share, new))
 
     def dev(self, progress: Progress) -> float | None:
         settings, dev = self.config.dev, self.dev_set
@@ -109,15 +123,28 @@ class RerankerTask:
     def _score_dev(self, dev: RerankerDevSet, progress: Progress) -> Mapping[TextPair, float]:
         """The scores of all dev pairs, computed once for the measure and the loss."""
         if not self._dev_scores:
-            self._dev_scores.update(zip(dev.pairs, self.scorer.score(dev.pairs, progress), strict=True))
+            scores = score_documents(self.scorer.score, self.by_segments, dev.pairs, progress)
+            self._dev_scores.update(zip(dev.pairs, scores, strict=True))
         return self._dev_scores
+
+
+def score_documents(
+    score: ScorePairs,
+    by_segments: DocumentScores | None,
+    pairs: Sequence[TextPair],
+    progress: Progress,
+) -> list[float]:
+    """The score of each pair of a query and a document, as one passage or by its segments."""
+    if by_segments is None:
+        return score(pairs, progress)
+    return by_segments.score(pairs, score, progress)
 
 
 def group_loss(settings: RerankerLoss, groups: Sequence[Group], logits: Tensor) -> Tensor:
     """The loss of groups, a mean over them, of the ``logits`` of their documents, (groups, documents)."""
     scores = [group.teacher for group in groups]
-    teacher = torch.tensor(scores, device=logits.device) if all(scores) else None
-    first = torch.tensor([float(group.relevant) for group in groups], device=logits.device)
+    teacher = torch.tensor(scores) if all(scores) else None
+    first = torch.tensor([float(group.relevant) for group in groups])
     return ranking_loss(settings, logits, teacher, first)
 
 
@@ -127,9 +154,9 @@ def ranking_loss(
     """The loss of groups, a mean over groups, whose first document is the relevant one.
 
     Takes logits, and a teacher's if the loss needs them, both (groups, documents of a group). ``first`` has
-    the labels of first documents that stand alone, (groups,).
+    the labels of first documents that stand alone, (groups,); it is on the processor, as a teacher may be.
     """
-    labels = torch.zeros_like(logits)
+    labels = torch.zeros(logits.shape, dtype=logits.dtype)
     labels[:, 0] = first
     match settings.objective:
         case "pointwise":  # all groups have as many of each class, so a group's counts are the whole's

@@ -15,6 +15,7 @@ from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
 from telerank.records import read_record
+from telerank.reranking.texts import make_pairs
 from telerank.training import checkpoint
 from telerank.training.examples.groups import Groups
 from telerank.training.examples.read_groups import TEXTS, read_groups
@@ -22,11 +23,15 @@ from telerank.training.examples.reading import DATA, Reading, write_counts
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates
 from telerank.training.reranker.config import RerankerStart, RerankerTraining
-from telerank.training.reranker.dev_groups import read_dev_set
+from telerank.training.reranker.dev_groups import RerankerDevSet, read_dev_set
 from telerank.training.reranker.outcome import RESULT, measure_test, read_outcome
-from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, count_cut
+from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, MakePairs, count_cut
 from telerank.training.reranker.stored_logits import FromStore, Stored
-from telerank.training.reranker.task import PairScorer, RerankerTask
+from telerank.training.reranker.task import PairScorer, RerankerTask, score_documents
+from telerank.training.segments.iterations import train_best
+from telerank.training.segments.learning import SegmentLearning, document_scores
+from telerank.training.segments.table import BEHIND, SegmentTokens
+from telerank.training.segments.tasks import SegmentTasks
 from telerank.training.settings import dump_settings, write_settings
 from telerank.training.task import TrainingDevice
 from telerank.training.training import (
@@ -71,8 +76,11 @@ def train_reranker(
         return tasks[0]
 
     with join_processes(choose_device(config.device)) as processes:
-        model = train(config, output, make_task, **options)
-        learned = tasks[0].count_learned()
+        if config.data.segments is not None and config.data.segments.select == "best":
+            model, learned = train_best(job, Path(output), **options)
+        else:
+            model = train(config, output, make_task, **options)
+            learned = tasks[0].count_learned()
         processes.first(lambda: job.add_counts(learned.describe("pairs learned from")))
         processes.first(lambda: job.measure(options.get("progress", silent)))
     return model
@@ -87,19 +95,21 @@ def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None
     return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, keep=keep)
 
 
-def describe_cut(output: Path, test: Path) -> str:
+def describe_cut(output: Path, test: Path | None = None) -> str:
     """In how many pairs of a training, of its dev and of a test a text was cut; empty if in none.
 
-    Both are folders: ``output`` of the training, ``test`` of what its model re-ranked.
+    Both are folders: ``output`` of the training, ``test`` of what its model re-ranked. Of segments, what is
+    behind the last one that was learned from counts, too.
 
     Raises ModelError if it has no counts, or damaged ones.
     """
     counts = read_record(output / DATA, dict[str, int], ModelError)
-    if (test / RESULT).exists():
+    if test is not None and (test / RESULT).exists():
         tested = read_outcome(test)
         cut = CutCounts(tested.candidates, tested.cut_queries, tested.cut_documents)
         counts |= cut.describe("test pairs")
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count and what.endswith("cut"))
+    cuts = {what: count for what, count in counts.items() if what.endswith("cut") or BEHIND in what}
+    return ", ".join(f"{count:,} {what}" for what, count in cuts.items() if count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,25 +130,58 @@ class RerankerJob:
 
     def make_task(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
         """The task, with a fresh model or that of the checkpoint ``begun``."""
-        config, start = self.config, self.config.model
+        if self.config.data.segments is not None:
+            return self.open_segments(begun, hardware, progress).select()
         reading = self._reading(progress)
         groups = read_groups(reading, self.shared / TEXTS)
-        dev = None
-        if config.dev is not None and hardware.processes.leads:
-            dev = read_dev_set(reading, config.dev, self.queries.dev)
+        dev = self._dev_set(reading, hardware)
+        reranker = self.model_of(begun)
+        if dev is not None:
+            reading.counts.update(count_cut(reranker.texts, dev.pairs, progress).describe("dev pairs"))
+        if hardware.processes.leads:
+            write_counts(reading.counts, self.output)
+        scorer = self.make_scorer(reranker, groups, hardware)
+        return RerankerTask(self.config, reranker, groups, scorer, dev, hardware)
+
+    def open_segments(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> SegmentTasks:
+        """What tasks that learn from segments are made of."""
+        config, reading = self.config, self._reading(progress)
+        if config.data.segments is None:
+            raise ModelError("this training has no data.segments")
+        learning = SegmentLearning.open(config.data.segments, reading)
+        groups = read_groups(learning.reading, self.shared / TEXTS)
+        dev = self._dev_set(reading, hardware)
+        reranker = self.model_of(begun)
+        tasks = SegmentTasks(
+            config,
+            learning,
+            groups,
+            reranker,
+            dev,
+            hardware,
+            learning.cut(groups, reranker),
+            self.make_scorer,
+        )
+        if hardware.processes.leads:
+            write_counts(reading.counts, self.output)
+        return tasks
+
+    def _dev_set(self, reading: Reading, hardware: TrainingDevice) -> RerankerDevSet | None:
+        if self.config.dev is None or not hardware.processes.leads:
+            return None
+        return read_dev_set(reading, self.config.dev, self.queries.dev)
+
+    def model_of(self, begun: Path | None) -> Reranker:
+        """A fresh model, or that of the folder ``begun``."""
+        start = self.config.model
         reranker = (
-            start_reranker(start, config.seed, self._words())
+            start_reranker(start, self.config.seed, self._words())
             if begun is None
             else load_reranker(begun, dropout=start.dropout)
         )
         for weight in (*reranker.model.parameters(), *reranker.model.buffers()):
             weight.data = weight.data.clone()  # aligned as if never read from a file: sums depend on it
-        if dev is not None:
-            reading.counts.update(count_cut(reranker.texts, dev.pairs, progress).describe("dev pairs"))
-        if hardware.processes.leads:
-            write_counts(reading.counts, self.output)
-        scorer = self._scorer(reranker, groups, hardware)
-        return RerankerTask(config, reranker, groups, scorer, dev, hardware)
+        return reranker
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
         """Add counts to those of the data."""
@@ -168,14 +211,20 @@ class RerankerJob:
         hardware = TrainingDevice(where, choose_precision(self.config.precision, where), Processes())
         reranker = load_reranker(model or self.output / checkpoint.MODEL)
         reranker.model.to(where)
-        tokens = self.config.optimisation.tokens
-        scorer: EndToEnd | Stored = EndToEnd(reranker, tokens, hardware.precision)
+        tokens, known = self.config.optimisation.tokens, SegmentTokens()
+        scorer: EndToEnd | Stored = EndToEnd(reranker, tokens, hardware.precision, known)
         if test.store:
             scorer = Stored.of(reranker, self.shared / FEATURES, hardware, tokens)
         candidates = read_candidates(self.collection, test, self.queries.test, progress)
-        pairs = candidates.pairs
-        cut = count_cut(reranker.texts, pairs, progress)
-        measure_test(candidates, scorer.score(pairs, progress), cut, test, self.output)
+        pairs, segments, by_segments = candidates.pairs, self.config.data.segments, None
+        if segments is not None:
+            by_segments = document_scores(segments, self.collection, reranker, candidates.documents, known)
+        scores = score_documents(scorer.score, by_segments, pairs, progress)
+        # no document is cut where all of its segments are read
+        cut = count_cut(
+            reranker.texts, [(query, "" if segments else text) for query, text in pairs], progress
+        )
+        measure_test(candidates, scores, cut, test, self.output)
         write_settings(test, record)
 
     def _reading(self, progress: Progress) -> Reading:
@@ -192,10 +241,13 @@ class RerankerJob:
         queries = (query.text for split in collection.queries for query in collection.split_queries(split))
         return words_in(chain(queries, (doc.full_text for doc in collection.docs())))
 
-    def _scorer(self, reranker: Reranker, groups: Groups, hardware: TrainingDevice) -> PairScorer:
+    def make_scorer(
+        self, reranker: Reranker, groups: Groups, hardware: TrainingDevice, make: MakePairs = make_pairs
+    ) -> PairScorer:
+        """What computes the logits of the groups; ``make`` makes the tokens of pairs."""
         optimisation = self.config.optimisation
         if not self.config.model.frozen:
-            return EndToEnd(reranker, optimisation.tokens, hardware.precision)
+            return EndToEnd(reranker, optimisation.tokens, hardware.precision, make)
         stored = Stored.of(reranker, self.shared / FEATURES, hardware, optimisation.tokens)
         batches = count_updates(self.config, groups.__len__) * optimisation.accumulation
         return FromStore(stored, groups, batches * optimisation.batch)

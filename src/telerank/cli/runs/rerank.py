@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from typer import Argument, Option
 
 from telerank.cli import console, options
@@ -28,10 +30,15 @@ def rerank(
     depth: int | None = Option(None, min=1, help="Documents of each query to score. Default: all."),
     keep: options.Keep = None,
     output: options.RunOutput = "-",
-    backend: str = Option("torch", help="torch; openvino or onnx (extra fast): faster on a processor."),
+    backend: str = Option(
+        "torch",
+        help="torch; compiled: faster on a GPU after a minute of compiling; openvino or onnx (extra fast): "
+        "faster on a processor.",
+    ),
     precision: str = Option(
-        "float32",
-        help="float32; float32-fast (torch); bfloat16 (torch, openvino); int8 (openvino, with --dev).",
+        "auto",
+        help="auto (bfloat16 on a GPU that computes in it, else float32); float32; float32-fast, "
+        "tf32 (torch); bfloat16 (torch, openvino); int8 (openvino, with --dev).",
     ),
     dev: str | None = Option(
         None,
@@ -60,6 +67,8 @@ def rerank(
 ) -> None:
     """Score the documents of a run again with a re-ranker, and write the new run.
 
+    Under `torchrun` the processes share the queries, on a GPU each.
+
     Example: `telerank rerank bm25.run --model my-reranker -c scifact --split test --depth 2 -o reranked.run`
 
     Example: `telerank rerank bm25.run --model my-reranker -i idx -q scifact/queries.jsonl --depth 2 -k 1`
@@ -73,6 +82,7 @@ def rerank(
     options.check_one_dash([run, *([dev] if dev else [])])
     import telerank as tr
     from telerank.verbs.rerank import DevRun, open_topics, rerank_run
+    from telerank.verbs.train import is_first_process
 
     data = options.open_collection(collection, format, encoding) if collection else None
     reranked = rerank_run(
@@ -92,6 +102,9 @@ def rerank(
         max_query=max_query,
         max_length=max_length,
     )
+    if not is_first_process():
+        deque(reranked, maxlen=0)  # its share; the first process writes
+        return
     reranked.save(output, as_json=as_json)
     for remark in reranked.remarks:
         console.say(remark)

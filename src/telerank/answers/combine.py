@@ -1,0 +1,214 @@
+"""From what a reader says of several texts to the answers of a question: one list, best first."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from telerank.answers.spans import AnswerSpan, TextReading
+from telerank.errors import ModelError
+from telerank.models.readers.reader import ReaderSettings
+from telerank.types import Answer, Answers, Query, Scores
+
+ARTICLES: Mapping[str, frozenset[str]] = {
+    "en": frozenset(("a", "an", "the")),
+    "fr": frozenset(("le", "la", "les", "l", "un", "une", "des", "du", "de", "d")),
+}
+"""Words that make no difference between two answers, by language."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """A text that was read: its docno, the score that retrieved it, and what the reader says of it."""
+
+    docno: str
+    text: str
+    reading: TextReading
+    score: float = 0.0
+
+
+@dataclass(frozen=True)
+class AnswerRules:
+    """How the spans of several texts become answers.
+
+    ``threshold``, ``temperature`` and ``language`` are those of
+    :class:`~telerank.models.readers.reader.ReaderSettings`; a threshold of None or infinity gives always an
+    answer. With ``mu`` a score is mu * span + (1 - mu) * retriever
+    (BERTserini, Yang et al. 2019, equation 1), each scaled to [0, 1] over the question's spans and texts
+    (Piaf report, equation 20); None leaves the span's score as it is.
+
+    Raises
+    ------
+    ModelError
+        If mu is not between 0 and 1.
+    """
+
+    threshold: float | None = None
+    temperature: float = 1.0
+    language: str = "en"
+    mu: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.mu is not None and not 0 <= self.mu <= 1:
+            raise ModelError(f"mu must be between 0 and 1, got {self.mu}")
+
+    @classmethod
+    def of(cls, settings: ReaderSettings, mu: float | None = None) -> AnswerRules:
+        """The rules that a reader was fitted with."""
+        return cls(settings.threshold, settings.temperature, settings.language, mu)
+
+
+@dataclass(frozen=True, eq=False)
+class SpanTable:
+    """All spans of a question's texts: ``spans`` has the number of a text and a span of it.
+
+    ``scores``, ``scaled``, ``retrieved`` and ``totals``, all (spans,), have each span's score, the two parts
+    that ``mu`` weighs, and their sum; ``null`` is the smallest score of no answer.
+    """
+
+    spans: tuple[tuple[int, AnswerSpan], ...]
+    scores: Scores
+    scaled: Scores
+    retrieved: Scores
+    totals: Scores
+    null: float
+
+    @classmethod
+    def of(cls, texts: Sequence[ReadText], mu: float | None) -> SpanTable:
+        """The spans of texts, in their order."""
+        spans = tuple((number, span) for number, text in enumerate(texts) for span in text.reading.spans)
+        numbers = [number for number, _ in spans]
+        scores = np.array([span.score for _, span in spans])
+        scaled = scale(scores)
+        retrieved = scale(np.array([text.score for text in texts]))[numbers] if spans else scores
+        totals = scores if mu is None else mu * scaled + (1 - mu) * retrieved
+        null = min((text.reading.null for text in texts), default=math.inf)
+        return cls(spans, scores, scaled, retrieved, totals, null)
+
+    @property
+    def no_answer(self) -> float:
+        """The score of no answer minus that of the best span; infinity without a span."""
+        return self.null - float(self.scores.max()) if len(self.scores) else math.inf
+
+    def probabilities(self, temperature: float) -> Scores:
+        """The softmax of the scores, and of that of no answer as one more, divided by the temperature."""
+        logits = np.append(self.scores, self.null if math.isfinite(self.null) else -np.inf) / temperature
+        weights = np.exp(logits - logits.max())
+        probabilities: Scores = weights[:-1] / weights.sum()
+        return probabilities
+
+    def order(self, texts: Sequence[ReadText]) -> list[int]:
+        """The numbers of the spans, best first; of equal scores the later docno, then the earlier start."""
+        ranks = {
+            docno: rank for rank, docno in enumerate(sorted({text.docno for text in texts}, reverse=True))
+        }
+        keys = [
+            (-total, -score, ranks[texts[number].docno], span.start, span.end)
+            for (number, span), total, score in zip(self.spans, self.totals, self.scores, strict=True)
+        ]
+        return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) -> Answers:
+    """The answers to a question from the texts that were read for it, best first.
+
+    Spans that overlap are one answer, the best of them; so are equal ones, up to case, punctuation
+    and articles, and their documents are its sources. An answer's confidence is the sum of the
+    probabilities of its equal spans. If no answer beats the best span by more than the threshold there are
+    none.
+    """
+    candidates = SpanTable.of(texts, rules.mu)
+    if rules.threshold is not None and candidates.no_answer > rules.threshold:
+        return Answers(query, (), candidates.no_answer)
+    answers = tuple(
+        Answer(
+            query.qid,
+            texts[group.number].docno,
+            texts[group.number].text[group.span.start : group.span.end],
+            group.span.start,
+            score=float(candidates.totals[group.members[0]]),
+            confidence=confidence,
+            sources=tuple(group.sources),
+        )
+        for group, confidence in merge(candidates, texts, rules)
+    )
+    return Answers(query, answers, candidates.no_answer)
+
+
+@dataclass
+class SpanGroup:
+    """An answer: the text and the span of the best, the rows of the spans equal to it, and its sources."""
+
+    number: int
+    span: AnswerSpan
+    members: list[int]
+    sources: list[tuple[str, int]] = field(default_factory=list)
+
+
+def merge(
+    candidates: SpanTable, texts: Sequence[ReadText], rules: AnswerRules
+) -> list[tuple[SpanGroup, float]]:
+    """The groups of spans that are one answer, best first, with their confidences."""
+    groups: list[SpanGroup] = []
+    by_words: dict[tuple[str, ...], int] = {}
+    taken: dict[str, list[tuple[int, int, int]]] = {}  # of a document: start, end, number of the group
+    for row in candidates.order(texts):
+        number, span = candidates.spans[row]
+        text = texts[number]
+        words = answer_words(text.text[span.start : span.end], rules.language)
+        stretches = taken.setdefault(text.docno, [])
+        overlapped = [group for start, end, group in stretches if start < span.end and span.start < end]
+        equal = by_words.get(words)
+        group = min([*overlapped, *([] if equal is None else [equal])], default=len(groups))
+        if group == len(groups):
+            groups.append(SpanGroup(number, span, []))
+            by_words[words] = equal = group
+        if group == equal:
+            groups[group].members.append(row)
+        if group == equal and group not in overlapped:
+            groups[group].sources.append((text.docno, span.start))
+            stretches.append((span.start, span.end, group))
+    probabilities = candidates.probabilities(rules.temperature) if groups else np.empty(0)
+    return [(group, min(1.0, float(probabilities[group.members].sum()))) for group in groups]
+
+
+def answer_words(text: str, language: str = "en") -> tuple[str, ...]:
+    """The words by which two answers are equal: without case, punctuation and articles.
+
+    A text of articles or punctuation alone is its own.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    kept = "".join(letter if letter.isalnum() or _is_mark(letter) else " " for letter in folded)
+    words = tuple(word for word in kept.split() if word not in ARTICLES[language])
+    return words or tuple(folded.split())
+
+
+def _is_mark(letter: str) -> bool:
+    return unicodedata.category(letter)[0] == "M"
+
+
+def scale(scores: Scores) -> Scores:
+    """(score - minimum) / (maximum - minimum); equal scores become 1 (Piaf report, equation 20)."""
+    if not len(scores):
+        return scores
+    halves = scores / 2  # exact, and differences do not overflow
+    spread = halves.max() - halves.min()
+    scaled: Scores = (halves - halves.min()) / spread if spread else np.ones_like(scores)
+    return scaled
+
+
+def answer_record(answer: Answer) -> dict[str, Any]:
+    """An answer as JSON has it; its sources are objects."""
+    return {
+        "text": answer.text,
+        "corpus-id": answer.docno,
+        "start": answer.start,
+        "score": answer.score,
+        "confidence": answer.confidence,
+        "sources": [{"corpus-id": docno, "start": start} for docno, start in answer.sources],
+    }

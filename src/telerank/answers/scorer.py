@@ -1,0 +1,327 @@
+"""Read questions in texts: windows of similar lengths in batches, over the back ends of re-rankers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers
+from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
+from telerank.errors import ModelError
+from telerank.models.fingerprints import reader_fingerprint
+from telerank.models.pairs.pair import PairBatch
+from telerank.models.readers.reader import Reader, load_reader
+from telerank.models.readers.span_model import SpanModel
+from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
+from telerank.reranking.backends import BackEndSettings, Computable, Compute, compute
+from telerank.reranking.texts import TextPair, batch_pairs
+from telerank.stage import as_query
+from telerank.stored import folder_checksum
+from telerank.types import Answers, Doc, Progress, Query, silent
+
+Texts: TypeAlias = str | Doc | Iterable[str | Doc] | Mapping[str, str]
+"""One text or several, which may be documents, or have their docnos as keys."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+_CHARACTERS = 500_000  # of the texts that are tokenised and read together
+_PAIRS = 2048  # of them at most
+_GROUPS = 64  # in them at most, so that the first answers come early
+_TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch
+_LENGTHS = ("max_length", "stride", "max_question", "max_answer", "temperature")
+
+
+@dataclass
+class ReadingCounts:
+    """What was read so far; ``cut`` has the questions that were cut, with how many tokens were cut off."""
+
+    pairs: int = 0
+    windows: int = 0
+    cut: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedPair:
+    """A question and a text as tokens: its windows, and where spans of the text may begin and end."""
+
+    windows: list[ContextWindow]
+    bounds: TokenBounds
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpanReader:
+    """A reader, by its name or loaded, and the settings of its computation: a value.
+
+    ``tokens`` bounds a batch, padding included; None leaves it to the device. In float32 the score of a span
+    is the same in any batch, to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The
+    lengths, ``threshold`` and ``temperature`` are those of
+    :class:`~telerank.models.readers.reader.ReaderSettings`; None leaves them to the reader, and a
+    ``threshold`` of infinity gives always an answer. A named reader is loaded with the first text.
+
+    Raises
+    ------
+    ModelError
+        If there is no such back end or precision; with the first text, if there is no such reader, or it
+        cannot read windows of these lengths.
+    MissingExtra
+        With the first text, if the back end's package is not installed.
+    """
+
+    model: Reader | str | Path
+    backend: str = "torch"
+    precision: str = "float32"
+    threads: int | None = None
+    tokens: int | None = None
+    device: str | None = None
+    samples: tuple[TextPair, ...] = ()
+    max_length: int | None = None
+    stride: int | None = None
+    max_question: int | None = None
+    max_answer: int | None = None
+    threshold: float | None = None
+    temperature: float | None = None
+    counts: ReadingCounts = field(default_factory=ReadingCounts, init=False)
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and self.tokens < 1:
+            raise ModelError(f"tokens of a batch must be at least 1, got {self.tokens}")
+        if self.threshold is not None and math.isnan(self.threshold):
+            raise ModelError("threshold must be a number, got nan")
+        _ = self._setting
+
+    @cached_property
+    def _setting(self) -> BackEndSettings:
+        return BackEndSettings(self.backend, self.precision, self.threads, self.device)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from their defaults, by name, without ``samples``."""
+        named = [field for field in fields(self) if field.init and field.name not in ("model", "samples")]
+        values = {field.name: getattr(self, field.name) for field in named}
+        return {field.name: values[field.name] for field in named if values[field.name] != field.default}
+
+    @cached_property
+    def reader(self) -> Reader:
+        model = self.model
+        if not isinstance(model, Reader):
+            model = load_reader(Path(model) if Path(model).is_dir() else model)
+        values = {name: getattr(self, name) for name in _LENGTHS}
+        return model.with_settings(**{name: value for name, value in values.items() if value is not None})
+
+    def rules(self, mu: float | None = None) -> AnswerRules:
+        """How spans become answers: the reader's settings, unless they are given here."""
+        rules = AnswerRules.of(self.reader.settings, mu)
+        return rules if self.threshold is None else replace(rules, threshold=self.threshold)
+
+    @cached_property
+    def name(self) -> str:
+        """The given name of the reader, or its fingerprint."""
+        return (
+            f"reader {reader_fingerprint(self.model)[:12]}"
+            if isinstance(self.model, Reader)
+            else str(self.model)
+        )
+
+    @property
+    def checksum(self) -> str:
+        """A hash of the reader: of the files in its folder, or of its weights."""
+        if not isinstance(self.model, Reader) and Path(self.model).is_dir():
+            return folder_checksum(Path(self.model))
+        return reader_fingerprint(self.reader)
+
+    def answer(self, question: Query | str, texts: Texts, *, k: int | None = None) -> Answers:
+        """The answers to a question in one text or several, best first, at most ``k``.
+
+        A text without a docno is named by its number, from ``0``; a mapping has texts by docno. Of a
+        document the text is read, without its title.
+
+        Raises
+        ------
+        ValueError
+            If two documents have the same docno.
+        """
+        query, docs = as_query(question), _as_docs(texts)
+        readings = self.read([(query.text, doc.text) for doc in docs])
+        read_texts = [
+            ReadText(doc.docno, doc.text, reading) for doc, reading in zip(docs, readings, strict=True)
+        ]
+        answers = choose_answers(query, read_texts, self.rules())
+        return answers if k is None else answers.cut(k)
+
+    def read(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> list[TextReading]:
+        """What the reader says of each question in each text, in their order."""
+        return next(self.stream([pairs], progress=progress))
+
+    def stream(
+        self, groups: Iterable[Iterable[TextPair]], *, progress: Progress = silent
+    ) -> Iterator[list[TextReading]]:
+        """What the reader says of each group of pairs, a query's passages, lazily and in order.
+
+        About half a million characters are in memory, for any number of groups and of pairs in a group. While
+        pairs are computed, the next pairs are read and tokenised.
+        """
+        parts: list[TextReading] = []
+        with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool:
+            chunks = ((ends, pool.submit(self.prepare, items)) for items, ends in _chunks(groups))
+            waiting = next(chunks, None)
+            while waiting is not None:
+                (ends, prepared), waiting = waiting, next(chunks, None)
+                readings, begin = self.read_prepared(prepared.result(), progress), 0
+                for end in ends:
+                    yield [*parts, *readings[begin:end]]
+                    parts, begin = [], end
+                parts += readings[begin:]
+
+    def prepare(self, pairs: Sequence[TextPair]) -> list[PreparedPair]:
+        """The windows of pairs; each distinct text is tokenised once."""
+        texts, stride = self.reader.texts, self.reader.settings.stride
+        names = list(dict.fromkeys(question for question, _ in pairs))
+        _check_characters(text for pair in pairs for text in pair)
+        questions = dict(zip(names, texts.queries(names), strict=True))
+        contexts: dict[str, tuple[Context, TokenBounds]] = {}
+        for context in tokenize_contexts(texts, list(dict.fromkeys(text for _, text in pairs))):
+            contexts[context.text] = context, find_bounds(context)
+        for question, ids in questions.items():
+            if len(ids) > texts.longest_query:
+                self.counts.cut[question] = len(ids) - texts.longest_query
+        prepared = []
+        for question, text in pairs:
+            context, bounds = contexts[text]
+            prepared.append(PreparedPair(cut_windows(texts, questions[question], context, stride), bounds))
+        return prepared
+
+    def read_prepared(
+        self, prepared: Sequence[PreparedPair], progress: Progress = silent
+    ) -> list[TextReading]:
+        """What the reader says of pairs of tokens, in their order; all of them are in memory."""
+        windows = [window for pair in prepared for window in pair.windows]
+        logits, nulls = self._compute_windows(windows, progress)
+        longest, readings, first = self.reader.settings.max_answer, list[TextReading](), 0
+        for pair in prepared:
+            last = first + len(pair.windows)
+            spans = best_spans(pair.windows, logits[first:last], pair.bounds, longest=longest)
+            readings.append(TextReading(spans, min(nulls[first:last], default=math.inf)))
+            first = last
+        self.counts.pairs += len(prepared)
+        return readings
+
+    def _compute_windows(
+        self, windows: Sequence[ContextWindow], progress: Progress
+    ) -> tuple[list[Logits], list[float]]:
+        """The logits of each window's context tokens, (n, 2), and its score of no answer."""
+        logits: list[Logits] = [np.empty((0, 2), np.float32)] * len(windows)
+        nulls, done = [math.inf] * len(windows), self.counts.windows
+        pairs = [window.pair for window in windows]
+        for rows, batch in batch_pairs(pairs, self.reader.texts.pad_id, self._budget):
+            outputs: Logits = self._compute(batch).cpu().numpy()  # (B, L, 2)
+            if not np.isfinite(outputs[batch.attention_mask.numpy() == 1]).all():
+                raise ModelError(f"{self.name}: a logit is not a finite number")
+            for row, own in zip(rows, outputs, strict=True):
+                begin, count = windows[row].begin, windows[row].count
+                logits[row] = own[begin : begin + count]
+                nulls[row] = float(own[0].astype(np.float64).sum())
+            done += len(rows)
+            progress("reading", done, None)
+        self.counts.windows += len(windows)
+        return logits, nulls
+
+    def describe_cut(self) -> str:
+        """How many questions were cut, and where; empty if none was."""
+        cut = self.counts.cut
+        if not cut:
+            return ""
+        questions = f"{len(cut):,} question{'s' if len(cut) != 1 else ''}"
+        longer = f"{questions} longer than {self.reader.settings.max_question} tokens"
+        return f"{longer}: cut there, {sum(cut.values()):,} tokens were not read"
+
+    @cached_property
+    def _compute(self) -> Compute:
+        reader = self.reader
+        model = SpanModel(reader.model)
+        computable = Computable(
+            "reader",
+            model,
+            reader.texts.pad_id,
+            lambda: reader_fingerprint(reader),
+            not_compiled="is not compiled",
+        )
+        return compute(computable, self._setting, self._sample_batches)
+
+    def _sample_batches(self) -> list[PairBatch]:
+        windows = [window for pair in self.prepare(self.samples) for window in pair.windows]
+        pairs = [window.pair for window in windows]
+        return [batch for _, batch in batch_pairs(pairs, self.reader.texts.pad_id, _TOKENS // 2)]
+
+    @cached_property
+    def _budget(self) -> int:
+        if self.tokens is not None:
+            return self.tokens
+        import torch
+
+        on_gpu = self.backend == "torch" and self.device != "cpu" and torch.cuda.is_available()
+        return _TOKENS_OF_GPU if on_gpu else _TOKENS
+
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self) if field.init)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return isinstance(self.model, Reader), self.name, *self._arguments[1:]
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity == other._identity if isinstance(other, SpanReader) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __repr__(self) -> str:
+        settings = (f"{name}={value!r}" for name, value in self.changed.items())
+        return f"SpanReader({', '.join((repr(self.name), *settings))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SpanReader, self._arguments
+
+
+def _as_docs(texts: Texts) -> list[Doc]:
+    if isinstance(texts, Mapping):
+        return [Doc(docno, text) for docno, text in texts.items()]
+    items = [texts] if isinstance(texts, str | Doc) else list(texts)
+    docs = [Doc(str(n), item) if isinstance(item, str) else item for n, item in enumerate(items)]
+    if len({doc.docno for doc in docs}) < len(docs):
+        raise ValueError("two documents have the same docno")
+    return docs
+
+
+def _check_characters(texts: Iterable[str]) -> None:
+    """Raise ModelError for what UTF-8 cannot encode, and no tokenizer reads."""
+    for text in texts:
+        if half := _HALF.search(text):
+            raise ModelError(f"a text has half of a surrogate pair, U+{ord(half[0]):04X}: it is damaged")
+
+
+def _chunks(groups: Iterable[Iterable[TextPair]]) -> Iterator[tuple[list[TextPair], list[int]]]:
+    """Pairs that are read together, and the ends of the groups in them; a group may continue in the next."""
+    items: list[TextPair] = []
+    ends: list[int] = []
+    characters = 0
+    for group in groups:
+        for pair in group:
+            items.append(pair)
+            characters += len(pair[1])
+            if characters >= _CHARACTERS or len(items) == _PAIRS:
+                yield items, ends
+                items, ends, characters = [], [], 0
+        ends.append(len(items))
+        if len(ends) == _GROUPS:
+            yield items, ends
+            items, ends, characters = [], [], 0
+    if ends:
+        yield items, ends

@@ -1,0 +1,178 @@
+"""The stage that ends a pipeline: it reads the documents of rankings, and gives answers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from telerank.answers.combine import ReadText, choose_answers
+from telerank.answers.explain import explain_answer
+from telerank.answers.scorer import SpanReader
+from telerank.errors import CollectionError, ModelError
+from telerank.expressions import call_text, quote
+from telerank.models.readers.reader import Reader
+from telerank.reranking.stage import Docs, identify_docs, read_doc
+from telerank.reranking.texts import TextPair
+from telerank.stage import SUM, Chain, Stage, as_query, check_depth, depth_text, operand_text, walk_stages
+from telerank.types import Answer, Answers, Doc, Explanation, Query, Ranking
+
+_LAST = "read ends a pipeline: its answers are no ranking"
+
+
+@dataclass(frozen=True, repr=False)
+class ReadAnswers:
+    """Read the documents of each ranking, and give the ``k`` best answers; ``first`` makes the rankings.
+
+    ``index.bm25() % 20 >> ReadAnswers(reader, index.docs) % 3`` is a pipeline whose :meth:`run` gives
+    :class:`~telerank.types.Answers`, not rankings, so nothing can follow. A document's text is read, without
+    its title. ``mu`` weighs the reader against what ranked the documents
+    (:class:`~telerank.answers.combine.AnswerRules`). ``name`` stands for the reader in the text of a
+    pipeline over an index; without it the text cannot be read back.
+
+    Raises
+    ------
+    ValueError
+        If k is not a whole number of at least 1.
+    ModelError
+        If mu is not between 0 and 1, or something follows or is added.
+    CollectionError
+        When a ranking names a document that ``docs`` lacks.
+    """
+
+    model: SpanReader | Reader | str | Path
+    docs: Docs = field(hash=False)
+    mu: float | None = None
+    k: int | None = None
+    name: str = field(default="", compare=False)
+    first: Stage | None = None
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_depth(self.k)
+        if self.mu is not None and not 0 <= self.mu <= 1:
+            raise ModelError(f"mu must be between 0 and 1, got {self.mu}")
+        if not isinstance(self.model, SpanReader):
+            object.__setattr__(self, "model", SpanReader(self.model))
+
+    @property
+    def reader(self) -> SpanReader:
+        """The reader and how it is computed."""
+        return self.model if isinstance(self.model, SpanReader) else SpanReader(self.model)
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Answers]:
+        """The answers for each ranking of a stream, lazily and in order; ``first`` ranks it before."""
+        for query, texts in self.read_texts(stream):
+            answers = choose_answers(query, texts, self.reader.rules(self.mu))
+            yield answers if self.k is None else answers.cut(self.k)
+
+    def read_texts(self, stream: Iterable[Ranking]) -> Iterator[tuple[Query, list[ReadText]]]:
+        """Each query with the texts that were read for it, from which other settings choose anew."""
+        rankings = stream if self.first is None else self.first(stream)
+        waiting: deque[tuple[Ranking, list[Doc]]] = deque()
+
+        def groups() -> Iterator[list[TextPair]]:
+            for ranking in rankings:
+                docs = self._docs_of(ranking)
+                waiting.append((ranking, docs))
+                yield [(ranking.query.text, doc.text) for doc in docs]
+
+        for readings in self.reader.stream(groups()):
+            ranking, docs = waiting.popleft()
+            parts = zip(docs, readings, ranking.scores.tolist(), strict=True)
+            yield (
+                ranking.query,
+                [ReadText(doc.docno, doc.text, reading, score) for doc, reading, score in parts],
+            )
+
+    def run(self, queries: Iterable[Query]) -> Iterator[Answers]:
+        """The answers to queries, lazily, in their order."""
+        return self(Ranking(query) for query in queries)
+
+    def answer(self, query: Query | str) -> Answers:
+        """The answers to one query."""
+        return next(self.run([as_query(query)]))
+
+    def explain(self, query: Query | str, answer: Answer) -> Explanation:
+        """Why the answer has its score and its confidence, among the spans of all texts that were read.
+
+        Raises
+        ------
+        KeyError
+            If the texts that are read for the query do not have that answer.
+        """
+        ((given, texts),) = self.read_texts([Ranking(as_query(query))])
+        parts = explain_answer(given, texts, self.reader.rules(self.mu), answer)
+        if self.first is None or self.mu is None:
+            return parts
+        return replace(parts, parts=(*parts.parts, self.first.explain(given, answer.docno)))
+
+    def limit(self, k: int) -> ReadAnswers:
+        """The same with at most ``k`` answers to a query."""
+        return replace(self, k=k if self.k is None else min(self.k, k))
+
+    def behind(self, first: Stage) -> ReadAnswers:
+        """The same reading the rankings of ``first`` alone."""
+        return replace(self, first=first)
+
+    @property
+    def text(self) -> str:
+        """The text of the pipeline; in angle brackets if it cannot be read back."""
+        settings = dict(self.reader.changed)
+        if settings.get("threshold") == float("inf"):
+            settings["threshold"] = "none"
+        values: dict[str, Any] = settings if self.mu is None else {"mu": self.mu, **settings}
+        call = call_text("read", quote(self.name or self.reader.name), **values)
+        readable = self.name and not self.reader.samples
+        own = depth_text(call if readable else f"<{call}>", self.k)
+        if self.first is None:
+            return own
+        before = self.first.text if isinstance(self.first, Chain) else operand_text(self.first, SUM)
+        return f"{before} >> {own}"
+
+    @property
+    def sources(self) -> Mapping[str, object]:
+        """What the pipeline reads, by name: the reader, the documents, what the stages before read."""
+        source: dict[str, object] = {"model": self.reader.name, "sha256": self.reader.checksum}
+        if not self.name:  # of an index, which has its own checksums
+            source["documents"] = identify_docs(self.docs)
+        stages = () if self.first is None else walk_stages(self.first)
+        before = {name: value for stage in stages for name, value in stage.sources.items()}
+        return {**before, f"read({self.name or self.reader.name})": source}
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What a reader must know of what was done so far: the texts that were cut, each line once."""
+        stages = () if self.first is None else walk_stages(self.first)
+        lines = [line for stage in stages for line in stage.remarks]
+        if cut := self.reader.describe_cut():
+            lines.append(f"read({self.name or self.reader.name}): {cut}")
+        return list(dict.fromkeys(lines))
+
+    def __mod__(self, k: int) -> ReadAnswers:
+        return self.limit(check_depth(k))
+
+    def __rrshift__(self, first: Stage) -> ReadAnswers:
+        if not isinstance(first, Stage):
+            return NotImplemented
+        return self.behind(first if self.first is None else first >> self.first)
+
+    def _refuse(self, _: object) -> NoReturn:
+        raise ModelError(f"{_LAST}, and nothing can be added to them or follow: {self.text}")
+
+    __rshift__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _docs_of(self, ranking: Ranking) -> list[Doc]:
+        docs = []
+        for docno in ranking.docnos:
+            try:
+                docs.append(read_doc(self.docs, docno))
+            except KeyError as error:
+                message = f"document {docno!r} is not among the documents"
+                raise CollectionError(f"query {ranking.query.qid}: {message}") from error
+        return docs

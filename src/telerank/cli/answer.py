@@ -1,0 +1,167 @@
+"""``telerank answer``: answer questions from the documents of an index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from typer import Argument, Option
+
+from telerank.cli import console, options
+from telerank.errors import CollectionError
+from telerank.show.tables import plain
+
+if TYPE_CHECKING:
+    from telerank import Answer, Answers, Index
+    from telerank.answers.stage import ReadAnswers
+
+_FIRST, _MOST = 3, 5  # answers shown for a question; sources named of one
+
+
+def answer(
+    index: options.IndexArgument,
+    collection: str | None = Argument(
+        None,
+        metavar="COLLECTION",
+        help="Collection with the questions: a folder, a file or an ir_datasets id.",
+    ),
+    *,
+    query: str | None = Option(None, "--query", "-q", help="Answer this question for a reader of texts."),
+    topics: str | None = Option(None, help="File of questions: TREC, TSV or JSONL; `-`: standard input."),
+    split: options.Split = None,
+    model: options.PipelineOption = None,
+    reader: str | None = Option(
+        None, help="The folder OUTPUT/model of `telerank train reader`, or a reader on the hub."
+    ),
+    depth: int = Option(20, min=1, help="Documents of each ranking that are read."),
+    mu: float | None = Option(
+        None,
+        min=0.0,
+        max=1.0,
+        help="Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. Default: 1.",
+    ),
+    keep: int | None = Option(None, "--keep", "-k", min=1, help="Answers to each question. Default: 3, all."),
+    output: str | None = Option(
+        None,
+        "--output",
+        "-o",
+        help="File for the predictions, JSON as SQuAD's script reads it; `-`: standard output.",
+    ),
+    lines: str | None = Option(None, help="File for all answers, a line of JSON for each question."),
+    no_answers: str | None = Option(
+        None, help="File for the scores of no answer, JSON as SQuAD's script reads null odds."
+    ),
+    always: bool = Option(False, "--always", help="Always give an answer, whatever the reader's threshold."),
+    backend: str = Option("torch", help="torch; openvino or onnx (extra fast): faster on a processor."),
+    precision: str = Option("float32", help="float32; float32-fast (torch); bfloat16 (torch, openvino)."),
+    threads: int | None = Option(None, "--threads", "-j", min=1, help="Threads of the reader."),
+    device: options.Device = None,
+    explain: bool = Option(False, "--explain", help="With --query: explain the score of each answer."),
+    format: options.FormatOption = None,  # noqa: A002
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Answer questions from the documents of an index: rank them, read the first ones, mark the answers.
+
+    Each answer is shown in its sentence, with the title, the document and its confidence. With a collection
+    the answers are written, as SQuAD's script reads them (`--output`) or with everything (`--lines`).
+
+    Example: `telerank answer idx --query "does aspirin prevent cancer" --reader my-reader -k 3`
+
+    Example: `telerank answer idx scifact --split test --reader my-reader --depth 2 -o predictions.json`
+    """
+    if (collection is not None) + (query is not None) + (topics is not None) != 1:
+        raise CollectionError("answer: give one of a COLLECTION, --query or --topics")
+    if query is not None and (output or lines or no_answers):
+        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --topics")
+    files = [name for name in (output, lines, no_answers) if name is not None]
+    if len(set(files)) < len(files):
+        raise CollectionError("answer: --output, --lines and --no-answers need different files")
+    import telerank as tr
+    from telerank.verbs.answer import open_answers
+    from telerank.verbs.search import open_topics
+
+    opened = tr.open(index)
+    given = {"backend": backend, "precision": precision, "threads": threads, "device": device}
+    settings: dict[str, Any] = {
+        name: value for name, value in given.items() if value not in (None, "torch", "float32")
+    }
+    if always:
+        settings["threshold"] = float("inf")
+    stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    if query is not None:
+        _answer(
+            opened,
+            stage if keep is None and stage.k else stage % (keep or _FIRST),
+            query,
+            explain=explain,
+            as_json=as_json,
+        )
+        return
+    queries = (
+        open_topics(topics, format=format)
+        if topics is not None
+        else options.open_collection(collection or "", format, encoding)
+    )
+    run = tr.answer(opened, queries, stage, split=split, k=keep)
+    run.save("-" if not files else output, lines=lines, no_answers=no_answers)
+    for name in files:
+        console.say(f"{run.queries:,} questions answered; in {name}, how in {name}.json")
+    for remark in run.remarks:
+        console.say(remark)
+
+
+def _answer(index: Index, stage: ReadAnswers, query: str, *, explain: bool, as_json: bool) -> None:
+    answers = stage.answer(query.strip())
+    if as_json:
+        console.print_json(_record(index, stage, answers, explain=explain))
+    else:
+        _show(index, stage, answers)
+        for number, each in enumerate(answers if explain else (), 1):
+            print(plain(f"\n{number}. {stage.explain(answers.query, each)}"))
+    for remark in stage.remarks:
+        console.say(remark)
+
+
+def _show(index: Index, stage: ReadAnswers, answers: Answers) -> None:
+    print(plain(answers.query.text))
+    if not len(answers):
+        print("no answer in the documents that were read" + _margin(answers))
+    for number, each in enumerate(answers, 1):
+        print(plain(f"\n{number}. {' '.join(each.text.split())}  (confidence {each.confidence:.2f})"))
+        sentence = _sentence(index, stage, each)
+        marked = f"{sentence.before}[{sentence.text}]{sentence.after}"
+        print(plain(f"   {' '.join(marked.split())}"))
+        title = f"{sentence.title}, " if sentence.title else ""
+        print(plain(f"   {title}document {each.docno}{_others(each)}"))
+
+
+def _sentence(index: Index, stage: ReadAnswers, answer: Answer) -> Any:
+    from telerank.verbs.answer import in_sentence
+
+    return in_sentence(index, answer, stage.reader.reader.settings.language)
+
+
+def _margin(answers: Answers) -> str:
+    """How much better no answer is than the best span, unless there is none."""
+    known = answers.no_answer != float("inf")
+    return f": it scores {answers.no_answer:.2f} above the best span" if known else ""
+
+
+def _others(answer: Answer) -> str:
+    names = list(dict.fromkeys(docno for docno, _ in answer.sources if docno != answer.docno))
+    more = ", …" if len(names) > _MOST else ""
+    return f"; also in {', '.join(names[:_MOST])}{more}" if names else ""
+
+
+def _record(index: Index, stage: ReadAnswers, answers: Answers, *, explain: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from telerank.verbs.answer import answers_record
+
+    record = answers_record(answers)
+    for each, own in zip(answers, record["answers"], strict=True):
+        sentence = _sentence(index, stage, each)
+        own |= {"title": sentence.title, "sentence": f"{sentence.before}{sentence.text}{sentence.after}"}
+        if explain:
+            own["explanation"] = asdict(stage.explain(answers.query, each))
+    return record

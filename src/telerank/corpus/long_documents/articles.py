@@ -1,0 +1,213 @@
+"""Long documents out of question-answering sets: the paragraphs of an article, joined.
+
+SQuAD-style sets ask about paragraphs and know where the answer stands. Joined to its article, a paragraph is
+a part of a long document whose relevant text is known to the character: which segment a model should choose
+is known, too.
+
+- An article is a document: its paragraphs, separated by a blank line, in the order of the file. Its title is
+  the article's, with blanks for the underscores of Wikipedia's names.
+- An article whose title an earlier set has (XQuAD's are SQuAD's) is left out with its questions.
+- Sets are merged as ranking sets are (:func:`telerank.corpus.ranking_sets.qa.merge`): a paragraph, or a
+  question, that comes twice is one. Questions without an answer (SQuAD 2.0) are left out.
+- Articles of ``least_words`` words or fewer are distractors: they stay documents, their questions are left
+  out.
+- Questions are dealt into folds by article, so that no article is asked about in two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.long_documents.folder import ALIGNED, LongDocument, LongDocuments, describe_sources
+from telerank.corpus.ranking_sets.qa import MergedSet, Question, merge, normalise
+from telerank.corpus.ranking_sets.splits import deal_documents
+from telerank.corpus.readers.squad import SQUAD
+from telerank.errors import CollectionError
+from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
+
+BETWEEN = "\n\n"
+"""What stands between two paragraphs of a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArticleSettings:
+    """How articles become documents; ValueError if a number makes no sense.
+
+    ``least_words``: only articles of more words are asked about. ``folds`` are the splits ``fold1``,
+    ``fold2``, …; one fold is the split ``all``.
+    """
+
+    least_words: int = 0
+    folds: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.least_words < 0 or self.folds < 1:
+            raise ValueError(
+                f"least_words from 0 on and folds from 1 on, got {self.least_words}, {self.folds}"
+            )
+
+
+def join_articles(
+    collections: Sequence[Collection], settings: ArticleSettings, *, progress: Progress = silent
+) -> LongDocuments:
+    """Join the paragraphs of question-answering sets to documents with answers.
+
+    Raises
+    ------
+    CollectionError
+        If a set is not SQuAD-style, the sets cannot be merged, or fewer articles are asked about than there
+        are folds.
+    """
+    for collection in collections:
+        if collection.format != SQUAD.name:
+            raise CollectionError(
+                f"{collection.name} is of the format {collection.format}: only {SQUAD.name} has articles"
+            )
+    kept, repeated = leave_out_repeated(collections)
+    merged = merge(kept, progress=progress)
+    articles = _Articles.of(merged)
+    long = {docno for docno, doc in articles.docs.items() if _words(doc) > settings.least_words}
+    moved = [articles.move(question) for question in merged.questions]
+    questions = tuple(question for question in moved if long.issuperset(question.positives))
+    folds = _deal(MergedSet(articles.docs, questions, merged.tally), settings)
+    record = {
+        "recipe": {"kind": "articles", **asdict(settings)},
+        "sources": describe_sources(collections),
+        "left_out": {
+            "articles_of_an_earlier_set": repeated,
+            "questions_without_answer": merged.tally.without_positive,
+            "duplicate_questions": merged.tally.duplicate_questions,
+            "duplicate_paragraphs": merged.tally.duplicate_documents,
+            "questions_of_short_articles": len(moved) - len(questions),
+        },
+        "offsets": count_offsets(collections),
+    }
+    return LongDocuments(
+        partial(_documents, articles.docs, questions),
+        {fold: tuple(question.query for question in own) for fold, own in folds.items()},
+        len(articles.docs),
+        record,
+    )
+
+
+def count_offsets(collections: Sequence[Collection]) -> dict[str, int]:
+    """How many answers of the sets stand at their offset, were moved to where they stand, or are absent."""
+    notes = [collection.notes() for collection in collections]
+    return {name: sum(note.get(name, 0) for note in notes) for name in ("answers", *ALIGNED)}
+
+
+def leave_out_repeated(collections: Sequence[Collection]) -> tuple[list[Collection], int]:
+    """The sets without the articles whose title an earlier one has, and the number of these articles.
+
+    Titles are compared by their words; articles without a title are all kept.
+    """
+    known: set[str] = set()
+    kept, repeated = [], 0
+    for collection in collections:
+        titles = {article_of(doc.docno): title_words(doc.title) for doc in collection.docs()}
+        out = {article for article, title in titles.items() if title and title in known}
+        known.update(titles.values())
+        repeated += len(out)
+        kept.append(_without(collection, out) if out else collection)
+    return kept, repeated
+
+
+def article_of(docno: str) -> str:
+    """The article of a paragraph of the format SQuAD: ``3`` for ``3-7``."""
+    return docno.rpartition("-")[0]
+
+
+def title_words(title: str) -> str:
+    """The words of a title, by which articles are compared."""
+    return normalise(title.replace("_", " "))
+
+
+def _without(collection: Collection, articles: set[str]) -> Collection:
+    def is_out(docno: str) -> bool:
+        return article_of(docno) in articles
+
+    def docs() -> Iterator[Doc]:
+        return (doc for doc in collection.docs() if not is_out(doc.docno))
+
+    def queries(split: str) -> Iterator[Query]:
+        out = {qrel.qid for qrel in collection.qrels[split]() if is_out(qrel.docno)}
+        return (query for query in collection.queries[split]() if query.qid not in out)
+
+    def qrels(split: str) -> Iterator[Qrel]:
+        return (qrel for qrel in collection.qrels[split]() if not is_out(qrel.docno))
+
+    def answers(split: str) -> Iterator[Answer]:
+        return (answer for answer in collection.answers[split]() if not is_out(answer.docno))
+
+    return replace(
+        collection,
+        docs=docs,
+        queries={split: partial(queries, split) for split in collection.queries},
+        qrels={split: partial(qrels, split) for split in collection.qrels},
+        answers={split: partial(answers, split) for split in collection.answers},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Articles:
+    """Documents by docno, and for each paragraph its document and where it begins there."""
+
+    docs: Mapping[str, Doc]
+    begins: Mapping[str, tuple[str, int]]
+
+    @classmethod
+    def of(cls, merged: MergedSet) -> _Articles:
+        paragraphs: dict[str, list[Doc]] = {}
+        for doc in merged.docs.values():
+            paragraphs.setdefault(article_of(doc.docno), []).append(doc)
+        begins, docs = {}, {}
+        for docno, own in paragraphs.items():
+            begin = 0
+            for paragraph in own:
+                begins[paragraph.docno] = docno, begin
+                begin += len(paragraph.text) + len(BETWEEN)
+            title = own[0].title.replace("_", " ")
+            docs[docno] = Doc(docno, BETWEEN.join(paragraph.text for paragraph in own), title)
+        return cls(docs, begins)
+
+    def move(self, question: Question) -> Question:
+        """The question with its paragraphs and answers moved to their documents."""
+        positives = dict.fromkeys(self.begins[docno][0] for docno in question.positives)
+        return Question(question.query, tuple(positives), tuple(map(self._move_answer, question.answers)))
+
+    def _move_answer(self, answer: Answer) -> Answer:
+        docno, begin = self.begins[answer.docno]
+        return replace(answer, docno=docno, start=begin + answer.start, sources=())
+
+
+def _deal(merged: MergedSet, settings: ArticleSettings) -> dict[str, list[Question]]:
+    count = settings.folds
+    names = [f"fold{number}" for number in range(1, count + 1)] if count > 1 else ["all"]
+    homes = deal_documents(merged, dict.fromkeys(names, 1 / count), seed=settings.seed)
+    folds: dict[str, list[Question]] = {name: [] for name in names}
+    for question in merged.questions:
+        folds[homes[question.positives[0]]].append(question)
+    if not all(folds.values()):
+        documents = len({docno for question in merged.questions for docno in question.positives})
+        raise CollectionError(f"{documents} articles with questions cannot be dealt into {count} folds")
+    return folds
+
+
+def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterator[LongDocument]:
+    relevant: dict[str, list[str]] = {docno: [] for docno in docs}
+    answers: dict[str, list[Answer]] = {docno: [] for docno in docs}
+    for question in questions:
+        for docno in question.positives:
+            relevant[docno].append(question.query.qid)
+        for answer in question.answers:
+            answers[answer.docno].append(answer)
+    for docno, doc in docs.items():
+        yield LongDocument(doc, tuple(relevant[docno]), tuple(answers[docno]))
+
+
+def _words(doc: Doc) -> int:
+    return len(doc.text.split())

@@ -1,0 +1,95 @@
+"""A bi-encoder on its device: batches of similar lengths, whose vectors are fetched all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from telerank.batches import batch_by_length
+from telerank.dense.kinds import Floats
+from telerank.models.encoders.bi_encoder import BiEncoder
+from telerank.models.encoders.tokens import SideTokenizer
+from telerank.models.inference import MULTIPLE, Room, pin, prepare_inference, switch_often
+from telerank.models.precision import Precision, device_of, resolve_precision
+from telerank.models.precision import precision as open_precision
+from telerank.types import Progress, silent
+
+Encode: TypeAlias = Callable[[Mapping[str, Tensor]], Tensor]
+"""``input_ids`` and ``attention_mask``, both (B, L) -> vectors, (B, D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComputedEncoder:
+    """``model`` on ``device``, where it computes in ``precision``, which is never ``auto``."""
+
+    model: BiEncoder
+    device: torch.device
+    precision: str
+    context: Precision
+    room: Room = field(default_factory=Room)
+
+    @classmethod
+    def of(cls, model: BiEncoder, device: str, precision: str) -> ComputedEncoder:
+        """A GPU gets a copy, whose weights may be rounded; raises ModelError if there is no such device."""
+        chosen = device_of(device)
+        name = resolve_precision(precision, chosen)
+        if chosen.type != "cuda":
+            return cls(model.to(chosen), chosen, name, open_precision(name, chosen))
+        rounded = name == "bfloat16"
+        copied = prepare_inference(model, chosen, torch.bfloat16 if rounded else torch.float32)
+        return cls(copied, chosen, name, open_precision("float32" if rounded else name, chosen))
+
+    def encode(
+        self,
+        side: SideTokenizer,
+        tokens: Sequence[Sequence[int]],
+        encode: Encode,
+        budget: int | None = None,
+        progress: Progress = silent,
+    ) -> Floats:
+        """The vectors (N, D) of texts, by a method of the model, in batches of at most ``budget`` tokens.
+
+        Without a budget there is one batch, in the texts' order. A GPU is given one batch after the other,
+        and waited for at the end.
+        """
+        if not tokens:
+            return np.empty((0, self.model.width), np.float32)
+        lengths = np.array([len(ids) for ids in tokens], np.int64)
+        if self.device.type != "cpu":
+            longest = max(side.side.max_length, int(lengths.max()))
+            lengths = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, longest)
+        batches = [list(range(len(tokens)))] if budget is None else batch_by_length(lengths, budget)
+        order: list[int] = []
+        parts: list[Tensor] = []
+        with switch_often(self.device):
+            for rows in batches:
+                width = int(lengths[rows].max())
+                compute = partial(self._compute, encode, side, tokens, width)
+                parts += self.room.compute(rows, width, compute)
+                order += rows
+                progress("encoding", len(order), None)
+        vectors = np.empty((len(tokens), self.model.width), np.float32)
+        vectors[order] = torch.cat(parts).cpu().numpy()
+        return vectors
+
+    def _compute(
+        self,
+        encode: Encode,
+        side: SideTokenizer,
+        tokens: Sequence[Sequence[int]],
+        width: int,
+        rows: Sequence[int],
+    ) -> Tensor:
+        padded = side.pad([tokens[row] for row in rows], width)
+        batch = {
+            name: pin(tensor, self.device).to(self.device, non_blocking=True)
+            for name, tensor in padded.items()
+        }
+        with torch.inference_mode(), self.context():
+            return encode(batch).float()

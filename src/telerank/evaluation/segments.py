@@ -1,0 +1,167 @@
+"""P@1 of segments: how often the best-scored segment of a relevant document holds the text that is relevant.
+
+BeST (Kim et al. 2021, section 4) counts "a selected document segment with respect to a query as
+correct if the selected segment contains the relevant passage". There are two rules for a passage across
+segments:
+
+``whole``
+    As the text says: a segment holds a span if it has all of it. A span across segments without overlap is
+    held by none, and its pair is a miss, whatever the model selects; ``reachable`` is the share that are not.
+``most``
+    A segment holds a span if it has at least half of its characters: of a span across two segments one
+    holds it, or both if each has exactly half. No span of a document is held by none, unless it stands
+    across three segments or more, or where the segments leave text out.
+
+Of several spans of a pair (annotators mark the same answer differently) any one is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from telerank.show.report import Report
+from telerank.show.tables import Table
+
+TextSpan: TypeAlias = tuple[int, int]
+"""The first character, and the one after the last."""
+HoldRule: TypeAlias = Literal["most", "whole"]
+_RESAMPLES = 10_000
+_AT_ONCE = 4_000_000  # drawn queries in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentChoice:
+    """The segment that a model selects in a relevant document: whether it is right, and how easy that is.
+
+    ``chance`` is the share of the document's segments that hold the relevant text, which a random choice
+    finds; ``first`` is whether the first segment holds it.
+    """
+
+    qid: str
+    docno: str
+    right: bool
+    chance: float
+    first: bool
+
+
+@dataclass(frozen=True)
+class SegmentPrecision(Report):
+    """P@1 over pairs of a query and a relevant document, with the confidence interval of its mean.
+
+    ``chance`` is the expected P@1 of a random choice, ``first`` that of the first segment, ``reachable`` the
+    share of pairs in which any segment holds the relevant text.
+    """
+
+    title: ClassVar[str] = "Segment P@1"
+    pairs: int
+    queries: int
+    precision: float
+    low: float
+    high: float
+    chance: float
+    first: float
+    reachable: float
+    confidence: float = 0.95
+
+    def tables(self) -> list[Table]:
+        share = f"{100 * self.confidence:g}% interval"
+        values = (self.precision, self.chance, self.first, self.reachable)
+        row = [f"{self.pairs:,}", *(f"{value:.3f}" for value in values)]
+        row.insert(2, f"{self.low:.3f} to {self.high:.3f}")
+        columns = ("pairs", "P@1", share, "random", "first segment", "reachable")
+        return [Table.of(columns, [row], left=0)]
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def held_by(gold: Sequence[TextSpan], segments: Sequence[TextSpan], rule: HoldRule = "whole") -> list[bool]:
+    """For each segment of a document whether it holds any of the gold spans; see the module for the rules.
+
+    Raises ValueError if a gold span is empty.
+    """
+    for begin, end in gold:
+        if begin >= end:
+            raise ValueError(f"a gold span from {begin} to {end} has no text")
+    return [any(_holds(segment, span, rule) for span in gold) for segment in segments]
+
+
+def _holds(segment: TextSpan, span: TextSpan, rule: HoldRule) -> bool:
+    inside = min(segment[1], span[1]) - max(segment[0], span[0])
+    needed = span[1] - span[0]
+    return inside >= needed if rule == "whole" else 2 * inside >= needed
+
+
+def choose_segment(
+    pair: tuple[str, str],
+    gold: Sequence[TextSpan],
+    segments: Sequence[TextSpan],
+    selected: int,
+    *,
+    rule: HoldRule = "whole",
+) -> SegmentChoice:
+    """Judge the segment number ``selected`` of a pair (qid, docno); ``segments`` are all of the document's.
+
+    Raises ValueError if the pair has no gold span, or there is no such segment.
+    """
+    if not gold:
+        raise ValueError(f"query {pair[0]}, document {pair[1]}: no gold span")
+    if not 0 <= selected < len(segments):
+        raise ValueError(f"query {pair[0]}, document {pair[1]}: no segment {selected} among {len(segments)}")
+    held = held_by(gold, segments, rule)
+    return SegmentChoice(*pair, held[selected], sum(held) / len(held), held[0])
+
+
+def top_segment(scores: Sequence[float] | np.ndarray[Any, Any]) -> int:
+    """The number of the segment with the highest score: of equal ones the first, as in an arg-max."""
+    return int(np.argmax(np.asarray(scores)))
+
+
+def measure_segments(
+    choices: Iterable[SegmentChoice], *, confidence: float = 0.95, seed: int = 0
+) -> SegmentPrecision:
+    """P@1 of choices, with a percentile interval from 10,000 bootstrap samples of the queries.
+
+    Queries are drawn with all of their pairs. Raises ValueError without choices.
+    """
+    own = list(choices)
+    if not own:
+        raise ValueError("no pair has known relevant text: segment P@1 has nothing to measure")
+    numbers: dict[str, int] = {}
+    for choice in own:
+        numbers.setdefault(choice.qid, len(numbers))
+    query = np.array([numbers[choice.qid] for choice in own])
+    right = np.bincount(query, [choice.right for choice in own])
+    pairs = np.bincount(query)
+    low, high = bootstrap_ratio(right, pairs, confidence=confidence, seed=seed)
+    return SegmentPrecision(
+        pairs=len(own),
+        queries=len(numbers),
+        precision=float(right.sum() / len(own)),
+        low=low,
+        high=high,
+        chance=float(np.mean([choice.chance for choice in own])),
+        first=float(np.mean([choice.first for choice in own])),
+        reachable=float(np.mean([choice.chance > 0 for choice in own])),
+        confidence=confidence,
+    )
+
+
+def bootstrap_ratio(
+    right: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any], *, confidence: float = 0.95, seed: int = 0
+) -> tuple[float, float]:
+    """The percentile interval of ``right.sum() / pairs.sum()``, (queries,) each, over samples of queries."""
+    queries = len(pairs)
+    random = np.random.default_rng(seed)
+    shares = np.empty(_RESAMPLES)
+    step = max(1, _AT_ONCE // queries)
+    for begin in range(0, _RESAMPLES, step):
+        drawn = random.integers(queries, size=(min(step, _RESAMPLES - begin), queries))
+        shares[begin : begin + len(drawn)] = right[drawn].sum(1) / pairs[drawn].sum(1)
+    tail = 50.0 * (1.0 - confidence)
+    low, high = np.percentile(shares, [tail, 100.0 - tail])
+    return float(low), float(high)

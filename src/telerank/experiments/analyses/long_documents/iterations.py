@@ -1,0 +1,257 @@
+"""Segment P@1, the dev measure and changed selections by iteration (BeST, table 2), beside other models."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import correlation
+from typing import TYPE_CHECKING, Any
+
+from telerank.evaluation.segments import SegmentChoice, measure_segments
+from telerank.experiments.analyses.bench import AnalysisResult, Bench, Items, Unavailable
+from telerank.experiments.analyses.long_documents.choices import (
+    BM25,
+    FIRST,
+    RANDOM,
+    Chooser,
+    TruePair,
+    draw_pairs,
+    find_matcher,
+    read_true_pairs,
+)
+from telerank.experiments.analyses.long_documents.segments import items_of
+from telerank.experiments.analyses.specs import IterationsSpec
+from telerank.show.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from telerank.segments.stage import SegmentReranker
+    from telerank.training.segments.report import IterationResult
+
+TRAIN, DEV, TEST, CHANGED = "P@1 train", "P@1 dev", "P@1", "changed"
+PRECISIONS = (TRAIN, DEV, TEST)
+
+
+@dataclass(frozen=True)
+class IteratedTraining:
+    """A training in iterations: its folder, its results, and the measure of its dev queries."""
+
+    folder: Path
+    results: Sequence[IterationResult]
+    measure: str
+
+    @classmethod
+    def read(cls, folder: Path) -> IteratedTraining:
+        """Raises Unavailable if the folder has no iterations."""
+        from telerank.training.segments.report import RESULTS, read_iterations
+
+        if not (folder / RESULTS).exists():
+            raise Unavailable(f"{folder} has no training in iterations")
+        measure, results = read_iterations(folder)
+        return cls(folder, results, measure)
+
+    def model(self, number: int) -> Path:
+        """The folder of the model of an iteration."""
+        from telerank.training.checkpoint import MODEL
+        from telerank.training.segments.iterations import ITERATIONS
+
+        return self.folder / ITERATIONS / str(number) / MODEL
+
+    def learned(self) -> set[str]:
+        """The queries that were learned from."""
+        from telerank.training.segments.iterations import SELECTIONS
+
+        with (self.folder / SELECTIONS / "1.jsonl").open(encoding="utf-8") as lines:
+            next(lines)  # how the documents were cut
+            return {str(json.loads(line)["query-id"]) for line in lines}
+
+
+def analyse_iterations(bench: Bench, spec: IterationsSpec) -> AnalysisResult:
+    """Measure P@1 of each iteration's model and of the other systems that score segments, on three splits.
+
+    On train over the queries that were learned from, on dev over all of that split, and over the queries
+    that measure; always over all segments of a document, cut as they are for ranking.
+    """
+    trained = IteratedTraining.read(Path(bench.runner.find_checkpoint(spec.model)).parent)
+    stages = dict(_stages(bench, spec, trained))
+    pairs = _pairs(bench, spec, trained)
+    if not pairs[TEST]:
+        raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
+    items: dict[str, Mapping[str, Mapping[str, Sequence[float]]]] = {}
+    record: dict[str, Any] = {}
+    for column, own in pairs.items():
+        drawn = draw_pairs(own, bench, spec)
+        if not drawn:
+            continue
+        choices = _choose(Chooser(bench, drawn, spec.rule), stages)
+        items[column] = items_of(choices)
+        record[column] = {name: measure_segments(some).record() for name, some in choices.items()}
+    dev = f"dev {trained.measure}"
+    items |= _scores(bench, trained, stages, spec.model, dev)
+    table = iterations_table(items, bench.published, caption=spec.title)
+    counts = {column: rows[BM25]["pairs"] for column, rows in record.items()}
+    record |= {"pairs": counts, "means": mean_items(items)}
+    notes = [
+        f"{column}: {count:,} pairs of a query and a relevant document" for column, count in counts.items()
+    ]
+    best = max(trained.results, key=lambda own: (own.dev, -own.iteration)).iteration
+    said = f"{spec.model}: iteration {best} has the highest {dev} and is its model. {'; '.join(notes)}."
+    return AnalysisResult((table,), record, plot_items(items), (said, *correlate(items)), items)
+
+
+def _stages(
+    bench: Bench, spec: IterationsSpec, trained: IteratedTraining
+) -> Iterator[tuple[str, SegmentReranker]]:
+    """The stages that score segments, by system; that of the iterated model once for each iteration."""
+    from telerank.reranking.scorer import Scorer
+    from telerank.segments.stage import SegmentReranker
+
+    for name, system in bench.systems.items():
+        stage = find_matcher(system)
+        if not isinstance(stage, SegmentReranker):
+            continue
+        if not Path(str(stage.reranker.scorer.model)).is_relative_to(trained.folder):
+            yield name, stage
+            continue
+        for result in trained.results:
+            scorer = Scorer(trained.model(result.iteration), **stage.reranker.scorer.changed)
+            yield (
+                iteration_name(spec.model, result.iteration),
+                replace(stage, reranker=replace(stage.reranker, model=scorer)),
+            )
+
+
+def iteration_name(model: str, number: int) -> str:
+    """The row of an iteration, as table 2 of the paper names it."""
+    return f"{model}, iteration {number}"
+
+
+def _pairs(bench: Bench, spec: IterationsSpec, trained: IteratedTraining) -> dict[str, list[TruePair]]:
+    """The pairs with known relevant text of train, dev and the split that measures."""
+    config = bench.runner.configure_reranker(spec.model)
+    collection, learned = bench.data.collection, trained.learned()
+    known = [query for query in collection.split_queries(config.data.split) if query.qid in learned]
+    pairs = {TRAIN: read_true_pairs(bench, config.data.split, known), DEV: list[TruePair]()}
+    if config.dev is not None:
+        split = config.dev.split or config.data.split
+        others = [query for query in collection.split_queries(split) if query.qid not in learned]
+        pairs[DEV] = read_true_pairs(bench, split, others)
+    pairs[TEST] = read_true_pairs(bench, bench.data.split, bench.judged.queries)
+    return pairs
+
+
+def _choose(chooser: Chooser, stages: Mapping[str, SegmentReranker]) -> dict[str, list[SegmentChoice]]:
+    choices = {name: chooser.by_model(name, stage) for name, stage in stages.items()}
+    return {BM25: chooser.by_words(), **choices}
+
+
+def _scores(
+    bench: Bench, trained: IteratedTraining, stages: Mapping[str, SegmentReranker], model: str, dev: str
+) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """The dev measure of each model, and the share of changed selections: one value for the whole data."""
+    data = bench.data.name
+    best = {iteration_name(model, own.iteration): own.dev for own in trained.results}
+    for name, stage in stages.items():
+        if name not in best and (measured := _read_dev(Path(str(stage.reranker.scorer.model)))) is not None:
+            best[name] = measured
+    changed = {
+        iteration_name(model, own.iteration): own.changed
+        for own in trained.results
+        if own.changed is not None
+    }
+    columns = {dev: best, CHANGED: changed}
+    return {
+        column: {name: {data: [value]} for name, value in own.items()}
+        for column, own in columns.items()
+        if own
+    }
+
+
+def _read_dev(model: Path) -> float | None:
+    """The best dev measure in the log beside a model, if there is one."""
+    from telerank.training.checkpoint import LOG
+    from telerank.training.log import read_log
+
+    log = model.parent / LOG
+    values = [record.dev for record in read_log(log) if record.dev is not None] if log.exists() else []
+    return max(values, default=None)
+
+
+def mean_items(items: Items) -> dict[str, dict[str, float]]:
+    """The mean over all values by column and row."""
+    means: dict[str, dict[str, float]] = {}
+    for column, rows in items.items():
+        for name, by_qid in rows.items():
+            values = [value for own in by_qid.values() for value in own]
+            means.setdefault(column, {})[name] = math.fsum(values) / len(values)
+    return means
+
+
+def iterations_table(
+    items: Items, published: Mapping[str, Mapping[str, float | None]], caption: str
+) -> Table:
+    """A row for each model and iteration, a column for each of the items, and those of the paper."""
+    means = mean_items(items)
+    printed = list(dict.fromkeys(column for row in published.values() for column in row))
+    names = dict.fromkeys([*(name for rows in means.values() for name in rows), *published])
+    rows = [
+        [
+            name,
+            *(_cell(own.get(name)) for own in means.values()),
+            *(_cell(published.get(name, {}).get(column)) for column in printed),
+        ]
+        for name in sorted(names, key=[RANDOM, FIRST, BM25, *names].index)
+    ]
+    note = (
+        "P@1: the best-scored segment of a relevant document holds the known relevant text. Changed: the "
+        "share of the selections learned from that differ from those of the iteration before."
+    )
+    heads = ("system", *means, *(f"{column}, paper" for column in printed))
+    return Table.of(heads, rows, caption=caption, notes=[note])
+
+
+def plot_items(items: Items) -> dict[str, Figure]:
+    """By iteration, with the other models as level lines; and P@1 on dev against the dev measure."""
+    from telerank.show.plots import line_plot, point_plot
+
+    means = mean_items(items)
+    plots: dict[str, Figure] = {}
+    iterated = list(dict.fromkeys(name for rows in means.values() for name in rows if ", iteration " in name))
+    if iterated:
+        numbers = [int(name.rpartition(" ")[2]) for name in iterated]
+        panels: dict[str, dict[str, list[float]]] = {}
+        for column, rows in means.items():
+            model = iterated[0].rpartition(", iteration ")[0]
+            lines = {model: [rows.get(name, math.nan) for name in iterated]}
+            level = {name: [value] * len(iterated) for name, value in rows.items() if name not in iterated}
+            panels[column] = {**lines, **level}
+        plots["iterations"] = line_plot(panels, numbers, x_label="iteration", logarithmic=False)
+    dev = _dev_column(means)
+    if dev is not None and DEV in means:
+        points = {name: (means[DEV][name], value) for name, value in means[dev].items() if name in means[DEV]}
+        plots["segments-documents"] = point_plot(points, x_label=DEV, y_label=dev)
+    return plots
+
+
+def correlate(items: Items) -> tuple[str, ...]:
+    """How P@1 of segments and the dev measure of documents go together over the models, as a note."""
+    means = mean_items(items)
+    dev = _dev_column(means)
+    both = sorted(means.get(DEV, {}).keys() & means.get(dev or "", {}).keys())
+    pairs = [(means[DEV][name], means[dev or ""][name]) for name in both]
+    if len(pairs) < 3 or any(len(set(own)) == 1 for own in zip(*pairs, strict=True)):
+        return ()
+    value = correlation(*zip(*pairs, strict=True))
+    return (f"{DEV} and {dev} over {len(pairs)} models: correlation {value:.2f}.",)
+
+
+def _dev_column(means: Mapping[str, object]) -> str | None:
+    return next((column for column in means if column.startswith("dev ")), None)
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

@@ -1,0 +1,253 @@
+"""Answers from the first documents of systems: both denominators, recall of answers, the reader's weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from telerank.answers.calibration import DevQuestion, MuTuning, tune_mu
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers
+from telerank.answers.scorer import SpanReader
+from telerank.answers.spans import TextReading
+from telerank.corpus.collection import split_parts
+from telerank.evaluation.answers.end_to_end import SystemAnswers, answer_recall, measure_system
+from telerank.evaluation.answers.gold import GoldAnswers
+from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.statistics import bootstrap_intervals
+from telerank.evaluation.tune import Folds
+from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
+from telerank.experiments.answers.specs import EndToEndSpec
+from telerank.experiments.answers.trained import ReaderTrainer
+from telerank.show.tables import Table
+from telerank.types import Answers, Doc, Query, Ranking
+
+_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)")
+_SHOWN = 80  # characters of an answer in a table
+
+
+@dataclass(frozen=True, eq=False)
+class SystemReading:
+    """What was read for a system: its rankings, deep ones, and the texts of the first documents of each."""
+
+    rankings: tuple[Ranking, ...]
+    questions: tuple[DevQuestion, ...]
+
+    def answers(self, rules: AnswerRules) -> list[Answers]:
+        """The answers to each question."""
+        return [choose_answers(question.query, question.texts, rules) for question in self.questions]
+
+
+def analyse_end_to_end(bench: Bench, spec: EndToEndSpec) -> AnalysisResult:
+    """Read the first documents of each system, with the reader of the first seed."""
+    trainer = ReaderTrainer(bench)
+    folder = trainer.folders(spec.reader)[0]
+    reader = SpanReader(folder)
+    gold = _read_gold(bench)
+    if gold.answerable and len(gold.answerable) < spec.folds:
+        few = f"{len(gold.answerable)} questions with an answer are fewer than {spec.folds} folds"
+        raise Unavailable(few)
+    readings = _read(bench, spec, reader, gold)
+    always = replace(reader.rules(), threshold=None)
+    tables, record = [], dict[str, Any]()
+    if gold.answerable:
+        systems = {name: _measure(own, gold, always) for name, own in readings.items()}
+        tuned = {name: _tune(own, gold, always, spec) for name, own in readings.items()}
+        recalls = {name: _recall(bench, own, gold, spec) for name, own in readings.items()}
+        tables += [_main_table(systems, spec), _recall_table(recalls), _mu_table(tuned, spec)]
+        record = {name: _record(systems[name], recalls[name], tuned[name]) for name in systems}
+    sources = {name: _measure_sources(bench, own, reader.rules()) for name, own in readings.items()}
+    tables.append(_sources_table(sources, spec))
+    first = next(iter(readings.values()))
+    tables += _example_tables(bench, first, reader.rules(), spec)
+    notes = [f"The reader is {spec.reader}, of the first seed; it reads {spec.documents} documents."]
+    if lacking := trainer.lacking(spec.reader):
+        notes.append(f"It was trained without {', '.join(lacking)}, which are not here.")
+    return AnalysisResult(tuple(tables), {**record, "sources": sources}, notes=tuple(notes))
+
+
+def _read_gold(bench: Bench) -> GoldAnswers:
+    """The answers to the queries that measure; none of a collection without answers."""
+    collection = bench.data.collection
+    streams = (collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
+    return GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
+
+
+def _read(
+    bench: Bench, spec: EndToEndSpec, reader: SpanReader, gold: GoldAnswers
+) -> dict[str, SystemReading]:
+    """Read each question in each document once, whatever systems rank it."""
+    rankings = {name: _rankings(bench, name) for name in bench.systems}
+    pairs = dict.fromkeys(
+        (ranking.query, docno)
+        for own in rankings.values()
+        for ranking in own
+        for docno in ranking.docnos[: spec.documents]
+    )
+    docs = _docs(bench, {docno for _, docno in pairs})
+    texts = [(query.text, docs[docno].text) for query, docno in pairs]
+    readings = dict(zip(pairs, reader.read(texts, progress=bench.data.progress), strict=True))
+    return {name: _collect(own, readings, docs, gold, spec) for name, own in rankings.items()}
+
+
+def _rankings(bench: Bench, name: str) -> tuple[Ranking, ...]:
+    """A system's ranking of each query that measures, empty if it has none."""
+    by_query = {ranking.query: ranking for ranking in bench.rankings(name)}
+    return tuple(by_query.get(query, Ranking(query)) for query in bench.judged.queries)
+
+
+def _collect(
+    rankings: Sequence[Ranking],
+    readings: Mapping[tuple[Query, str], TextReading],
+    docs: Mapping[str, Doc],
+    gold: GoldAnswers,
+    spec: EndToEndSpec,
+) -> SystemReading:
+    questions = []
+    for ranking in rankings:
+        texts = [
+            ReadText(docno, docs[docno].text, readings[ranking.query, docno], score)
+            for docno, score in ranking.cut(spec.documents)
+        ]
+        questions.append(DevQuestion(ranking.query, texts, gold.answers.get(ranking.query.qid, ())))
+    return SystemReading(tuple(rankings), tuple(questions))
+
+
+def _docs(bench: Bench, docnos: set[str]) -> dict[str, Doc]:
+    return {doc.docno: doc for doc in bench.data.collection.docs() if doc.docno in docnos}
+
+
+def _measure(own: SystemReading, gold: GoldAnswers, rules: AnswerRules) -> SystemAnswers:
+    predictions = {answers.query.qid: answers.text for answers in own.answers(rules)}
+    given = [
+        Ranking.presorted(question.query, docnos, np.zeros(len(docnos)))
+        for question in own.questions
+        if (docnos := tuple(text.docno for text in question.texts)) is not None
+    ]
+    return measure_system(gold, predictions, given, _MEASURES)
+
+
+def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndToEndSpec) -> MuTuning:
+    """Mu by folds, by the measure of the analysis."""
+
+    def worth(text: str, answers: Sequence[str]) -> float:
+        single = GoldAnswers({"q": ""}, {"q": tuple(answers)})
+        return measure_answers(single, {"q": text}, spec.measure).mean[spec.measure]
+
+    answerable = [question for question in own.questions if gold.answers.get(question.query.qid)]
+    return tune_mu(answerable, rules, worth, folds=Folds(spec.folds))
+
+
+def _recall(bench: Bench, own: SystemReading, gold: GoldAnswers, spec: EndToEndSpec) -> Evaluation:
+    depth = max(spec.depths)
+    docs = _docs(bench, {docno for ranking in own.rankings for docno in ranking.docnos[:depth]})
+    return answer_recall(gold, own.rankings, lambda docno: docs[docno].text, spec.depths)
+
+
+def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndSpec) -> Table:
+    baseline, *others = systems
+    evaluations = {name: own.evaluation for name, own in systems.items()}
+    comparison = compare_evaluations(evaluations, [baseline]) if others else None
+    rows = []
+    for name, own in systems.items():
+        low_high = bootstrap_intervals([own.evaluation.values[m] for m in _MEASURES])
+        cells = []
+        for measure, (low, high) in zip(_MEASURES, low_high, strict=True):
+            mark = comparison.marks(name, measure) if comparison else ""
+            mean, where_read = own.all_questions[measure], own.where_retrieved[measure]
+            cells.append(
+                f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]{mark} / {100 * where_read:.1f}"
+            )
+        rows.append([name, f"{100 * own.share:.1f}", *cells])
+    notes = [
+        "In percent: over all questions, with a 95 % interval / over those whose paragraph was read (2.1.3).",
+        f"retrieved: questions whose paragraph is among the {spec.documents} that were read.",
+    ]
+    if comparison is not None:
+        notes.append(
+            f"†: differs from {baseline} (paired t-test, Holm's correction, p < {comparison.level:g})."
+        )
+    caption = spec.title or "Answers end to end"
+    return Table.of(("system", "retrieved", *_MEASURES), rows, caption=caption, notes=notes)
+
+
+def _recall_table(recalls: Mapping[str, Evaluation]) -> Table:
+    names = next(iter(recalls.values())).measures
+    rows = [[system, *(f"{100 * own.mean[name]:.1f}" for name in names)] for system, own in recalls.items()]
+    note = "The share of questions with an answer, as whole words, in one of the first k documents (%)."
+    return Table.of(("system", *names), rows, caption="Recall of answers", notes=[note])
+
+
+def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndSpec) -> Table:
+    rows = []
+    for name, own in tuned.items():
+        choices = ", ".join(f"{mu:g}" for mu in sorted(set(own.choices)))
+        reader, best = own.means[1.0], own.means[own.best]
+        values = (reader, best, own.held_out)
+        rows.append([name, *(f"{100 * value:.1f}" for value in values), f"{own.best:g}", choices])
+    note = (
+        f"{spec.measure} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
+        f"that the other {spec.folds - 1} folds choose."
+    )
+    columns = ("system", "reader alone", "best, in sample", "held out", "best mu", "mu of folds")
+    return Table.of(columns, rows, caption="The reader's weight", notes=[note])
+
+
+def _measure_sources(bench: Bench, own: SystemReading, rules: AnswerRules) -> dict[str, float]:
+    """Which questions get an answer, from a relevant document, and with which confidence."""
+    qrels = bench.judged.qrels
+    firsts = [answers.answers[0] for answers in own.answers(rules) if len(answers)]
+    relevant = [any(qrels[a.qid].get(docno, 0) > 0 for docno, _ in a.sources) for a in firsts]
+    total = max(1, len(own.questions))
+    return {
+        "questions": float(len(own.questions)),
+        "answered": len(firsts) / total,
+        "relevant": sum(relevant) / total,
+        "relevant of answered": float(np.mean(relevant)) if relevant else 0.0,
+        "confidence": float(np.mean([answer.confidence for answer in firsts])) if firsts else 0.0,
+    }
+
+
+def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndSpec) -> Table:
+    keys = ("answered", "relevant", "relevant of answered", "confidence")
+    rows = [[name, *(f"{100 * own[key]:.1f}" for key in keys)] for name, own in sources.items()]
+    note = (
+        "In percent. answered: the reader's threshold lets it answer; relevant: its first answer comes "
+        f"from a document that is relevant, of the {spec.documents} read."
+    )
+    columns = ("system", "answered", "from relevant", "of answered", "mean confidence")
+    return Table.of(columns, rows, caption="Where answers come from", notes=[note])
+
+
+def _example_tables(bench: Bench, own: SystemReading, rules: AnswerRules, spec: EndToEndSpec) -> list[Table]:
+    if not spec.examples:
+        return []
+    chosen = own.answers(rules)[: spec.examples]
+    docs = _docs(bench, {answer.docno for answers in chosen for answer in answers})
+    rows = []
+    for answers in chosen:
+        if not len(answers):
+            rows.append([answers.query.text, "no answer", "", ""])
+            continue
+        best = answers.answers[0]
+        text = best.text if len(best.text) <= _SHOWN else best.text[: _SHOWN - 1] + "…"
+        title = docs[best.docno].title or best.docno
+        rows.append([answers.query.text, text, title, f"{100 * best.confidence:.0f} %"])
+    columns = ("question", "answer", "document", "confidence")
+    caption = f"The first {len(rows)} questions, with the first system"
+    return [Table.of(columns, rows, caption=caption, left=3)]
+
+
+def _record(system: SystemAnswers, recall: Evaluation, tuned: MuTuning) -> dict[str, Any]:
+    return {
+        "retrieved": system.share,
+        "all questions": system.all_questions,
+        "where retrieved": system.where_retrieved,
+        "recall of answers": recall.mean,
+        "mu": tuned.record(),
+    }

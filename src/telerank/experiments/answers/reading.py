@@ -1,0 +1,237 @@
+"""Answers of readers in the texts that questions are about, held out from training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from telerank.answers.calibration import Confidences, measure_confidences
+from telerank.answers.combine import AnswerRules
+from telerank.answers.scorer import SpanReader
+from telerank.evaluation.answers.groups import by_answer_length, by_question_word
+from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.answers.names import MEANINGS
+from telerank.evaluation.answers.no_answer import NoAnswerScores, score_no_answer
+from telerank.evaluation.answers.report import group_table, no_answer_tables
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.statistics import bootstrap_intervals
+from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
+from telerank.experiments.answers.specs import AnswersSpec
+from telerank.experiments.answers.trained import ReaderTrainer
+from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.show.tables import Table
+from telerank.training.reader.config import ArticleShares
+from telerank.training.reader.dev import ReadQuestions, read_sets
+from telerank.training.reader.questions import QuestionSet, read_questions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from telerank.types import Progress
+
+_MEASURES = "EM F1 EM(fr) F1(fr) F1(characters)"
+
+
+@dataclass(frozen=True, eq=False)
+class SetAnswers:
+    """What a reader of each seed answers on a set: an evaluation and no-answer scores of each, and
+    confidences.
+
+    ``evaluation`` has the mean over seeds for each question.
+    """
+
+    questions: int
+    seeds: tuple[Evaluation, ...]
+    evaluation: Evaluation
+    no_answer: NoAnswerScores
+    confidences: Confidences
+    read: ReadQuestions
+
+    @property
+    def spread(self) -> dict[str, float]:
+        """The standard deviation over seeds of the mean of each measure; 0 of one seed."""
+        if len(self.seeds) < 2:
+            return dict.fromkeys(self.evaluation.measures, 0.0)
+        return {name: stdev(own.mean[name] for own in self.seeds) for name in self.evaluation.measures}
+
+
+def analyse_answers(bench: Bench, spec: AnswersSpec) -> AnalysisResult:
+    """Train the readers, and measure the answers of each on each set that is here."""
+    trainer = ReaderTrainer(bench)
+    sets, notes = _open_sets(bench, spec, trainer)
+    answers: dict[str, dict[str, SetAnswers]] = {}
+    for name in spec.readers:
+        folders = trainer.folders(name)
+        if lacking := trainer.lacking(name):
+            notes.append(f"{name} was trained without {', '.join(lacking)}, which are not here.")
+        readers = [SpanReader(folder, precision=_precision()) for folder in folders]
+        answers[name] = {
+            title: _answer(readers, questions, bench.data.progress) for title, questions in sets.items()
+        }
+    tables = [_means_table(answers, spec), *_detail_tables(answers)]
+    record = {name: {title: _record(own) for title, own in sets.items()} for name, sets in answers.items()}
+    return AnalysisResult(tuple(tables), record, _plots(answers), tuple(notes))
+
+
+def _open_sets(
+    bench: Bench, spec: AnswersSpec, trainer: ReaderTrainer
+) -> tuple[dict[str, QuestionSet], list[str]]:
+    shares = ArticleShares.model_validate(spec.articles)
+    for name in spec.readers:
+        trainer.require_shares(name, shares)
+    sets, notes = {}, []
+    for title, record in spec.sets.items():
+        try:
+            source = trainer.source(title, record)
+        except Unavailable as reason:
+            notes.append(f"Not measured: {reason}.")
+            continue
+        sets[title] = read_questions(source, shares, bench.seed, bench.data.progress)
+    if not sets:
+        raise Unavailable(" ".join(notes))
+    return sets, notes
+
+
+def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Progress) -> SetAnswers:
+    """Read the questions with the reader of each seed; the confidences are those of the first."""
+    evaluations = []
+    first: tuple[ReadQuestions, AnswerRules] | None = None
+    for reader in readers:
+        read, rules = read_sets(reader, [questions], progress), reader.rules()
+        first = first or (read, rules)
+        if not read.gold.unanswerable:
+            rules = replace(rules, threshold=None)
+        evaluations.append(measure_answers(read.gold, read.predict(rules), _MEASURES))
+    if first is None:
+        raise Unavailable("no reader was trained")
+    read, rules = first
+    return SetAnswers(
+        len(read.questions),
+        tuple(evaluations),
+        average(evaluations),
+        _score_no_answer(read, rules),
+        _measure_confidences(read, rules),
+        read,
+    )
+
+
+def average(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """The mean of several evaluations of the same questions, question by question."""
+    first = evaluations[0]
+    values = {name: np.mean([own.values[name] for own in evaluations], axis=0) for name in first.measures}
+    return replace(first, values=values)
+
+
+def _score_no_answer(read: ReadQuestions, rules: AnswerRules) -> NoAnswerScores:
+    always = read.predict(replace(rules, threshold=None))
+    threshold = float("inf") if rules.threshold is None else rules.threshold
+    evaluation = measure_answers(read.gold, always, "EM F1 F1(fr)")
+    return score_no_answer(read.gold, always, evaluation, read.no_answer(rules), threshold=threshold)
+
+
+def _measure_confidences(read: ReadQuestions, rules: AnswerRules) -> Confidences:
+    always = replace(rules, threshold=None)
+    exact = measure_answers(read.gold, read.predict(always), "EM(fr)").values["EM(fr)"]
+    return measure_confidences(read.dev_questions, exact, rules)
+
+
+def _precision() -> str:
+    import torch
+
+    return "bfloat16" if torch.cuda.is_available() else "float32"
+
+
+def _means_table(answers: Mapping[str, Mapping[str, SetAnswers]], spec: AnswersSpec) -> Table:
+    rows = []
+    baseline = spec.readers[0]
+    for name, sets in answers.items():
+        for title, own in sets.items():
+            evaluation = own.evaluation
+            intervals = bootstrap_intervals([evaluation.values[m] for m in evaluation.measures])
+            marks = _significant(answers[baseline][title].evaluation, evaluation, name != baseline)
+            cells = [
+                f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]{_plus_minus(own, m)}{marks.get(m, '')}"
+                for (m, mean), (low, high) in zip(evaluation.mean.items(), intervals, strict=True)
+            ]
+            rows.append([title, name, f"{own.questions:,}", *cells])
+    measures = list(MEANINGS)
+    notes = [f"{name}: {meaning}." for name, meaning in MEANINGS.items()]
+    notes.append(
+        "In percent; brackets: 95 % bootstrap interval over questions, of the mean over seeds; ±: over seeds."
+    )
+    if len(answers) > 1:
+        notes.append(f"*: differs from {baseline} (paired t-test, Holm over measures, p < 0.05).")
+    caption = spec.title or "Answers in given texts, held-out articles"
+    return Table.of(("set", "reader", "questions", *measures), rows, caption=caption, notes=notes, left=2)
+
+
+def _plus_minus(own: SetAnswers, measure: str) -> str:
+    return f" ±{100 * own.spread[measure]:.1f}" if len(own.seeds) > 1 else ""
+
+
+def _significant(baseline: Evaluation, evaluation: Evaluation, other: bool) -> dict[str, str]:
+    if not other:
+        return {}
+    rows = compare_evaluations({"baseline": baseline, "own": evaluation}, ["baseline"]).differences
+    return {row.measure: "*" for row in rows if row.p_holm < 0.05}
+
+
+def _detail_tables(answers: Mapping[str, Mapping[str, SetAnswers]]) -> list[Table]:
+    """By question word, by answer length, with and without an answer, and calibration, for each set."""
+    tables = []
+    titles = list(dict.fromkeys(title for sets in answers.values() for title in sets))
+    for title in titles:
+        for what, group in (("question word", by_question_word), ("answer length", by_answer_length)):
+            means = {
+                name: group(sets[title].read.gold, sets[title].evaluation) for name, sets in answers.items()
+            }
+            table = group_table(means, what)
+            tables.append(replace(table, caption=f"{title}: by {what}"))
+        if any(sets[title].read.gold.unanswerable for sets in answers.values()):
+            scores = {name: sets[title].no_answer for name, sets in answers.items()}
+            tables += [
+                replace(table, caption=f"{title}: {table.caption}") for table in no_answer_tables(scores)
+            ]
+    return [*tables, _calibration_table(answers)]
+
+
+def _calibration_table(answers: Mapping[str, Mapping[str, SetAnswers]]) -> Table:
+    rows = []
+    for name, sets in answers.items():
+        for title, own in sets.items():
+            confidences = own.confidences
+            coverage, risk = confidences.risk_coverage()
+            half = float(risk[int(np.searchsorted(coverage, 0.5))]) if len(risk) else float("nan")
+            values = (confidences.calibration_error, confidences.area, half)
+            rows.append([title, name, *(f"{value:.3f}" for value in values)])
+    note = (
+        "Of the first seed, by EM(fr): expected calibration error of the confidences (temperature fitted on "
+        "dev), area under the risk–coverage curve, and risk (share of wrong answers) of the confident half."
+    )
+    columns = ("set", "reader", "calibration error", "area", "risk at half")
+    return Table.of(columns, rows, caption="Confidences", notes=[note], left=2)
+
+
+def _plots(answers: Mapping[str, Mapping[str, SetAnswers]]) -> dict[str, Figure]:
+    return {
+        f"confidences-{plain_name(name)}-{plain_name(title)}": own.confidences.plot()
+        for name, sets in answers.items()
+        for title, own in sets.items()
+        if len(own.confidences.values)
+    }
+
+
+def _record(own: SetAnswers) -> dict[str, Any]:
+    return {
+        "questions": own.questions,
+        "mean": own.evaluation.mean,
+        "spread": own.spread,
+        "seeds": [seed.mean for seed in own.seeds],
+        "calibration error": own.confidences.calibration_error,
+        "risk-coverage area": own.confidences.area,
+    }

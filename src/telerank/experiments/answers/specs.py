@@ -1,0 +1,60 @@
+"""The settings of the analyses of readers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from telerank.errors import MeasureError
+from telerank.evaluation.answers.names import parse_answer_measures
+from telerank.experiments.analysis_base import AnalysisBase
+
+
+class AnswersSpec(AnalysisBase):
+    """Answers of readers in the texts that the questions are about.
+
+    EM and F1 with bootstrap intervals over questions, by question word and by answer length, with and without
+    an answer, and how well confidences are calibrated.
+    """
+
+    kind: Literal["answers"]
+    needs_systems: ClassVar[bool] = False
+    readers: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Models of the experiment that are trained as readers, or given; the first is the baseline of tests."""
+    sets: dict[str, dict[str, Any]] = Field(min_length=1)
+    """Sets of questions by the names that tables have; each is a set as `telerank train reader` takes it,
+    with `collection` by its name among the data, and usually `part: test`."""
+    articles: dict[str, Any] = Field(default_factory=dict)
+    """Which articles are of which part: as in the trainings of the readers, or it is an error."""
+
+
+class EndToEndSpec(AnalysisBase):
+    """Answers from the first documents of each system, over the queries that measure.
+
+    Both denominators of the Piaf report (2.1.3), the share of questions whose document was read, the recall
+    of answers in the first k documents, and the weight of the reader beside the system chosen on folds.
+    """
+
+    kind: Literal["end-to-end"]
+    reader: str
+    """A model of the experiment that is trained as a reader, or given."""
+    documents: int = Field(5, ge=1)
+    """Documents that are read for a question."""
+    depths: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20)
+    """Depths at which recall of answers is computed."""
+    measure: str = "F1(fr)"
+    """The measure that chooses the reader's weight mu; a measure of answers."""
+    folds: int = Field(5, ge=2)
+    """Folds of the queries: the mu of each is chosen on the others."""
+    examples: int = Field(5, ge=0)
+    """Questions whose answers are shown with their documents."""
+
+    @field_validator("measure")
+    @classmethod
+    def _of_answers(cls, measure: str) -> str:
+        try:
+            (name,) = parse_answer_measures(measure)
+        except (MeasureError, ValueError) as error:
+            raise ValueError(f"expected one measure of answers, got {measure!r}") from error
+        return name

@@ -1,0 +1,125 @@
+"""The readers of an experiment: trained with each seed, unless the same training is there, or given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from telerank.corpus.bundled import PIAF
+from telerank.drafts import remove_folder
+from telerank.errors import CollectionError
+from telerank.experiments.analyses.bench import Bench, Unavailable
+from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.schema import GivenModel, TrainedModel
+from telerank.experiments.trained import find_encoder
+from telerank.records import describe_error
+from telerank.stored import file_checksum, folder_checksum
+from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining
+
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class ReaderTrainer:
+    """Trains the readers of an experiment; sets that are not on this machine are left out of a training."""
+
+    bench: Bench
+
+    def folders(self, name: str) -> tuple[Path, ...]:
+        """The folders of a reader, one for each seed. Raises Unavailable if it cannot be had here."""
+        spec = self.bench.runner.spec
+        model = spec.models.get(name)
+        if isinstance(model, GivenModel):
+            return (Path(find_encoder(model.names, self.bench.runner.sources)),)
+        if model is None or model.train != "reader":
+            raise CollectionError(f"{name!r} is no reader of the experiment: train it, or give its name")
+        return tuple(self._train(name, seed) for seed in model.seeds or spec.seeds)
+
+    def lacking(self, name: str) -> tuple[str, ...]:
+        """The sets of a training that are not on this machine."""
+        model = self.bench.runner.spec.models.get(name)
+        if not isinstance(model, TrainedModel):
+            return ()
+        sets = model.settings.get("data", {}).get("sets", ())
+        names = dict.fromkeys(str(own.get("collection")) for own in sets)
+        return tuple(each for each in names if self._find(each) is None)
+
+    def configure(self, name: str, seed: int) -> ReaderTraining:
+        """The settings of a training, with the sets that are here. Raises Unavailable if none is."""
+        model = self.bench.runner.spec.trained[name]
+        record: dict[str, Any] = json.loads(json.dumps(model.settings)) | {"seed": seed}
+        start = record.setdefault("model", {}).get("start", "e5-small")
+        starts = [start] if isinstance(start, str) else list(start)
+        record["model"]["start"] = find_encoder(starts, self.bench.runner.sources)
+        for section in ("data", "dev"):
+            if isinstance(record.get(section), dict):
+                sets = [self._resolve(own) for own in record[section].get("sets", ())]
+                record[section]["sets"] = [own for own in sets if own is not None]
+                if not record[section]["sets"]:
+                    raise Unavailable(f"none of the sets of {name} is here ({section})")
+        try:
+            return ReaderTraining.model_validate(record)
+        except ValidationError as error:
+            raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
+
+    def require_shares(self, name: str, shares: ArticleShares) -> None:
+        """Raise CollectionError if a reader was trained on other parts of articles than these."""
+        if isinstance(self.bench.runner.spec.models.get(name), TrainedModel):
+            own = self.configure(name, 0).articles
+            if own != shares:
+                raise CollectionError(f"{name} keeps other articles apart ({own}) than the sets ({shares})")
+
+    def source(self, name: str, record: dict[str, Any]) -> QuestionSource:
+        """A set of an analysis. Raises Unavailable if it is not here, CollectionError if it is none."""
+        placed = self._resolve(record)
+        if placed is None:
+            raise Unavailable(f"{name}: {record.get('collection')} is not here")
+        try:
+            return QuestionSource.model_validate(placed)
+        except ValidationError as error:
+            raise CollectionError(f"the set {name}: expected {describe_error(error)}") from error
+
+    def _find(self, collection: str) -> str | None:
+        source = self.bench.data.sources.find(collection)
+        if source is None and Path(collection).exists():
+            return collection
+        return str(PIAF) if source is None and collection == "piaf" else source
+
+    def _resolve(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        names = [key for key in ("collection", "unrelated_from") if record.get(key) is not None]
+        placed = {key: self._find(str(record[key])) for key in names}
+        if "collection" not in placed or None in placed.values():
+            return None
+        return {**record, **placed}
+
+    def _train(self, name: str, seed: int) -> Path:
+        from telerank.training.checkpoint import CHECKPOINTS
+        from telerank.training.reader.train import train_reader
+
+        data, config = self.bench.data, self.configure(name, seed)
+        shared = data.folder.parent / "readers"  # of all data
+        folder = shared / f"{plain_name(name)}-{seed}-{_checksum(config)}"
+        if not (folder / MODEL).exists() or (folder / CHECKPOINTS).exists():
+            train_reader(config, folder, shared=shared, resume=True, progress=data.progress)
+            remove_folder(folder / CHECKPOINTS)  # the model exists before a training is over
+        return folder / MODEL
+
+
+def _checksum(config: ReaderTraining) -> str:
+    """A hash of settings, versions, and the content of files, wherever they are."""
+    from telerank.models.loading import locate
+    from telerank.training.checkpoint import collect_versions
+
+    record = config.model_dump(mode="json")
+    record["model"]["start"] = folder_checksum(locate(record["model"]["start"]))
+    for section in ("data", "dev"):
+        for own in (record.get(section) or {}).get("sets", ()):
+            path = Path(own["collection"])
+            own["collection"] = file_checksum(path) if path.is_file() else folder_checksum(path)
+    text = json.dumps([record, collect_versions()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

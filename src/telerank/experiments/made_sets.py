@@ -1,0 +1,115 @@
+"""Collections that an experiment makes of others: ranking sets, long documents, sets parted by article."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from telerank.corpus.article_parts import ArticleParts, is_parted_by, write_parts
+from telerank.corpus.collection import Collection
+from telerank.corpus.long_documents import folder as long_documents
+from telerank.corpus.long_documents.articles import ArticleSettings, join_articles
+from telerank.corpus.long_documents.far import FarSettings, make_far_relevant
+from telerank.corpus.ranking_sets.ranking_set import (
+    RankingSetSettings,
+    is_made_by,
+    make_ranking_set,
+    write_ranking_set,
+)
+from telerank.errors import CollectionError
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities.models import BM25
+from telerank.sparse.writer import build_index
+from telerank.stage import Stage
+from telerank.types import Doc, Progress
+
+if TYPE_CHECKING:
+    from telerank.experiments.schema import DataSpec
+
+
+def is_made(data: DataSpec, target: Path) -> bool:
+    """Whether the folder has the set that :func:`make_set` makes, of the same recipe."""
+    if data.made_as == "ranking-set":
+        return is_made_by(target, _ranking_set(data))
+    if data.made_as == "article-parts":
+        return is_parted_by(target, _read_recipe(data, ArticleParts))
+    manifest = target / long_documents.MANIFEST
+    if not manifest.is_file():
+        return False
+    recipe = json.loads(manifest.read_text("utf-8")).get("recipe", {})
+    settings = _articles(data) if data.made_as == "articles" else _far(data)
+    return {key: recipe.get(key) for key in asdict(settings)} == asdict(settings)
+
+
+def make_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
+    """Make the set of ``parts`` as the data says: its kind ``made_as``, the settings of its ``recipe``.
+
+    Raises CollectionError if the recipe has a setting that the kind does not have, or the set cannot be made.
+    """
+    _MAKERS[data.made_as](data, parts, target, progress)
+
+
+Settings = TypeVar("Settings", RankingSetSettings, ArticleSettings, FarSettings, ArticleParts)
+
+
+def _read_recipe(data: DataSpec, kind: type[Settings], **more: Any) -> Settings:
+    try:
+        return kind(**{**more, **data.recipe})
+    except (TypeError, ValueError) as error:
+        raise CollectionError(f"recipe of {data.made_as}: {error}") from error
+
+
+def _ranking_set(data: DataSpec) -> RankingSetSettings:
+    """The Piaf report's (section 5.2), whose documents are contexts, without the titles of their articles."""
+    return _read_recipe(data, RankingSetSettings, model=f"bm25 over {data.analyzer}", titles=False)
+
+
+def _articles(data: DataSpec) -> ArticleSettings:
+    return _read_recipe(data, ArticleSettings)
+
+
+def _far(data: DataSpec) -> FarSettings:
+    return _read_recipe(data, FarSettings)
+
+
+def _make_ranking_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
+    """A ranking set of question-answering sets (Piaf report, section 5)."""
+
+    @contextmanager
+    def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
+        index = target.with_name("ranking-set-index")
+        built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
+        yield SparseRetriever(built, BM25())
+
+    ranking_set = make_ranking_set(parts, _ranking_set(data), first_stage=first_stage, progress=progress)
+    write_ranking_set(target, ranking_set, overwrite=True)
+
+
+def _join_articles(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
+    documents = join_articles(parts, _articles(data), progress=progress)
+    long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
+
+
+def _make_far(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
+    if len(parts) != 1:
+        raise CollectionError(f"far-relevant documents are made of one collection, not of {len(parts)}")
+    with ExitStack() as resources:
+        documents = make_far_relevant(parts[0], _far(data), resources=resources, progress=progress)
+        long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
+
+
+def _part_articles(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
+    progress("parting articles", 0, None)
+    write_parts(parts, _read_recipe(data, ArticleParts), target)
+
+
+_MAKERS: Mapping[str, Callable[[DataSpec, Sequence[Collection], Path, Progress], None]] = {
+    "ranking-set": _make_ranking_set,
+    "articles": _join_articles,
+    "far-relevant": _make_far,
+    "article-parts": _part_articles,
+}

@@ -1,0 +1,119 @@
+"""Models as they are computed on a GPU when nothing is learned: re-rankers, and encoders of texts.
+
+Weights are rounded to bfloat16 once, instead of in every product (autocast); the layers that score stay in
+float32. Attention gets its mask without a look at it: transformers leave out the mask of a batch without
+padding, for which each batch would wait for the one before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
+
+from telerank.errors import ModelError
+
+M = TypeVar("M", bound=nn.Module)
+T = TypeVar("T")
+
+MULTIPLE = 8
+"""Lengths of a GPU's batches are multiples of it, as its kernels prefer."""
+_MASKED = "telerank_masked"
+"""torch's fused attention, with the mask of every batch."""
+_SWITCH = 5e-5  # seconds
+
+
+@dataclass
+class Room:
+    """How many tokens of a batch fit into memory: ``tokens`` is None until a batch did not."""
+
+    tokens: int | None = None
+
+    def compute(self, rows: Sequence[int], width: int, compute: Callable[[Sequence[int]], T]) -> list[T]:
+        """What ``compute`` gives for rows of ``width`` tokens; for halves of them, if they do not fit.
+
+        Raises ModelError if a single row does not fit.
+        """
+        size = len(rows) if self.tokens is None else max(1, self.tokens // max(1, width))
+        if size < len(rows):
+            parts = (rows[first : first + size] for first in range(0, len(rows), size))
+            return [result for part in parts for result in self.compute(part, width, compute)]
+        try:
+            return [compute(rows)]
+        except torch.OutOfMemoryError as error:
+            if len(rows) == 1:
+                reason = str(error).splitlines()[0]
+                raise ModelError(f"a batch of {width} tokens does not fit into memory: {reason}") from error
+        self.tokens = len(rows) * width // 2
+        torch.cuda.empty_cache()  # outside of the handler, whose error keeps the tensors of the batch
+        return self.compute(rows, width, compute)
+
+    def describe(self) -> str:
+        """How large batches are, if a larger one did not fit; else empty."""
+        return "" if self.tokens is None else f"out of memory: batches of {self.tokens:,} tokens from then on"
+
+
+def prepare_inference(
+    model: M, device: torch.device, dtype: torch.dtype, kept: Iterable[nn.Parameter] = ()
+) -> M:
+    """A copy of a model on a GPU, in evaluation mode; weights have type ``dtype``, but those of ``kept``."""
+    copied, exact = deepcopy(model).eval().requires_grad_(False), {id(weight) for weight in kept}
+    for original, weight in zip(model.parameters(), copied.parameters(), strict=True):
+        if id(original) not in exact:
+            weight.data = weight.data.to(dtype)
+    mask_always(copied)
+    return copied.to(device)
+
+
+@contextmanager
+def switch_often(device: torch.device) -> Iterator[None]:
+    """Let threads that tokenise yield to the one that feeds a GPU.
+
+    That one gives up the interpreter's lock at every kernel, some hundred in a batch, and each time waits for
+    it as long as Python lets another thread keep it: 5 milliseconds, if nothing is said.
+    """
+    before = sys.getswitchinterval()
+    if device.type != "cpu":
+        sys.setswitchinterval(_SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def pin(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor in memory from which a GPU copies while other things are done."""
+    return tensor.pin_memory() if device.type == "cuda" and torch.cuda.is_available() else tensor
+
+
+def mask_always(model: nn.Module) -> None:
+    """Let the transformers in a model that compute fused attention give it every mask."""
+    AttentionInterface.register(_MASKED, sdpa_attention_forward)
+    AttentionMaskInterface.register(_MASKED, _mask)
+    for part in model.modules():
+        if not isinstance(part, PreTrainedModel):
+            continue
+        if part.config._attn_implementation == "sdpa":  # noqa: SLF001 — it has no public name
+            part.set_attn_implementation(_MASKED)
+
+
+def _mask(*arguments: Any, **given: Any) -> Tensor | None:
+    """The mask, (B, 1, 1, L), which is true for tokens; other masks than that of padding as they are made."""
+    padding = given.get("attention_mask")
+    if (
+        padding is None
+        or given.get("mask_function") is not bidirectional_mask_function
+        or given.get("use_vmap")
+    ):
+        return sdpa_mask(*arguments, **given)
+    mask: Tensor = padding[:, None, None, :].to(torch.bool)
+    return mask

@@ -1,0 +1,222 @@
+"""An extractive reader: a transformer that marks the answer to a question in a text, and its folder on disk.
+
+::
+
+    config.json  model.safetensors  tokenizer.json …   as AutoModelForQuestionAnswering opens them
+    reader.json                                        our settings: lengths, threshold, temperature
+
+Any reader's folder of transformers, or its name on the hub, opens here, with the settings that fit the model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import with_config
+from torch import Tensor
+from transformers import AutoModelForQuestionAnswering
+
+from telerank.errors import ModelError
+from telerank.models.loading import (
+    architecture_of,
+    check_encodes,
+    check_weights,
+    locate,
+    naming,
+    quiet,
+    read_config,
+    read_tokenizer,
+    read_weights,
+)
+from telerank.models.pairs.pair import PairTokenizer
+from telerank.models.rerankers.reranker import readable_lengths
+from telerank.models.rerankers.transformer_ranker import check_length, inputs_of
+from telerank.records import read_record
+
+SETTINGS = "reader.json"
+_HEAD = "ForQuestionAnswering"
+
+
+@with_config(extra="forbid")
+@dataclass(frozen=True)
+class ReaderSettings:
+    """Everything besides weights and vocabulary that decides an answer.
+
+    All lengths count tokens: of a window with its question and the special ones, of what neighbouring windows
+    share (``stride``), of the longest question and the longest answer. There is no answer if the score of
+    none exceeds that of the best span by more than ``threshold``; a reader whose threshold is None always
+    answers. ``temperature`` divides the scores that confidences are computed from; both are fitted on
+    a dev set. ``language`` decides which answers are equal: those that differ only by its articles.
+
+    Raises
+    ------
+    ModelError
+        If a length is too small, the temperature is not above 0, or a number is not finite.
+    """
+
+    max_length: int = 384
+    stride: int = 128
+    max_question: int = 64
+    max_answer: int = 30
+    threshold: float | None = None
+    temperature: float = 1.0
+    language: Literal["en", "fr"] = "en"
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_length", 1), ("stride", 0), ("max_question", 1), ("max_answer", 1)):
+            if getattr(self, name) < least:
+                raise ModelError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise ModelError(f"threshold must be a finite number, got {self.threshold}")
+        if not 0 < self.temperature < math.inf:
+            raise ModelError(f"temperature must be a finite number above 0, got {self.temperature}")
+
+    def record(self) -> dict[str, Any]:
+        """The settings, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """``model`` gives ``start_logits`` and ``end_logits``, (B, L); ``texts`` makes its pairs.
+
+    ``model`` is what ``AutoModelForQuestionAnswering`` makes. The score of a span is the sum of the start's
+    logit and the end's; that of no answer the same sum for the first token, ``[CLS]`` or ``<s>``.
+    """
+
+    model: Any
+    texts: PairTokenizer
+    settings: ReaderSettings
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    def with_settings(self, **changes: Any) -> Reader:
+        """The same model with other settings, by name.
+
+        Raises
+        ------
+        ModelError
+            If the model has fewer positions, or a question and a stride leave a window no room.
+        """
+        settings = replace(self.settings, **changes)
+        check_length(self.model, settings.max_length)
+        texts = self.texts.with_lengths(settings.max_question, settings.max_length)
+        _check_room(texts, settings)
+        return Reader(self.model, texts, settings)
+
+
+def fresh_reader(
+    start: str | Path,
+    settings: ReaderSettings | None = None,
+    *,
+    seed: int = 0,
+    dropout: float | None = None,
+) -> Reader:
+    """The encoder of that name with a layer for starts and ends drawn by ``seed``.
+
+    ``start`` is an encoder, a re-ranker or a bi-encoder, ours or any other of transformers: of a bi-encoder
+    with two encoders it is that of queries. A reader keeps its layer. ``dropout`` overrides every
+    probability of dropout.
+
+    Raises
+    ------
+    ModelError
+        If there is no such encoder, no such layer can be put on it, or it has fewer positions than the
+        settings need.
+    """
+    folder = locate(start)
+    config = read_config(folder, dropout)
+    config.num_labels = 2  # a re-ranker's may be 1
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model, missing = read_weights(AutoModelForQuestionAnswering, folder, config)
+    own = f"{model.base_model_prefix}."
+    check_weights(folder, [key for key in missing if key.startswith(own) and ".pooler." not in key])
+    return _reader_of(folder, model, settings or ReaderSettings())
+
+
+def load_reader(name: str | Path, *, dropout: float | None = None) -> Reader:
+    """The reader of that name (a folder, a name on the hub), in evaluation mode on the processor.
+
+    Raises
+    ------
+    ModelError
+        If there is none, the model is no reader, its tokenizer gives no offsets, or its files are damaged.
+    """
+    folder = locate(name)
+    config = read_config(folder, dropout)
+    architecture = architecture_of(config)
+    if _HEAD not in architecture:
+        kind = architecture or "a model without architecture"
+        raise ModelError(f"{folder}: expected a reader (…{_HEAD}), got {kind}: train a reader from it")
+    if config.num_labels != 2:
+        raise ModelError(f"{folder}: expected two logits for a token, start and end, got {config.num_labels}")
+    model, missing = read_weights(AutoModelForQuestionAnswering, folder, config)
+    check_weights(folder, missing)
+    return _reader_of(folder, model, read_settings(folder))
+
+
+def save_reader(reader: Reader, folder: str | Path) -> None:
+    """Write the reader into ``folder``, which is made if it is not there."""
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    with quiet():
+        reader.model.save_pretrained(root)
+    reader.texts.save(root)
+    write_settings(root, reader.settings)
+
+
+def write_settings(folder: Path, settings: ReaderSettings) -> None:
+    """Write or replace the settings of the reader in a folder, for example with a fitted threshold."""
+    (folder / SETTINGS).write_text(f"{json.dumps(settings.record(), indent=2)}\n", encoding="utf-8")
+
+
+def read_settings(folder: Path) -> ReaderSettings:
+    """The settings in a reader's folder; without a file of ours those that its model can read.
+
+    Raises
+    ------
+    ModelError
+        If the file is damaged.
+    """
+    if (folder / SETTINGS).exists():
+        return read_record(folder / SETTINGS, ReaderSettings, ModelError)
+    question, length = readable_lengths(folder)
+    length = min(384, length)
+    return ReaderSettings(max_length=length, stride=min(128, length // 3), max_question=question)
+
+
+def _reader_of(folder: Path, model: Any, settings: ReaderSettings) -> Reader:
+    with naming(folder):
+        check_length(model, settings.max_length)
+        tokenizer = read_tokenizer(folder)
+        check_encodes(folder, tokenizer, _compute(model.eval()))
+        texts = PairTokenizer(tokenizer, max_query=settings.max_question, max_length=settings.max_length)
+        _check_room(texts, settings)
+    return Reader(model, texts, settings)
+
+
+def _compute(model: Any) -> Callable[[Tensor, Tensor], object]:
+    def compute(ids: Tensor, mask: Tensor) -> object:
+        outputs = model(**inputs_of(model, ids, mask, torch.zeros_like(ids)))
+        return outputs.start_logits + outputs.end_logits
+
+    return compute
+
+
+def _check_room(texts: PairTokenizer, settings: ReaderSettings) -> None:
+    """Raise ModelError if windows behind the longest question do not advance."""
+    room = settings.max_length - texts.frame.size - settings.max_question
+    if room <= settings.stride:
+        tokens = f"{settings.max_question} tokens of a question and {texts.frame.size} special ones"
+        message = f"windows of {settings.max_length} tokens: {tokens} leave {max(room, 0)} of a context"
+        raise ModelError(f"{message}, not more than the stride of {settings.stride}")

@@ -1,0 +1,166 @@
+"""Score the segments of documents with a pair scorer; batches fill across documents and queries."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from threading import Lock
+from typing import TypeAlias
+
+import numpy as np
+
+from telerank.models.pairs.pair import Passage
+from telerank.reranking.scorer import Scorer
+from telerank.reranking.texts import TokenizedPairs
+from telerank.segments.settings import SegmentSettings
+from telerank.segments.split import Segmenter, Segments
+from telerank.types import Doc, Progress, Scores, silent
+
+Candidate: TypeAlias = tuple[str, Doc]
+"""The text of a query, and a document."""
+
+_CHARACTERS = 1_000_000  # of the documents that are cut and scored together
+_DOCUMENTS = 4096  # of them at most
+_GROUPS = 1024  # in them at most, so that the first results come early
+_KEPT = 1_000_000  # tokens of documents that are kept for other queries
+
+
+@dataclass
+class SegmentCounts:
+    """What was scored so far, and what was cut: of titles, and behind the ``first`` segments.
+
+    A document counts once for each query, and its tokens do.
+    """
+
+    documents: int = 0
+    segments: int = 0
+    cut_titles: int = 0
+    left_out: int = 0
+    left_out_tokens: int = 0
+
+    def add(self, segments: Segments) -> None:
+        """Count a document and its segments."""
+        self.documents += 1
+        self.segments += len(segments)
+        self.cut_titles += segments.cut_title > 0
+        self.left_out += segments.left_out > 0
+        self.left_out_tokens += segments.left_out
+
+
+@dataclass(eq=False)
+class SegmentScorer:
+    """Scores each segment of a document beside the query, with the ``scorer`` of pairs."""
+
+    scorer: Scorer
+    settings: SegmentSettings
+    counts: SegmentCounts = field(default_factory=SegmentCounts, init=False)
+    _cut: OrderedDict[str, Segments] = field(default_factory=OrderedDict, init=False, repr=False)
+    _tokens: int = field(default=0, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
+
+    @cached_property
+    def segmenter(self) -> Segmenter:
+        """What cuts the documents; the model is loaded for it."""
+        return Segmenter.of(self.scorer.reranker, self.settings)
+
+    def score(self, query: str, doc: Doc) -> tuple[Segments, Scores]:
+        """The segments of one document, and the logit of each, (segments,)."""
+        (segments,) = self._split([doc])
+        return segments, next(self.stream([[(query, doc)]]))[0]
+
+    def stream(
+        self, groups: Iterable[Iterable[Candidate]], *, progress: Progress = silent
+    ) -> Iterator[list[Scores]]:
+        """The logits of the segments of each candidate, by group, lazily and in order.
+
+        About a million characters of documents are in memory, for any number of groups and of documents in a
+        group. While segments are scored, the next documents are cut. A document that comes again, for another
+        query, is not tokenised again as long as it is among the last million tokens.
+        """
+        parts: list[Scores] = []
+        with ThreadPoolExecutor(1, thread_name_prefix="cutting") as pool:
+            windows = ((ends, pool.submit(self._make_pairs, items)) for items, ends in _windows(groups))
+            waiting = next(windows, None)
+            while waiting is not None:
+                (ends, made_pairs), waiting = waiting, next(windows, None)
+                pairs, sizes = made_pairs.result()
+                scores = self._score(pairs, sizes, progress)
+                begin = 0
+                for end in ends:
+                    yield [*parts, *scores[begin:end]]
+                    parts, begin = [], end
+                parts += scores[begin:]
+
+    def _score(self, pairs: TokenizedPairs, sizes: Sequence[int], progress: Progress) -> list[Scores]:
+        logits = self.scorer.score_pairs(pairs, progress)
+        bounds = np.cumsum([0, *sizes]).tolist()
+        return [logits[start:end] for start, end in pairwise(bounds)]
+
+    def _make_pairs(self, items: Sequence[Candidate]) -> tuple[TokenizedPairs, list[int]]:
+        """The pairs of all segments, and how many each candidate has; each text is tokenised once."""
+        texts = self.segmenter.texts
+        names = list(dict.fromkeys(query for query, _ in items))
+        queries = {name: number for number, name in enumerate(names)}
+        docs = list(dict.fromkeys(doc for _, doc in items))
+        segments_of = dict(zip(docs, self._split(docs), strict=True))
+        passages: list[Passage] = []
+        first_of: dict[Doc, int] = {}  # the number of a document's first segment
+        for doc, segments in segments_of.items():
+            first_of[doc] = len(passages)
+            passages += (segments.passage(number) for number in range(len(segments)))
+        numbers: list[tuple[int, int]] = []
+        sizes = []
+        for query, doc in items:
+            segments = segments_of[doc]
+            self.counts.add(segments)
+            sizes.append(len(segments))
+            numbers += ((queries[query], first_of[doc] + number) for number in range(len(segments)))
+        pairs = np.array(numbers, np.int64).reshape(-1, 2)
+        return TokenizedPairs(texts, texts.queries(names), passages, pairs), sizes
+
+    def _split(self, docs: Sequence[Doc]) -> list[Segments]:
+        """The segments of each document; those of the last documents are kept."""
+        with self._lock:  # a score may be explained while a stream is read
+            kept = [self._cut.get(doc.docno) for doc in docs]
+            known = [
+                cut if cut is not None and cut.doc == doc else None
+                for doc, cut in zip(docs, kept, strict=True)
+            ]
+            fresh = self.segmenter.split([doc for doc, cut in zip(docs, known, strict=True) if cut is None])
+            all_segments = [next(fresh) if cut is None else cut for cut in known]
+            for segments in all_segments:
+                self._keep(segments)
+            return all_segments
+
+    def _keep(self, segments: Segments) -> None:
+        docno = segments.doc.docno
+        if docno in self._cut:
+            self._tokens -= len(self._cut.pop(docno).ids)
+        self._cut[docno] = segments
+        self._tokens += len(segments.ids)
+        while self._tokens > _KEPT and len(self._cut) > 1:
+            self._tokens -= len(self._cut.popitem(last=False)[1].ids)
+
+
+def _windows(groups: Iterable[Iterable[Candidate]]) -> Iterator[tuple[list[Candidate], list[int]]]:
+    """Candidates in windows, and the ends of the groups in each; a group may continue in the next window."""
+    items: list[Candidate] = []
+    ends: list[int] = []
+    characters = 0
+    for group in groups:
+        for item in group:
+            items.append(item)
+            characters += len(item[1].text)
+            if characters >= _CHARACTERS or len(items) == _DOCUMENTS:
+                yield items, ends
+                items, ends, characters = [], [], 0
+        ends.append(len(items))
+        if len(ends) == _GROUPS:
+            yield items, ends
+            items, ends, characters = [], [], 0
+    if ends:
+        yield items, ends

@@ -1,0 +1,253 @@
+"""Cut documents into segments, in the tokens of a model: each document is tokenised once for all queries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.errors import ModelError
+from telerank.models.pairs.pair import PairTexts, Passage
+from telerank.models.rerankers.reranker import Reranker
+from telerank.segments.settings import SegmentSettings
+from telerank.text.sentences import RULES, Span, split_sentences
+from telerank.types import Doc
+
+_Ids = npt.NDArray[np.int32]
+_WORD = re.compile(r"\S+")
+_CHARACTERS = 2_000_000  # of the texts whose encodings, with their offsets, are in memory at a time
+_SHORTEST = 0.25  # of the length, where lengths are drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """The tokens of a document, and where each of its segments begins and ends: at least one segment.
+
+    ``ids`` (T,) are the text's tokens, ``offsets`` (T, 2) the characters of each in the text, ``windows``
+    (segments, 2) the first token of each segment and the one after its last. ``title`` are the tokens that
+    each segment repeats, ``cut_title`` more were cut off. ``sentences`` and ``title_sentences`` number the
+    sentence of each token. A document without tokens has one empty segment.
+    """
+
+    doc: Doc
+    title: _Ids
+    ids: _Ids
+    offsets: _Ids
+    sentences: _Ids
+    title_sentences: _Ids
+    windows: npt.NDArray[np.int64]
+    cut_title: int = 0
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    @property
+    def left_out(self) -> int:
+        """Number of the text's tokens behind the last segment: those that ``first`` leaves out."""
+        return len(self.ids) - int(self.windows[-1, 1])
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens of each segment without the title, (segments,)."""
+        return self.windows[:, 1] - self.windows[:, 0]
+
+    def passage(self, number: int) -> Passage:
+        """The tokens of a segment, title first, as a pair has them."""
+        start, end = self.windows[number]
+        own = self.sentences[start:end]
+        title = self.title_sentences
+        if len(title) and len(self.sentences) and title[-1] == self.sentences[0] and len(own):
+            # the title ends no sentence: it is part of the first sentence of each segment
+            title = np.where(title == title[-1], own[0], title)
+        numbers = np.concatenate([title, own])
+        rises = np.concatenate([[0], np.cumsum(numbers[1:] != numbers[:-1])])[: len(numbers)]
+        return Passage(np.concatenate([self.title, self.ids[start:end]]), rises.astype(np.int32))
+
+    def span(self, number: int) -> Span:
+        """The characters of a segment in the document's text, from its first token to its last."""
+        start, end = self.windows[number].tolist()
+        if start == end:
+            return Span(0, 0)
+        first, last = int(self.offsets[start, 0]), int(self.offsets[end - 1, 1])
+        blanks = len(self.doc.text[first:last]) - len(self.doc.text[first:last].lstrip())
+        return Span(first + blanks, last)
+
+    def text(self, number: int) -> str:
+        """The text of a segment, without the title."""
+        start, end = self.span(number)
+        return self.doc.text[start:end]
+
+    def first(self, count: int) -> Segments:
+        """The same with only the first ``count`` segments."""
+        return self if count >= len(self) else replace(self, windows=self.windows[:count])
+
+
+@dataclass(frozen=True, eq=False)
+class Segmenter:
+    """Cuts documents as ``settings`` say, so that each segment fits beside the longest query.
+
+    The segments of a document are a function of its title and text, its docno, the settings, and what makes
+    the pairs, ``texts``: never of a query. Room is kept for a query of ``max_query`` tokens, for the special
+    tokens, and for the title, of which at most half of the rest is taken. ``language`` decides how
+    sentences are split; None: they are neither split nor numbered.
+
+    Raises
+    ------
+    ModelError
+        If the model sets no ``max_query``, the length does not fit, or sentences lack a language.
+    """
+
+    texts: PairTexts
+    settings: SegmentSettings
+    language: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.texts.max_query is None:
+            raise ModelError("segments need a longest query: this model has no max_query")
+        if self.settings.sentences and self.language is None:
+            raise ModelError("segments that end with sentences need a language")
+        length = self.settings.length
+        if self.settings.unit == "tokens" and length is not None and length > self.room:
+            reads = f"{self.texts.max_length} tokens, {self.texts.max_length - self.room} of them for"
+            raise ModelError(f"segments of {length} tokens: the model reads {reads} the query and the frame")
+
+    @classmethod
+    def of(cls, reranker: Reranker, settings: SegmentSettings) -> Segmenter:
+        """The segmenter for a re-ranker, which splits sentences if the settings or the model need them."""
+        needed = settings.sentences or reranker.kind.reads_sentences
+        return cls(reranker.texts, settings, reranker.shape.language if needed else None)
+
+    @property
+    def room(self) -> int:
+        """Tokens of a segment, title included, beside the longest query."""
+        return self.texts.max_length - self.texts.frame.size - self.texts.longest_query
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """Everything that decides the segments of a document, for JSON: what a stored selection names."""
+        texts = json.dumps(self.texts.record(), sort_keys=True).encode()
+        rules = None if self.language is None else [self.language, RULES]
+        return {
+            "settings": self.settings.model_dump(),
+            "texts": hashlib.sha256(texts).hexdigest(),
+            "sentences": rules,
+        }
+
+    def __call__(self, doc: Doc) -> Segments:
+        """The segments of one document."""
+        return next(self.split([doc]))
+
+    def split(self, docs: Sequence[Doc]) -> Iterator[Segments]:
+        """The segments of each document, lazily and in order; a few million characters are in memory."""
+        start = characters = 0
+        for end, doc in enumerate(docs, 1):
+            characters += len(doc.text)
+            if characters >= _CHARACTERS or end == len(docs):
+                yield from self._split(docs[start:end])
+                start, characters = end, 0
+
+    def _split(self, docs: Sequence[Doc]) -> Iterator[Segments]:
+        titles = [doc.title if self.settings.title else "" for doc in docs]
+        encodings = zip(
+            docs, self.texts.encode(titles), self.texts.encode([doc.text for doc in docs]), strict=True
+        )
+        for doc, title, text in encodings:
+            yield self._segments(doc, title, text)
+
+    def _segments(self, doc: Doc, title: Any, text: Any) -> Segments:
+        ids, titles = np.array(text.ids, np.int32), np.array(title.ids, np.int32)
+        offsets = np.array(text.offsets, np.int32).reshape(-1, 2)
+        kept = titles[: self.room // 2]
+        of_title, sentences = self._sentences(doc, title, offsets)
+        windower = _Windows(self.settings, doc.docno, self.room - len(kept))
+        windows = np.array(
+            [*windower.cut(_unit_starts(self.settings, doc.text, offsets), sentences)], np.int64
+        )
+        return Segments(
+            doc, kept, ids, offsets, sentences, of_title[: len(kept)], windows, len(titles) - len(kept)
+        )
+
+    def _sentences(self, doc: Doc, title: Any, offsets: _Ids) -> tuple[_Ids, _Ids]:
+        """The number of the sentence of each token of the title and the text, as in the full text."""
+        if self.language is None:
+            return np.zeros(len(title.ids), np.int32), np.zeros(len(offsets), np.int32)
+        repeated = self.settings.title and doc.title
+        full = doc.full_text if repeated else doc.text
+        starts = np.array([start for start, _ in split_sentences(full, self.language)], np.int64)
+        shift = len(full) - len(doc.text)
+        before = np.array(title.offsets, np.int64).reshape(-1, 2)
+        return _numbers(before, starts), _numbers(offsets + shift, starts)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Cuts the tokens of one document; a segment has at most ``room`` of them."""
+
+    settings: SegmentSettings
+    docno: str
+    room: int
+
+    def cut(self, starts: npt.NDArray[np.int64], sentences: _Ids) -> Iterator[tuple[int, int]]:
+        """The first token of each segment, and the one after its last.
+
+        ``starts`` has the first token of each unit, and at its end the number of tokens.
+        """
+        settings, total, start, count = self.settings, int(starts[-1]), 0, 0
+        ends = np.append(np.flatnonzero(np.diff(sentences)) + 1, total) if settings.sentences else None
+        lengths = self._lengths()
+        while count != settings.first:
+            unit = int(np.searchsorted(starts, start, side="right")) - 1
+            end = min(_unit(starts, unit + next(lengths)), start + self.room)
+            if ends is not None:
+                end = self._last_end(ends, start, end)
+            yield start, end
+            count += 1
+            if end >= total:
+                return
+            start = end if settings.stride is None else min(_unit(starts, unit + settings.stride), end)
+
+    def _lengths(self) -> Iterator[int]:
+        longest = self.room if self.settings.length is None else self.settings.length
+        if self.settings.seed is None:
+            while True:
+                yield longest
+        # seeds of Python's generator may be text: the draw is that of (seed, docno) on every machine
+        draw = random.Random(f"{self.settings.seed} {self.docno}")
+        while True:
+            yield draw.randint(max(1, math.ceil(longest * _SHORTEST)), longest)
+
+    def _last_end(self, ends: npt.NDArray[np.int64], start: int, end: int) -> int:
+        """The last end of a sentence that is no later than ``end``; that of the first one, if it fits."""
+        last = int(np.searchsorted(ends, end, side="right")) - 1
+        if last >= 0 and ends[last] > start:
+            return int(ends[last])
+        following = int(ends[np.searchsorted(ends, start, side="right").clip(max=len(ends) - 1)])
+        return min(following, start + self.room)
+
+
+def _unit(starts: npt.NDArray[np.int64], number: int) -> int:
+    return int(starts[min(number, len(starts) - 1)])
+
+
+def _unit_starts(settings: SegmentSettings, text: str, offsets: _Ids) -> npt.NDArray[np.int64]:
+    """The first token of each unit, and the number of tokens."""
+    if settings.unit == "tokens":
+        return np.arange(len(offsets) + 1)
+    words = _numbers(offsets, np.array([match.start() for match in _WORD.finditer(text)], np.int64))
+    return np.append(np.flatnonzero(np.diff(words, prepend=-1)), len(offsets))
+
+
+def _numbers(offsets: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> _Ids:
+    """Which of the spans that begin at ``starts`` each token is in, by its last character."""
+    lasts = np.maximum(offsets[:, 0], offsets[:, 1] - 1)
+    numbers: _Ids = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0).astype(np.int32)
+    return numbers

@@ -1,0 +1,248 @@
+"""The stages that score documents by their segments: FirstP, MaxP, …, Birch, Piaf's equation 21."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import tee
+from typing import Any
+
+from telerank.errors import CollectionError
+from telerank.expressions import call_text
+from telerank.fusion.lists import scale_scores
+from telerank.reranking.stage import CrossReranker, read_doc
+from telerank.segments.aggregate import Aggregate, Unit, convert
+from telerank.segments.explain import SegmentMatch, explain_document, match_segments
+from telerank.segments.scorer import Candidate, SegmentScorer
+from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.stage import Stage
+from telerank.types import Explanation, Query, Ranking
+
+FUNCTION_NAMES: Mapping[str, str] = {
+    "first": "firstp",
+    "max": "maxp",
+    "mean": "meanp",
+    "sum": "sump",
+    "kmax": "kmaxp",
+}
+"""The function of pipelines for each aggregate that needs no first stage."""
+
+
+@dataclass(frozen=True, repr=False)
+class SegmentReranker(Stage):
+    """Score each document by its segments: the ``aggregate`` of what the scorer of ``reranker`` gives them.
+
+    Documents are cut as ``settings`` say. ``of`` decides what is aggregated. The ranking of ``reranker`` is
+    not used, only its model, its documents and their names; it must not be cut.
+
+    Raises
+    ------
+    ValueError
+        If the re-ranker keeps only ``k`` documents: cut the ranking of this stage instead.
+    CollectionError
+        When a ranking names a document that the re-ranker's documents lack.
+    ModelError
+        With the first document, if the segments do not fit into the model.
+    """
+
+    reranker: CrossReranker
+    aggregate: Aggregate
+    settings: SegmentSettings = NAMED["whole"]
+    of: Unit = "logit"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reranker, CrossReranker):
+            raise TypeError(f"expected a re-ranker, rerank(MODEL), got {self.reranker!r}")
+        if self.reranker.k is not None:
+            raise ValueError(f"{self.reranker!r} must not be cut: cut the ranking by segments")
+        if self.aggregate.reads is not None:
+            settings = self.settings.model_copy(update={"first": self.aggregate.reads})
+            object.__setattr__(self, "settings", settings)
+
+    @cached_property
+    def scorer(self) -> SegmentScorer:
+        return SegmentScorer(self.reranker.scorer, self.settings)
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        waiting: deque[Ranking] = deque()
+
+        def groups() -> Iterator[Iterator[Candidate]]:
+            for ranking in stream:
+                waiting.append(ranking)
+                yield self._candidates(ranking)
+
+        for logits in self.scorer.stream(groups()):
+            ranking = waiting.popleft()
+            scores = [self.aggregate(convert(own, self.of)) for own in logits]
+            yield Ranking.ranked(ranking.query, ranking.docnos, scores)
+
+    def _candidates(self, ranking: Ranking) -> Iterator[Candidate]:
+        for docno in ranking.docnos:
+            try:
+                yield ranking.query.text, read_doc(self.reranker.docs, docno)
+            except KeyError as error:
+                message = f"document {docno!r} is not among the documents"
+                raise CollectionError(f"query {ranking.query.qid}: {message}") from error
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        """The score, the winning segment with what its sentences add, and the scores of the others."""
+        segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
+        scores = convert(logits, self.of)
+        return explain_document(self.reranker.scorer, self.aggregate, query.text, segments, scores)
+
+    def match(self, query: Query, docno: str) -> list[SegmentMatch]:
+        """The segments of a document, the one that counts most first, then by score.
+
+        Raises
+        ------
+        KeyError
+            If there is no such document.
+        """
+        segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
+        return match_segments(self.aggregate, segments, convert(logits, self.of))
+
+    @property
+    def text(self) -> str:
+        name = FUNCTION_NAMES.get(self.aggregate.kind, f"<{self.aggregate.kind}>")
+        values: dict[str, Any] = {"kmax": self.aggregate.k} if self.aggregate.kind == "kmax" else {}
+        return call_text(name, self.reranker.text, **values, **self.changed)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The settings as arguments of the function of pipelines: a name, or those that differ."""
+        ignored = {"first"} if self.aggregate.reads is not None else set[str]()
+        own = self.settings.model_copy(update=dict.fromkeys(ignored))
+        name = next((name for name, settings in NAMED.items() if settings == own), None)
+        of = {} if self.of == "logit" else {"of": self.of}
+        if name is not None:
+            return {**({} if name == "whole" else {"window": name}), **of}
+        record = own.model_dump(exclude_defaults=True)
+        return {**{"window" if key == "length" else key: value for key, value in record.items()}, **of}
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        return describe_cut(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True, repr=False)
+class SegmentSum(Stage):
+    """``alpha`` times the first stage's score, plus ``beta`` times the score by segments, of its documents.
+
+    With ``scaled`` the first stage's scores are scaled to [0, 1] over its ranking (equation 20). ``name`` is
+    the function of pipelines: ``passages`` is equation 21 of the Piaf report, ``birch`` its equation 10.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not a finite number.
+    """
+
+    first: Stage
+    segments: SegmentReranker
+    alpha: float
+    beta: float
+    scaled: bool
+    name: str
+
+    def __post_init__(self) -> None:
+        for weight in (self.alpha, self.beta):
+            if not math.isfinite(weight):
+                raise ValueError(f"a weight must be a finite number, got {weight!r}")
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        candidates, copies = tee(self.first(stream))
+        for ranking, by_segments in zip(candidates, self.segments(copies), strict=True):
+            before, segments = dict(self._scale(ranking)), dict(by_segments)
+            scores = [self.alpha * before[docno] + self.beta * segments[docno] for docno in ranking.docnos]
+            yield Ranking.ranked(ranking.query, ranking.docnos, scores)
+
+    def _scale(self, ranking: Ranking) -> Ranking:
+        return scale_scores(ranking) if self.scaled else ranking
+
+    def after(self, first: Stage) -> Stage:
+        return replace(self, first=self.first.after(first))
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        before = dict(self._scale(self.first.search(query)))[docno]
+        own = self.first.explain(query, docno)
+        by_segments = self.segments.explain(query, docno)
+        scaled = "scaled to [0, 1] over the ranking" if self.scaled else "of the first stage"
+        parts = (
+            Explanation(self.alpha * before, f"{self.alpha:g} times {before:.6g}, {scaled}", (own,)),
+            Explanation(self.beta * by_segments.value, f"{self.beta:g} times", (by_segments,)),
+        )
+        return Explanation(parts[0].value + parts[1].value, "sum of", parts)
+
+    @property
+    def text(self) -> str:
+        values: dict[str, Any] = {"alpha": self.alpha}
+        if self.name == "birch":
+            values["weights"] = " ".join(f"{weight:g}" for weight in self.segments.aggregate.weights)
+        else:
+            values["beta"] = self.beta
+        changed = {**self.segments.changed, "of": self.segments.of}
+        whole = {} if len(changed) > 1 else {"window": "whole"}
+        return call_text(
+            self.name, self.first.text, self.segments.reranker.text, **values, **whole, **changed
+        )
+
+
+def passages(
+    first: Stage,
+    reranker: CrossReranker,
+    alpha: float,
+    beta: float,
+    *,
+    settings: SegmentSettings = NAMED["piaf"],
+    of: Unit = "probability",
+) -> SegmentSum:
+    """Equation 21 of the Piaf report: alpha * BM25 + beta * the mean over a document's passages.
+
+    BM25 is scaled to [0, 1] over the ranking (equation 20), the passages have probabilities (equation 15).
+    The report re-ranks the first 10: ``passages(bm25 % 10, rerank(m), alpha=0.5, beta=0.5)``.
+    """
+    return SegmentSum(
+        first,
+        SegmentReranker(reranker, Aggregate("mean"), settings, of),
+        alpha,
+        beta,
+        scaled=True,
+        name="passages",
+    )
+
+
+def birch(
+    first: Stage,
+    reranker: CrossReranker,
+    alpha: float,
+    weights: tuple[float, ...] = (1.0,),
+    *,
+    settings: SegmentSettings = NAMED["birch"],
+    of: Unit = "probability",
+) -> SegmentSum:
+    """Birch (equation 10 of the Piaf report): alpha * s_d + (1 - alpha) * sum over i of w_i * s_i.
+
+    s_d is the first stage's score as it is, s_i the i-th best sentence's (Yilmaz et al. 2019).
+    """
+    by_sentences = SegmentReranker(reranker, Aggregate("best", weights=weights), settings, of)
+    return SegmentSum(first, by_sentences, alpha, 1.0 - alpha, scaled=False, name="birch")
+
+
+def describe_cut(stage: SegmentReranker) -> list[str]:
+    """A line for each kind of text that was cut or left out so far; none if everything was read."""
+    counts, name = stage.scorer.counts, stage.text
+    lines = []
+    if counts.cut_titles:
+        titles = f"{counts.cut_titles:,} title{'s' if counts.cut_titles != 1 else ''}"
+        lines.append(f"{name}: {titles} longer than half of a segment: cut there")
+    if counts.left_out:
+        kept = f"{stage.settings.first} segment{'s' if stage.settings.first != 1 else ''}"
+        documents = f"{counts.left_out:,} of {counts.documents:,} documents longer than {kept}"
+        lines.append(f"{name}: {documents}: cut there, {counts.left_out_tokens:,} tokens were not read")
+    return lines

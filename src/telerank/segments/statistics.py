@@ -1,0 +1,302 @@
+"""How long the documents and segments of a collection are, and what lies beyond a limit."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.long_documents.positions import check_answer
+from telerank.corpus.statistics import Lengths
+from telerank.segments.split import Segmenter, Segments
+from telerank.show.report import Report
+from telerank.show.tables import Table
+from telerank.types import Answer, Progress, silent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = {"TREC DL 2019 (BeST)": (797, 3259), "Robust04 (BeST)": (594, 1561)}
+"""Median and 90th percentile of the documents' lengths in subwords (Kim et al. 2021, section 4)."""
+_LEADING = 4  # segments, from which BeST learns
+_PLOTTED = tuple(round(2 ** (power / 2)) for power in range(10, 29))  # 32 to 16,384
+_DOCUMENTS = 256  # that are cut together
+
+
+class Known(NamedTuple):
+    """A known relevant text: the tokens up to its end, its segment, and whether one segment has all of it.
+
+    ``segment`` is the number of the first that has its end.
+    """
+
+    end: int
+    segment: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """The shares, 0 to 1, that are not within the first tokens; None where there is nothing to count.
+
+    ``documents`` and ``relevant`` documents, of each judged pair, are longer; the ``known`` relevant text of
+    a pair does not end within the limit.
+    """
+
+    limit: str
+    documents: float
+    relevant: float | None
+    known: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentStatistics(Report):
+    """Lengths in the tokens of a model, without titles, and shares beyond limits.
+
+    ``counts`` are the segments of a document; ``relevant`` the lengths of the documents that are relevant to
+    a query, once for each; ``known`` has the known relevant text of each pair of a query and a document: of
+    several the one that ends first. ``cut_titles`` are longer than half of a segment.
+    """
+
+    name: str
+    model: str
+    settings: Mapping[str, Any]
+    room: int
+    documents: Lengths
+    segments: Lengths
+    counts: Lengths
+    relevant: Lengths
+    relevant_counts: Lengths
+    known: Sequence[Known]
+    limits: Sequence[int]
+    cut_titles: int = 0
+
+    @property
+    def title(self) -> str:
+        return f"Segments of {self.name}"
+
+    def tables(self) -> list[Table]:
+        return [self._lengths_table(), self._beyond_table()]
+
+    def _lengths_table(self) -> Table:
+        own = {"documents": self.documents, "segments": self.segments, "segments of a document": self.counts}
+        rows = [
+            [
+                what,
+                f"{lengths.total:,}",
+                f"{lengths.mean:,.1f}",
+                *(f"{lengths.quantile(q):,}" for q in (0.5, 0.9, 1.0)),
+            ]
+            for what, lengths in own.items()
+        ]
+        rows += [
+            [f"documents of {name}", "–", "–", f"{median:,}", f"{high:,}", "–"]
+            for name, (median, high) in PAPER.items()
+        ]
+        notes = [
+            f"Tokens of {self.model}, without titles. A segment and its title have at most {self.room:,}."
+        ]
+        if self.cut_titles:
+            notes.append(f"{self.cut_titles:,} documents have a title that is longer than half of a segment.")
+        columns = ("lengths in tokens", "count", "mean", "median", "90 %", "max")
+        return Table.of(columns, rows, caption=self.name, notes=notes)
+
+    def _beyond_table(self) -> Table:
+        heads = {
+            "documents": self.documents.total,
+            "relevant documents": self.relevant.total,
+            "known relevant text": len(self.known),
+        }
+        rows = [
+            [own.limit, *(_percent(share) for share in (own.documents, own.relevant, own.known))]
+            for own in self.beyond()
+        ]
+        notes = ["Not within the first tokens, in percent; relevant documents and text once for each query."]
+        if self.known:
+            split = 1 - sum(own.whole for own in self.known) / len(self.known)
+            notes.append(f"{100 * split:.1f} % of the known relevant text stands across segments.")
+        columns = ("beyond", *(f"{what} ({count:,})" for what, count in heads.items()))
+        return Table.of(columns, rows, caption="beyond a limit [%]", notes=notes)
+
+    def beyond(self) -> list[Beyond]:
+        """The shares beyond each limit, the first segment, and the four that BeST learns from."""
+        rows = [self._beyond(f"{limit:,} tokens", limit) for limit in self.limits]
+        for count, name in ((1, "the first segment"), (_LEADING, f"the first {_LEADING} segments")):
+            outside = sum(own.segment >= count for own in self.known)
+            documents, relevant = (_longer(own, count) for own in (self.counts, self.relevant_counts))
+            rows.append(Beyond(name, documents or 0.0, relevant, _share(outside, len(self.known))))
+        return rows
+
+    def _beyond(self, name: str, limit: int) -> Beyond:
+        ends = sorted(own.end for own in self.known)
+        outside = len(ends) - bisect_right(ends, limit)
+        documents, relevant = _longer(self.documents, limit), _longer(self.relevant, limit)
+        return Beyond(name, documents or 0.0, relevant, _share(outside, len(ends)))
+
+    def plot(self) -> Figure:
+        """The shares beyond each limit, and the share of segments that are longer."""
+        from telerank.show.plots import line_plot
+
+        shares = [self._beyond("", limit) for limit in _PLOTTED]
+        lines = {"documents": [100 * own.documents for own in shares]}
+        if self.relevant.total:
+            lines["relevant documents"] = [100 * (own.relevant or 0.0) for own in shares]
+        if self.known:
+            lines["known relevant text"] = [100 * (own.known or 0.0) for own in shares]
+        lines["segments"] = [100 * (_longer(self.segments, limit) or 0.0) for limit in _PLOTTED]
+        return line_plot({"beyond the limit [%]": lines}, _PLOTTED, x_label="tokens", logarithmic=True)
+
+    def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
+        """Save the plot as ``segments.png``, svg or pdf; the files."""
+        from telerank.show.plots import save_plot
+
+        path = Path(folder, f"segments.{format}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_plot(self.plot(), path)
+        return [path]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "model": self.model,
+            "segments": dict(self.settings),
+            "room": self.room,
+            "documents": self.documents.record(),
+            "segment_lengths": self.segments.record(),
+            "segments_of_a_document": self.counts.record(),
+            "paper": {name: {"median": low, "90 %": high} for name, (low, high) in PAPER.items()},
+            "pairs": {"relevant": self.relevant.total, "known": len(self.known)},
+            "beyond": [asdict(own) for own in self.beyond()],
+            "across_segments": sum(not own.whole for own in self.known),
+            "cut_titles": self.cut_titles,
+        }
+
+
+@dataclass(eq=False)
+class _Counts:
+    """What is counted while documents are read."""
+
+    documents: list[int] = field(default_factory=list)
+    segments: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    relevant: list[int] = field(default_factory=list)
+    relevant_counts: list[int] = field(default_factory=list)
+    known: list[Known] = field(default_factory=list)
+    cut_titles: int = 0
+
+    def add(self, own: Segments, queries: int, answers: Iterable[Sequence[Answer]]) -> None:
+        """Count a document, relevant to so many ``queries``; ``answers`` are those of each query."""
+        tokens, count = len(own.ids), len(own)
+        self.documents.append(tokens)
+        self.counts.append(count)
+        self.segments += own.lengths.tolist()
+        self.relevant += [tokens] * queries
+        self.relevant_counts += [count] * queries
+        self.known += [_locate(own, min(some, key=lambda answer: answer.end)) for some in answers]
+        self.cut_titles += own.cut_title > 0
+
+
+def describe_segments(
+    collection: Collection,
+    segmenter: Segmenter,
+    *,
+    model: str,
+    splits: Sequence[str] | None = None,
+    limits: Sequence[int],
+    progress: Progress = silent,
+) -> SegmentStatistics:
+    """Cut all documents of a collection; look at the relevant ones and the answers of ``splits`` (all).
+
+    Memory holds the lengths and the answers.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such split, or an answer does not stand at its offset.
+    """
+    names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
+    relevant = _count_relevant(collection, names)
+    answers = _answers_by_document(collection, names)
+    counts = _Counts()
+    for done, own in enumerate(_cut(collection, segmenter), 1):
+        by_query = answers.get(own.doc.docno, {})
+        for some in by_query.values():
+            for answer in some:
+                check_answer(answer, own.doc.text)
+        counts.add(own, relevant.get(own.doc.docno, 0), by_query.values())
+        if done % _DOCUMENTS == 0:
+            progress("cutting documents", done, collection.size)
+    return SegmentStatistics(
+        collection.name,
+        model,
+        segmenter.settings.model_dump(),
+        segmenter.room,
+        documents=Lengths.of(counts.documents),
+        segments=Lengths.of(counts.segments),
+        counts=Lengths.of(counts.counts),
+        relevant=Lengths.of(counts.relevant),
+        relevant_counts=Lengths.of(counts.relevant_counts),
+        known=counts.known,
+        limits=sorted(limits),
+        cut_titles=counts.cut_titles,
+    )
+
+
+def _cut(collection: Collection, segmenter: Segmenter) -> Iterator[Segments]:
+    waiting = []
+    for doc in collection.docs():
+        waiting.append(doc)
+        if len(waiting) == _DOCUMENTS:
+            yield from segmenter.split(waiting)
+            waiting = []
+    yield from segmenter.split(waiting)
+
+
+def _count_relevant(collection: Collection, splits: Sequence[str]) -> dict[str, int]:
+    """The number of queries that each document is relevant to."""
+    pairs = {
+        (qid, docno)
+        for split in splits
+        if split in collection.qrels
+        for qid, grades in collection.judged(split).items()
+        for docno, grade in grades.items()
+        if grade > 0
+    }
+    counts: dict[str, int] = {}
+    for _, docno in pairs:
+        counts[docno] = counts.get(docno, 0) + 1
+    return counts
+
+
+def _answers_by_document(collection: Collection, splits: Sequence[str]) -> dict[str, dict[str, list[Answer]]]:
+    """The answers of each document, by qid."""
+    answers: dict[str, dict[str, list[Answer]]] = {}
+    for split in splits:
+        for answer in collection.answers.get(split, tuple)():
+            answers.setdefault(answer.docno, {}).setdefault(answer.qid, []).append(answer)
+    return answers
+
+
+def _locate(own: Segments, answer: Answer) -> Known:
+    begins, ends = own.offsets[:, 0], own.offsets[:, 1]
+    last = int((begins < answer.end).sum())  # tokens that begin before its end
+    start = int((ends <= answer.start).sum())  # tokens that end before it
+    firsts, afters = own.windows[:, 0], own.windows[:, 1]
+    holding = (afters >= last).nonzero()[0]
+    segment = int(holding[0]) if len(holding) else len(own)
+    return Known(last, segment, bool(((firsts <= start) & (afters >= last)).any()))
+
+
+def _longer(lengths: Lengths, limit: int) -> float | None:
+    longer = sum(count for length, count in lengths.counts.items() if length > limit)
+    return _share(longer, lengths.total)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"

@@ -1,0 +1,185 @@
+"""The settings of a reader's training, a YAML file; the defaults are those of BERT on SQuAD (Devlin et al.,
+2019).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+
+from telerank.errors import MeasureError, ModelError
+from telerank.evaluation.answers.names import parse_answer_measures
+from telerank.models.readers.reader import ReaderSettings
+from telerank.records import Section
+from telerank.training import settings
+
+
+class QuestionSource(Section):
+    """Questions of a collection with the texts that answer them: SQuAD's, PIAF, FQuAD, or any with
+    answers.
+    """
+
+    collection: str
+    """A folder, a file, or an ir_datasets id."""
+    split: str | None = None
+    """The split with the questions; by default the only one."""
+    format: str | None = None
+    """The collection's format, if it is not recognised."""
+    encoding: str = "utf-8"
+    """The encoding of its texts."""
+    part: Literal["train", "dev", "test"] | None = None
+    """Only the questions about the articles of this part (`articles` of the training); by default all."""
+    questions: PositiveInt | None = None
+    """Use at most this many questions, drawn by the seed; a smaller number is part of a larger one."""
+    weight: float = Field(default=1.0, gt=0)
+    """How often an epoch has each window: 0.5 has half of them, others in the next epoch. Of no account on
+    dev."""
+    other_windows: NonNegativeInt | None = None
+    """Most windows without the answer that a question which has one keeps, drawn by the seed; by default all.
+    Long documents have many."""
+    unrelated: float = Field(default=0.0, ge=0, le=1)
+    """For this share of the questions that have an answer, add a text of another article, which has none."""
+    unrelated_from: str | None = None
+    """A collection that unrelated texts are drawn from, of its articles of the same part; by default the set
+    itself."""
+    unanswerable: bool = True
+    """Whether questions without an answer are used."""
+
+
+class ArticleShares(Section):
+    """Articles that are kept apart; the part of an article depends on its title, in every set the same."""
+
+    test: float = Field(default=0.2, ge=0, lt=1)
+    """The share of articles in the part `test`, which is never learned from."""
+    dev: float = Field(default=0.1, ge=0, lt=1)
+    """The share of articles in the part `dev`."""
+    seed: settings.Seed = 0
+    """The seed that draws the parts; that of the training does not change them."""
+
+    @model_validator(mode="after")
+    def _leave_some(self) -> ArticleShares:
+        if self.test + self.dev >= 1:
+            raise ValueError(f"test ({self.test}) and dev ({self.dev}) leave no article for training")
+        return self
+
+
+class ReaderStart(Section):
+    """The encoder that training starts from, and how it reads."""
+
+    start: str = "e5-small"
+    """`minilm`, `e5-small`, a folder, or a name on the hub: an encoder, a reader, or a re-ranker or
+    bi-encoder of ours."""
+    language: Literal["en", "fr"] = "en"
+    """Whose articles make no difference between two answers."""
+    max_length: PositiveInt = 384
+    """Most tokens of a window, with its question and special ones."""
+    stride: NonNegativeInt = 128
+    """Tokens that neighbouring windows share."""
+    max_question: PositiveInt = 64
+    """Most tokens of a question; the rest is cut off, and counted."""
+    max_answer: PositiveInt = 30
+    """Most tokens of an answer that is given; longer ones are learned all the same."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout, in all layers."""
+    frozen_embeddings: bool = False
+    """Whether word embeddings stay as they are: of `e5-small` they are four fifths of all weights, and a
+    processor's updates are faster without them."""
+
+    @property
+    def settings(self) -> ReaderSettings:
+        """The settings of the reader before its training."""
+        return ReaderSettings(
+            max_length=self.max_length,
+            stride=self.stride,
+            max_question=self.max_question,
+            max_answer=self.max_answer,
+            language=self.language,
+        )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> ReaderStart:
+        try:
+            _ = self.settings
+        except ModelError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+
+class ReaderData(Section):
+    """Question-answering sets to learn from, together."""
+
+    sets: Annotated[tuple[QuestionSource, ...], Field(min_length=1)]
+    """The sets, each with its weight."""
+    seed: settings.Seed | None = None
+    """Seed of drawn questions and unrelated texts, by default the training's."""
+
+
+class ReaderOptimisation(settings.OptimisationSettings):
+    """AdamW with a warm-up and linear decay to 0; `batch` counts windows."""
+
+    steps: PositiveInt = 10_000
+    """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
+    batch: PositiveInt = 32
+    """Windows in a batch, over all processes together."""
+    learning_rate: float = Field(default=5e-5, gt=0)
+    """The highest learning rate, reached at the end of the warm-up."""
+    warm_up: NonNegativeInt | settings.Share = 0.1
+    """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
+    max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
+    """Longer gradients are scaled down to this norm; `null` leaves them."""
+
+
+class ReaderDev(settings.DevSettings):
+    """Questions that decide which weights to keep, and when to stop; they are not learned from.
+
+    At the end they fit the threshold of no answer, if some of them have no answer, and the temperature.
+    """
+
+    sets: Annotated[tuple[QuestionSource, ...], Field(min_length=1)]
+    """The sets, together: `part: dev` of those that are learned from, or others."""
+    measure: str = "F1"
+    """A measure of answers, higher is better: `EM`, `F1`, `EM(fr)`, `F1(fr)`, `F1(characters)`."""
+    every: settings.Interval = 1000
+    """Updates between two dev measures, or epochs: `0.5 epochs`."""
+    patience: settings.Interval = 10_000
+    """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
+
+    @field_validator("measure")
+    @classmethod
+    def _one_measure(cls, measure: str) -> str:
+        if measure == settings.LOSS:
+            return measure
+        try:
+            names = parse_answer_measures(measure)
+        except MeasureError as error:
+            raise ValueError(str(error)) from error
+        if len(names) > 1:
+            raise ValueError(f"expected one measure, got {', '.join(names)}")
+        return names[0]
+
+
+class ReaderTraining(settings.Training):
+    """The settings of a training."""
+
+    data: ReaderData
+    articles: ArticleShares = ArticleShares()
+    """Which articles are of which part; used by sets that name a `part`."""
+    model: ReaderStart = ReaderStart()
+    optimisation: ReaderOptimisation = ReaderOptimisation()
+    dev: ReaderDev | None = None
+    """Dev questions; without them the last weights are kept."""
+
+    @property
+    def data_seed(self) -> int:
+        """The seed of drawn questions, windows and unrelated texts."""
+        return self.seed if self.data.seed is None else self.data.seed
+
+    @model_validator(mode="after")
+    def _keep_test_apart(self) -> ReaderTraining:
+        for source in self.data.sets:
+            if source.part in ("dev", "test"):
+                raise ValueError(
+                    f"data.sets: {source.collection}: the part {source.part} is not learned from"
+                )
+        return self

@@ -1,0 +1,216 @@
+"""Windows to learn from, on disk: made once for a tokenizer, its lengths and these questions, and mapped.
+
+=================  ==================================================================================
+``manifest.json``  the key of everything that they depend on, counts, and checksums
+``ids.npy``        (tokens,) int32: of each window its question's tokens, then its context's
+``windows.npy``    (windows,) a :data:`WINDOW` each
+=================  ==================================================================================
+
+The folder appears when it is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.corpus.ranking_sets.splits import digest
+from telerank.drafts import draft_folder
+from telerank.errors import CollectionError, IndexDamaged
+from telerank.models.pairs.pair import Pair, PairTokenizer, Passage
+from telerank.models.readers.reader import Reader
+from telerank.models.readers.windows import ContextWindow, cut_windows, find_tokens, tokenize_contexts
+from telerank.npy import map_npy
+from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, parse_files, record_files
+from telerank.training.reader.questions import QuestionSet, TextQuestion
+from telerank.types import Progress, silent
+
+WINDOW = np.dtype(
+    [
+        ("begin", "<i8"),
+        ("question", "<i4"),
+        ("context", "<i4"),
+        ("start", "<i4"),
+        ("end", "<i4"),
+        ("set", "<i4"),
+    ]
+)
+"""Where its ids begin, how many tokens its question and its context have, the first and the last token of its
+answer in the pair (0 and 0, the first token of all, if it has none), and the number of its set."""
+_IDS, _WINDOWS = "ids.npy", "windows.npy"
+_AT_ONCE = 256  # questions that are tokenised at a time
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class WindowManifest(Manifest):
+    """``key`` is a hash of everything that the windows depend on."""
+
+    key: str
+    tokens: int
+    windows: int
+    counts: Mapping[str, int]
+    files: StoredFiles
+    kind: str = "reading-windows"
+    format: int = 1
+    parsers: ClassVar = {"files": parse_files}
+
+
+@dataclass(frozen=True, eq=False)
+class LearningWindows:
+    """Windows as they are learned from; ``ids`` are mapped from the disk."""
+
+    ids: Ids
+    table: npt.NDArray[Any]
+    texts: PairTokenizer
+    counts: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of tokens of each window, special ones among them, (windows,)."""
+        lengths: npt.NDArray[np.int64] = self.table["question"] + self.table["context"].astype(np.int64)
+        return lengths + self.texts.frame.size
+
+    def pair(self, row: int) -> Pair:
+        """The tokens of a window."""
+        begin, question, context = (int(self.table[name][row]) for name in ("begin", "question", "context"))
+        ids = np.array(self.ids[begin : begin + question + context])
+        return self.texts.pair(ids[:question], Passage(ids[question:], np.zeros(context, np.int32)))
+
+    def answer(self, row: int) -> tuple[int, int]:
+        """The first and the last token of the answer in :meth:`pair`; the first token of all if there is
+        none.
+        """
+        return int(self.table["start"][row]), int(self.table["end"][row])
+
+
+def open_windows(
+    folder: Path, reader: Reader, sets: Sequence[QuestionSet], seed: int, progress: Progress = silent
+) -> LearningWindows:
+    """The windows of these questions in a folder of windows; they are made if they are not there.
+
+    Raises CollectionError if no window has an answer, IndexDamaged if a file is missing or differs.
+    """
+    key = _key(reader, sets, seed)
+    target = folder / key[:32]
+    if not (target / MANIFEST).exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with draft_folder(target) as draft:
+            _Making(reader, seed, progress).make(draft, key, sets)
+    manifest = WindowManifest.read(target)
+    if manifest.key != key:
+        raise IndexDamaged(f"{target}: it has the windows of other questions")
+    check_files(target, manifest.files)
+    ids = map_npy(target / _IDS, np.int32, (manifest.tokens,))
+    table = map_npy(target / _WINDOWS, WINDOW, (manifest.windows,), mapped=False)
+    return LearningWindows(ids, table, reader.texts, manifest.counts)
+
+
+def _key(reader: Reader, sets: Sequence[QuestionSet], seed: int) -> str:
+    known = hashlib.sha256()
+    settings = {"texts": reader.texts.record(), "stride": reader.settings.stride, "seed": seed}
+    known.update(json.dumps(settings, sort_keys=True, default=repr).encode())
+    for own in sets:
+        known.update(f"\n{own.source.other_windows}\n".encode())
+        for question in own.questions:
+            answer = [(answer.text, answer.start) for answer in question.answers[:1]]
+            record = (question.query.qid, question.query.text, question.doc.text, answer, question.unrelated)
+            known.update(repr(record).encode("utf-8", "surrogatepass"))
+    return known.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Making:
+    """Makes windows, and counts what is cut and left out."""
+
+    reader: Reader
+    seed: int
+    progress: Progress
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def make(self, draft: Path, key: str, sets: Sequence[QuestionSet]) -> None:
+        """Write the windows of the sets into a folder."""
+        ids: list[Ids] = []
+        rows: list[tuple[int, ...]] = []
+        begin = 0
+        for number, window, start, end in self._windows(sets):
+            parts = window.pair.ids[window.pair.parts > 0]
+            rows.append((begin, len(parts) - window.count, window.count, start, end, number))
+            ids.append(parts)
+            begin += len(parts)
+        table = np.array(rows, WINDOW)
+        if not (table["start"] > 0).any():
+            raise CollectionError("no window has an answer: there is nothing to learn from")
+        held = int((table["start"] > 0).sum())
+        counts = {**self.counts, "windows": len(table), "windows with the answer": held}
+        np.save(draft / _IDS, np.concatenate(ids))
+        np.save(draft / _WINDOWS, table)
+        WindowManifest(key, begin, len(table), counts, record_files(draft)).write(draft)
+
+    def _windows(self, sets: Sequence[QuestionSet]) -> Iterator[tuple[int, ContextWindow, int, int]]:
+        done, total = 0, sum(len(own.questions) for own in sets)
+        for number, own in enumerate(sets):
+            for first in range(0, len(own.questions), _AT_ONCE):
+                chunk = own.questions[first : first + _AT_ONCE]
+                for question, windows in zip(chunk, _cut(self.reader, chunk, self.counts), strict=True):
+                    for window in _choose(question, windows, own.source.other_windows, self.seed):
+                        yield number, *window
+                done += len(chunk)
+                self.progress("making windows", done, total)
+
+
+LabelledWindow = tuple[ContextWindow, int, int]
+"""A window, and the first and the last token of the answer in its pair; 0 and 0 if it does not hold it."""
+
+
+def _cut(
+    reader: Reader, questions: Sequence[TextQuestion], counts: dict[str, int]
+) -> Iterator[list[LabelledWindow]]:
+    """The windows of each question, those of one without tokens or with an unreadable answer being none."""
+    texts = reader.texts
+    names = list(dict.fromkeys(question.doc.text for question in questions))
+    contexts = dict(zip(names, tokenize_contexts(texts, names), strict=True))
+    token_ids = texts.queries([question.query.text for question in questions])
+    for question, ids in zip(questions, token_ids, strict=True):
+        context = contexts[question.doc.text]
+        span = None
+        if len(ids) > texts.longest_query:
+            counts["questions that are cut"] = counts.get("questions that are cut", 0) + 1
+        if question.answers:
+            answer = question.answers[0]
+            span = find_tokens(context, answer.start, answer.end)
+            if span is None:
+                counts["answers without a token"] = counts.get("answers without a token", 0) + 1
+                yield []
+                continue
+        windows = cut_windows(texts, ids, context, reader.settings.stride)
+        yield [(window, *_locate(window, span)) for window in windows]
+
+
+def _locate(window: ContextWindow, span: tuple[int, int] | None) -> tuple[int, int]:
+    if span is None or span[0] < window.first or span[1] >= window.first + window.count:
+        return 0, 0
+    offset = window.begin - window.first
+    return span[0] + offset, span[1] + offset
+
+
+def _choose(
+    question: TextQuestion, windows: Sequence[LabelledWindow], most: int | None, seed: int
+) -> Sequence[LabelledWindow]:
+    """All windows, or those with the answer and ``most`` others, drawn by the seed."""
+    if most is None or not question.answers:
+        return windows
+    others = [number for number, (_, start, _) in enumerate(windows) if not start]
+    others.sort(key=lambda number: digest(seed, f"window {question.query.qid} {number}"))
+    dropped = set(others[most:])
+    return [window for number, window in enumerate(windows) if number not in dropped]

@@ -1,0 +1,185 @@
+"""Groups of segments, made of groups of documents."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from telerank.training.examples.groups import FirstGroups, Group, Groups, QrelGroups, shuffle_numbers
+from telerank.training.segments.selection import Choose, Key
+from telerank.training.segments.table import SegmentTable
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedSegments:
+    """Each group with one segment of each of its documents instead of the document."""
+
+    groups: Groups
+    table: SegmentTable
+    choose: Choose
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def window(self) -> int:
+        return self.groups.window
+
+    @property
+    def repeats_from(self) -> float:
+        return self.groups.repeats_from
+
+    @property
+    def most_pairs(self) -> float:
+        return self.groups.most_pairs
+
+    def __getitem__(self, number: int) -> Group:
+        group = self.groups[number]
+        texts = (self.table.text(docno, self.choose(group.qid, docno)) for docno in group.docnos)
+        return replace(group, documents=tuple(texts))
+
+
+@dataclass(frozen=True, eq=False)
+class EverySegment:
+    """Each group with all segments of its documents, which is what is scored to select one of them."""
+
+    groups: Groups
+    table: SegmentTable
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def window(self) -> int:
+        return self.groups.window
+
+    @property
+    def repeats_from(self) -> float:
+        return self.groups.repeats_from
+
+    @property
+    def most_pairs(self) -> float:
+        return self.groups.most_pairs * max(map(len, self.table.segments.values()))
+
+    def __getitem__(self, number: int) -> Group:
+        group = self.groups[number]
+        documents = [text for docno in group.docnos for text in self.table.texts(docno)]
+        return replace(group, documents=tuple(documents), counts_relevant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class AllSegments:
+    """Segments with the labels of their documents: the first always, others with probability ``share``.
+
+    An item is a group of segments as :func:`parts_of` makes them. Which ones there are is a function of the
+    seed, the qid, the docnos and the number of the segment; all epochs have the same.
+    """
+
+    groups: Groups
+    table: SegmentTable
+    share: float
+    seed: int
+    apart: bool
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def window(self) -> int:
+        return len(self)
+
+    @property
+    def repeats_from(self) -> float:
+        return len(self)
+
+    @property
+    def most_pairs(self) -> float:
+        return sum(len(group.documents) for group in self._items)
+
+    def __getitem__(self, number: int) -> Group:
+        if number < 0:
+            raise IndexError(number)
+        epoch, within = divmod(number, len(self))
+        return self._items[int(shuffle_numbers(len(self), self.seed, epoch)[within])]
+
+    @cached_property
+    def _items(self) -> list[Group]:
+        return [item for number in range(len(self.groups)) for item in self._draw(self.groups[number])]
+
+    def _draw(self, group: Group) -> Iterator[Group]:
+        for part in parts_of(group, self.table, apart=self.apart):
+            name = f"{self.seed} {group.qid} {' '.join(part.group.docnos)} {part.numbers}"
+            if part.index == 0 or random.Random(name).random() < self.share:
+                yield part.group
+
+
+@dataclass(frozen=True)
+class SegmentGroup:
+    """Segments ``numbers`` of the documents at ``positions`` of a group; ``index`` is theirs, j."""
+
+    group: Group
+    index: int
+    positions: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+
+def parts_of(group: Group, table: SegmentTable, *, apart: bool) -> list[SegmentGroup]:
+    """All segments of a group's documents, in groups of a segment of each document with the same index j.
+
+    Where a document is shorter, its segments come again from the first one on, j modulo their number: so
+    each segment of each document is learned from, and the groups keep their size. (BeST's sum over j leaves
+    open what a segment is that one of both documents lacks.) ``apart`` makes a group of each segment, for a
+    loss in which a segment stands alone: then none comes again.
+    """
+    counts = [table.count(docno) for docno in group.docnos]
+    if apart:
+        return [
+            SegmentGroup(_alone(group, position, table, j), j, (position,), (j,))
+            for position, count in enumerate(counts)
+            for j in range(count)
+        ]
+    parts = []
+    for j in range(max(counts)):
+        numbers = tuple(j % count for count in counts)
+        texts = tuple(table.text(docno, n) for docno, n in zip(group.docnos, numbers, strict=True))
+        own = replace(group, documents=texts)
+        parts.append(SegmentGroup(own, j, tuple(range(len(counts))), numbers))
+    return parts
+
+
+def _alone(group: Group, position: int, table: SegmentTable, number: int) -> Group:
+    docno = group.docnos[position]
+    is_relevant = position == 0 and group.relevant
+    text = table.text(docno, number)
+    return replace(group, documents=(text,), docnos=(docno,), relevant=is_relevant, counts_relevant=True)
+
+
+def documents_of(groups: Groups) -> Mapping[str, str]:
+    """The texts of all documents of the groups of qrels and negatives."""
+    return _of_qrels(groups).documents
+
+
+def queries_of(groups: Groups) -> Mapping[str, str]:
+    """The texts of their queries."""
+    return _of_qrels(groups).queries
+
+
+def pairs_of(groups: Groups, last: int) -> Sequence[Key]:
+    """The queries with a document in the groups before number ``last``, relevant or not, in a fixed order."""
+    end = int(min(last, groups.repeats_from))
+    every = (groups[number] for number in range(end))
+    return sorted({(group.qid, docno) for group in every for docno in group.docnos})
+
+
+def relevant_of(groups: Groups) -> Sequence[Key]:
+    """The relevant pairs that are learned from."""
+    return _of_qrels(groups).pairs
+
+
+def _of_qrels(groups: Groups) -> QrelGroups:
+    inner = groups.groups if isinstance(groups, FirstGroups) else groups
+    if not isinstance(inner, QrelGroups):
+        raise TypeError(f"expected groups of qrels and negatives, got {type(inner).__name__}")
+    return inner

@@ -1,0 +1,214 @@
+"""Answering questions: a reader, the stage that ends a pipeline with it, its answers to many questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telerank.corpus.collection import Collection
+from telerank.errors import CollectionError, ExpressionError
+from telerank.pipelines.answers import ends_in_read
+from telerank.pipelines.functions import answer_pipeline, pipeline
+from telerank.retrieval.index import Index, locate_model
+from telerank.show.progress import show_progress
+from telerank.stage import Stage, change_stages
+from telerank.text.sentences import split_sentences
+from telerank.types import Answer, Answers, Progress, Query
+from telerank.verbs.search import read_queries
+
+if TYPE_CHECKING:
+    from telerank.answers.predictions import AnswerRun
+    from telerank.answers.scorer import SpanReader
+    from telerank.answers.stage import ReadAnswers
+    from telerank.models.readers.reader import Reader
+    from telerank.reranking.stage import Docs
+
+__all__ = ["AnswerSentence", "answer", "answers_record", "in_sentence", "open_answers", "read", "reader"]
+
+DEPTH = 20
+"""Documents that are read for a question, unless a pipeline says otherwise."""
+_BATCH = 64  # queries answered at a time
+
+
+def reader(model: str | Path | Reader, **settings: Any) -> SpanReader:
+    """A reader of texts, by its name (a folder, a name on the hub), or a loaded one.
+
+    ``settings`` are those of :class:`~telerank.answers.scorer.SpanReader`: ``backend``, ``precision``,
+    ``threshold``, ``max_answer``, ….
+
+    >>> tr.reader("my-reader").answer("Qui a inventé l'imprimerie ?", ["Gutenberg l'a inventée vers 1450."])
+
+    Raises
+    ------
+    ModelError
+        If there is no such back end or precision; with the first text, if there is no such reader.
+    MissingExtra
+        If torch or the package of the back end is not installed.
+    """
+    from telerank.answers.scorer import SpanReader
+
+    return SpanReader(locate_model(str(model)) if isinstance(model, str | Path) else model, **settings)
+
+
+def read(
+    model: str | Path | Reader | SpanReader,
+    texts: Index | Collection | Docs | Mapping[str, str],
+    *,
+    mu: float | None = None,
+    **settings: Any,
+) -> ReadAnswers:
+    """The stage that reads the documents of rankings, and ends a pipeline: it gives answers, not rankings.
+
+    ``texts`` has the documents: an index, a collection (whose documents are then held in memory), a
+    docstore, or a mapping of texts by docno. A score is mu * span + (1 - mu) * retriever, both scaled to
+    [0, 1], or that of the span alone (``mu`` None). ``settings`` are those of
+    :class:`~telerank.answers.scorer.SpanReader`.
+
+    >>> answers = index.bm25() % 20 >> tr.rerank("my-reranker", index) % 5 >> tr.read("my-reader", index) % 3
+    >>> answers.answer("Qui a inventé l'imprimerie ?")
+
+    Raises
+    ------
+    ModelError
+        If there is no such back end or precision; with the first ranking, if there is no such reader.
+    MissingExtra
+        If torch or the package of the back end is not installed.
+    """
+    from telerank.answers.scorer import SpanReader
+    from telerank.answers.stage import ReadAnswers
+
+    folder = texts.folder if isinstance(texts, Index) else None
+    source = locate_model(str(model), index=folder) if isinstance(model, str | Path) else model
+    opened = source if isinstance(source, SpanReader) else SpanReader(source, **settings)
+    if isinstance(texts, Index):
+        return ReadAnswers(opened, texts.docs, mu, name=str(model) if isinstance(model, str | Path) else "")
+    docs = {doc.docno: doc for doc in texts.docs()} if isinstance(texts, Collection) else texts
+    return ReadAnswers(opened, docs, mu)
+
+
+def answer(
+    index: Index | str | Path,
+    queries: Collection | str | Path | Iterable[Query],
+    model: ReadAnswers | Stage | str | None = None,
+    *,
+    reader: str | Path | Reader | SpanReader | None = None,
+    split: str | None = None,
+    k: int | None = None,
+    depth: int = DEPTH,
+    mu: float | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> AnswerRun:
+    """Answer questions from the documents of an index: those of a collection's split, or in memory.
+
+    ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth``
+    documents are read by ``reader``, with ``mu`` and ``settings`` as :func:`read` takes them. ``k`` answers
+    are kept for each question. ``threads`` answer the queries of first stages. The answers are computed when
+    they are read or saved.
+
+    >>> tr.answer("idx", "piaf", reader="my-reader", k=3).save("predictions.json")
+
+    Raises
+    ------
+    ExpressionError
+        If the text of the pipeline cannot be read, or it has no reader, or two.
+    CollectionError
+        If there is no such collection or split, or a qid comes twice.
+    """
+    from telerank.answers.predictions import AnswerRun
+
+    opened = Index(index) if isinstance(index, str | Path) else index
+    stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    stage = stage if k is None else stage % k
+    first = stage.first
+    batched = (
+        stage
+        if first is None
+        else stage.behind(change_stages(first, lambda part: part.in_batches(_BATCH, threads)))
+    )
+    source, query_list = read_queries(queries, split)
+
+    def compute() -> Iterator[Answers]:
+        with show_progress(progress, len(query_list)) as shown:
+            for number, answers in enumerate(batched.run(query_list), 1):
+                shown("answering", number, len(query_list))
+                yield answers
+
+    def record() -> dict[str, object]:
+        own: dict[str, object] = {"pipeline": stage.text, "queries": source, "split": split}
+        own["sources"] = dict(stage.sources)
+        return {**own, "remarks": [*batched.remarks]} if batched.remarks else own
+
+    return AnswerRun(compute, record, lambda: batched.remarks)
+
+
+def open_answers(
+    index: Index,
+    model: ReadAnswers | Stage | str | None,
+    reader: str | Path | Reader | SpanReader | None,
+    *,
+    depth: int = DEPTH,
+    mu: float | None = None,
+    **settings: Any,
+) -> ReadAnswers:
+    """The pipeline that :func:`answer` runs, of which the default is ``bm25 % 20 >> read(READER)``.
+
+    Raises
+    ------
+    ExpressionError
+        If the text cannot be read, or there is no reader, or two.
+    """
+    from telerank.answers.stage import ReadAnswers
+
+    text = model if isinstance(model, str) else None
+    if isinstance(model, ReadAnswers) or (text is not None and ends_in_read(text)):
+        if reader is not None or mu is not None or settings:
+            raise ExpressionError(f"{model}: it has a reader, and takes no other one and no settings of one")
+        return model if isinstance(model, ReadAnswers) else answer_pipeline(str(text), index)
+    if reader is None:
+        raise ExpressionError(
+            "answering needs a reader: a pipeline that ends in read(READER), or a reader's name"
+        )
+    first = model if isinstance(model, Stage) else pipeline(text or index.default_pipeline, index)
+    return first % depth >> read(reader, index, mu=mu, **settings)
+
+
+def answers_record(answers: Answers) -> dict[str, Any]:
+    """The answers to a question as JSON has them."""
+    from telerank.answers.predictions import answers_record as record
+
+    return record(answers)
+
+
+@dataclass(frozen=True)
+class AnswerSentence:
+    """An answer in the sentences that it stands in: what is before it, itself, what is behind, the title."""
+
+    before: str
+    text: str
+    after: str
+    title: str
+
+
+def in_sentence(index: Index, answer: Answer, language: str = "en") -> AnswerSentence:
+    """The sentence of an answer, or the sentences if it stands in several; without blanks at its ends.
+
+    Raises
+    ------
+    CollectionError
+        If the document has another text now.
+    """
+    doc = index.doc(answer.docno)
+    if doc.text[answer.start : answer.end] != answer.text:
+        raise CollectionError(
+            f"document {answer.docno!r} has changed: it has no {answer.text!r} at {answer.start}"
+        )
+    start, end = answer.start, answer.end
+    for sentence in split_sentences(doc.text, language):
+        if sentence.start < answer.end and answer.start < sentence.end:
+            start, end = min(start, sentence.start), max(end, sentence.end)
+    before, after = doc.text[start : answer.start], doc.text[answer.end : end]
+    return AnswerSentence(before, answer.text, after, doc.title)

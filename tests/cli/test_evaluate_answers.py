@@ -1,0 +1,189 @@
+"""telerank evaluate and compare on files of predicted answers; the files themselves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import telerank as tr
+from telerank.cli.main import app, main
+from telerank.corpus.predictions import (
+    is_predictions_file,
+    read_no_answer,
+    read_predictions,
+    write_no_answer,
+    write_predictions,
+)
+from telerank.errors import CollectionError, FormatError
+from telerank.verbs.answers.evaluate import compare_answers, evaluate_answers, read_gold
+
+QUESTIONS = [
+    {"id": "q1", "question": "Qui rit ?", "answers": [{"text": "le roi", "answer_start": 0}]},
+    {"id": "q2", "question": "Où ?", "answers": [{"text": "l’an 2000", "answer_start": 99}]},
+    {"id": "q3", "question": "Quand ?", "answers": [], "is_impossible": True},
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """gold.json, two files of predictions, values of no-answer, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    paragraphs = [{"context": "le roi rit.", "qas": QUESTIONS}]
+    (tmp_path / "gold.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
+    write_predictions("good.json", {"q1": "Le roi", "q2": "« l'an 2000 »", "q3": ""})
+    write_predictions("bad.json.gz", {"q1": "rit", "q2": "", "q3": "x"})
+    write_no_answer("none.json", {"q1": 0.1, "q2": 0.2, "q3": 0.9})
+    return tmp_path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refusal(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["telerank", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    return capsys.readouterr().err.splitlines()[0]
+
+
+def test_predictions_are_measured(folder):
+    shown = run("evaluate", "gold.json", "good.json", "bad.json.gz", "--json", "--groups", "--per-query")
+    record = json.loads(shown.stdout)
+    good, bad = record["systems"]
+    assert (record["questions"], record["unanswerable"]) == (3, 1)
+    assert good["mean"]["EM"] == pytest.approx(2 / 3)  # SQuAD's does not know the quotation marks
+    assert good["mean"]["EM(fr)"] == 1
+    assert bad["mean"]["EM"] == 0
+    assert good["per_query"]["q2"]["EM(fr)"] == 1  # an answer that does not occur in its paragraph counts
+    assert good["question_word"]["où"]["questions"] == 1
+    assert good["squad2"]["has_answer"]["questions"] == 2
+
+
+def test_tables_name_each_measure(folder):
+    shown = run("evaluate", "gold.json", "good.json", "--groups").stdout
+    for words in ("F1(characters): of characters", "HasAns", "By question word", "no answer"):
+        assert words in shown
+
+
+def test_chosen_measures(folder):
+    record = json.loads(run("evaluate", "gold.json", "good.json", "-m", "F1(fr) EM", "--json").stdout)
+    assert list(record["systems"][0]["mean"]) == ["F1(fr)", "EM"]
+
+
+def test_values_of_no_answer(folder):
+    write_predictions("all.json", {"q1": "le roi", "q2": "l’an 2000", "q3": "x"})
+    options = ("--no-answer", "none.json", "--threshold", "0.5", "--json", "-m", "EM")
+    system = json.loads(run("evaluate", "gold.json", "all.json", *options).stdout)["systems"][0]
+    assert system["mean"]["EM"] == 1
+    assert system["squad2"]["best"]["EM"] == {"mean": 1, "threshold": 0.2}
+
+
+def test_predictions_are_compared(folder):
+    shown = run("compare", "gold.json", "bad.json.gz", "good.json", "--baseline", "bad.json.gz", "--json")
+    rows = json.loads(shown.stdout)["differences"]
+    assert [(row["system"], row["baseline"]) for row in rows] == [("good", "bad")] * 5
+    with pytest.raises(CollectionError, match="nothing to compare"):
+        compare_answers(evaluate_answers(["good.json"], "gold.json"))
+    with pytest.raises(CollectionError, match="the baseline x is none of the systems: good, bad"):
+        compare_answers(evaluate_answers(["good.json", "bad.json.gz"], "gold.json"), ["x"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("evaluate", "gold.json", "good.json", "run.txt"), "run.txt holds no predictions, good.json does"),
+        (("evaluate", "gold.json", "good.json", "--depths", "1,2"), "--depths is for runs"),
+        (("evaluate", "gold.json", "good.json", "--strict"), "--strict is for runs"),
+        (("evaluate", "gold.json", "run.txt", "--groups"), "are for predicted answers, and these are runs"),
+        (("evaluate", "gold.json", "good.json", "-m", "AP"), "'AP' is not a measure of answers"),
+        (("evaluate", "gold.json", "good.json", "good.json"), "given twice"),
+        (("evaluate", "gold.json", "other.json"), "it answers no question of these (its first is 'q9')"),
+        (("evaluate", "gold.json", "good.json", "bad.json.gz", "--no-answer", "none.json"), "one by one"),
+        (("evaluate", "gold.json", "good.json", "--no-answer", "few.json"), "2 questions, as 'q2', have no"),
+        (("evaluate", "gold.json", "good.json", "--split", "dev"), "has no split 'dev'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_line(folder, monkeypatch, capsys, arguments, words):
+    (folder / "run.txt").write_text("q1 Q0 0-0 1 1.0 tag\n")
+    write_predictions("other.json", {"q9": "x"})
+    write_no_answer("few.json", {"q1": 0.5})
+    assert words in refusal(monkeypatch, capsys, *arguments)
+
+
+def test_a_collection_without_answers_is_refused(folder):
+    (folder / "set.jsonl").write_text('{"id": "d", "text": "x"}\n')
+    with pytest.raises(CollectionError, match=r"no queries|has no answers"):
+        read_gold("set.jsonl")
+
+
+def test_a_public_verb():
+    assert tr.evaluate_answers is evaluate_answers
+
+
+def test_files_are_read_as_they_were_written(folder):
+    texts = {"q1": "«\u202foui\u202f»\n non", "q2": "", "q3": "ﬁ שלום"}
+    for name in ("a.json", "a.json.gz", "a.json.xz"):
+        write_predictions(name, texts)
+        assert is_predictions_file(name)
+        assert read_predictions(name) == texts
+    assert read_no_answer("none.json") == {"q1": 0.1, "q2": 0.2, "q3": 0.9}
+
+
+def test_lines_are_read_and_the_first_of_a_question_counts(folder):
+    lines = [
+        {"query-id": "q1", "corpus-id": "d", "text": "un", "start": 3},
+        {"query-id": "q1", "text": "deux"},
+        {"query-id": "q2", "text": ""},
+    ]
+    (folder / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_predictions("p.jsonl") == {"q1": "un", "q2": ""}
+    lists = [
+        {"query-id": "q1", "answers": [{"text": "un"}, {"text": "x"}]},
+        {"query-id": "q2", "answers": []},
+    ]
+    (folder / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lists))
+    assert read_predictions("p.jsonl") == {"q1": "un", "q2": ""}
+    (folder / "p.jsonl").write_text(json.dumps(lines[0]))
+    assert read_predictions("p.jsonl") == {"q1": "un"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "an empty file"),
+        ("[1]", "expected an object from question ids"),
+        ('{"q1": 3}', "expected a text as the answer of 'q1'"),
+        ('{"q1": "a", "q1": "b"}', "'q1' comes twice"),
+        ('{"q1": "a"', "expected JSON"),
+        ('{"query-id": "q1", "text": "x"}\n{"text": "y"}', "p.json:2: expected an object with query-id"),
+        ('{"query-id": "q1", "answers": [3]}', "expected a text as the answer of 'q1'"),
+        ('{"query-id": "q1"}', "p.json:1: expected a text as the answer of 'q1'"),
+        ('{"query-id": "q1", "text": "x"}\nx', "p.json:2: expected a JSON object"),
+    ],
+)
+def test_files_that_hold_no_predictions(folder, text, words):
+    (folder / "p.json").write_text(text)
+    with pytest.raises(FormatError, match=r"\w") as error:
+        read_predictions("p.json")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("text", ['{"q1": "x"}', '{"q1": true}', '{"q1": NaN}', "[]", ""])
+def test_values_of_no_answer_are_numbers(folder, text):
+    (folder / "n.json").write_text(text)
+    with pytest.raises(FormatError):
+        read_no_answer("n.json")
+
+
+def test_what_is_no_file_of_predictions(folder):
+    (folder / "run.txt").write_text("q1 Q0 0-0 1 1.0 tag\n")
+    (folder / "broken.json.gz").write_bytes(gzip.compress(b"{}")[:8])
+    assert not any(map(is_predictions_file, ["run.txt", "-", "absent.json", "broken.json.gz"]))

@@ -1,0 +1,275 @@
+"""Long documents out of question-answering sets: spans move with their paragraphs, folds are by article."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from telerank.corpus.answers import read_answers, write_answers
+from telerank.corpus.formats import open_collection
+from telerank.corpus.long_documents.articles import ArticleSettings, join_articles, leave_out_repeated
+from telerank.corpus.long_documents.folder import MANIFEST, check_target, write_long_documents
+from telerank.corpus.long_documents.positions import (
+    RelevantPosition,
+    find_positions,
+    share_beyond,
+    tokenizer_spans,
+    word_spans,
+)
+from telerank.errors import CollectionError, FormatError
+from telerank.types import Answer
+
+
+def article(title: str, *paragraphs: tuple[str, ...]) -> dict:
+    """A SQuAD article; a paragraph is its text, and the words that are asked for (``?x`` cannot be answered)."""
+    return {
+        "title": title,
+        "paragraphs": [
+            {
+                "context": text,
+                "qas": [
+                    {
+                        "id": f"{title}-{word}".replace(" ", "_"),
+                        "question": f"where is {word} of {title}",
+                        "answers": []
+                        if word[0] == "?"
+                        else [{"text": word, "answer_start": text.index(word)}],
+                        "is_impossible": word[0] == "?",
+                    }
+                    for word in asked
+                ],
+            }
+            for text, *asked in paragraphs
+        ],
+    }
+
+
+def squad(path: Path, *articles: dict) -> Path:
+    path.mkdir()
+    (path / "dev.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def towns(tmp_path):
+    """Twelve articles of two paragraphs."""
+    return squad(
+        tmp_path / "towns",
+        *(
+            article(
+                f"Town_{n}",
+                (f"first paragraph of town {n} beside river{n}", f"river{n}"),
+                (f"the second is about church{n} and ?", f"church{n}", f"?{n}"),
+            )
+            for n in range(12)
+        ),
+    )
+
+
+def write(folder: Path, *sets: Path, **settings):
+    documents = join_articles([open_collection(path) for path in sets], ArticleSettings(**settings))
+    return write_long_documents(folder, documents)
+
+
+def test_paragraphs_are_joined_and_answers_move_with_them(towns, tmp_path):
+    write(tmp_path / "long", towns, folds=1)
+    collection = open_collection(tmp_path / "long")
+    docs = {doc.docno: doc for doc in collection.docs()}
+    assert len(docs) == 12
+    first = docs["towns-0"]
+    assert first.text == "first paragraph of town 0 beside river0\n\nthe second is about church0 and ?"
+    assert first.title == "Town 0"
+    answers = {answer.text: answer for answer in collection.answers["all"]()}
+    assert answers["church0"].start == first.text.index("church0") > len("first paragraph of town 0")
+    for answer in answers.values():
+        assert docs[answer.docno].text[answer.start : answer.end] == answer.text
+    assert collection.unread == ()
+
+
+def test_a_fold_has_articles_of_its_own_and_all_questions_that_have_an_answer(towns, tmp_path):
+    written = write(tmp_path / "long", towns, folds=3)
+    collection = open_collection(tmp_path / "long")
+    assert collection.splits == ("fold1", "fold2", "fold3")
+    articles = [{qrel.docno for qrel in collection.split_qrels(split)} for split in collection.splits]
+    assert [len(own) for own in articles] == [4, 4, 4]
+    assert len(set().union(*articles)) == 12
+    assert sum(counts["queries"] for counts in written.counts.values()) == 24
+    assert written.manifest["left_out"]["questions_without_answer"] == 12
+    for split in collection.splits:
+        asked = {query.qid for query in collection.split_queries(split)}
+        assert asked == {answer.qid for answer in collection.answers[split]()}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_other_folds(towns, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        write(tmp_path / name, towns, folds=3, seed=seed)
+    content = {
+        name: {
+            file.relative_to(tmp_path / name): file.read_bytes()
+            for file in (tmp_path / name).rglob("*")
+            if file.is_file()
+        }
+        for name in "abc"
+    }
+    assert content["a"] == content["b"]
+    assert content["a"] != content["c"]
+
+
+def test_short_articles_are_distractors_without_questions(towns, tmp_path):
+    long = squad(tmp_path / "long-towns", article("Long", (f"word {'word ' * 30}here", "here")))
+    written = write(tmp_path / "long", towns, long, least_words=20, folds=1)
+    assert written.manifest["documents"] == {"distractors": 12, "relevant": 1}
+    assert written.manifest["left_out"]["questions_of_short_articles"] == 24
+    assert [query.text for query in open_collection(tmp_path / "long").split_queries()] == [
+        "where is here of Long"
+    ]
+
+
+def test_an_article_of_an_earlier_set_is_left_out_with_its_questions(towns, tmp_path):
+    other = squad(
+        tmp_path / "other",
+        article("town 3", ("another text about mill3", "mill3")),
+        article("Village", ("the village has a pond", "pond")),
+        article("", ("without a title there is a bridge", "bridge")),
+        article("", ("nor has this tower one", "tower")),
+    )
+    kept, repeated = leave_out_repeated([open_collection(towns), open_collection(other)])
+    assert repeated == 1
+    assert [doc.docno for doc in kept[1].docs()] == ["1-0", "2-0", "3-0"]
+    assert {query.text for query in kept[1].split_queries()} == {
+        "where is pond of Village",
+        "where is bridge of ",
+        "where is tower of ",
+    }
+    written = write(tmp_path / "long", towns, other, folds=1)
+    assert written.manifest["left_out"]["articles_of_an_earlier_set"] == 1
+    assert "mill3" not in (tmp_path / "long" / "corpus.jsonl").read_text(encoding="utf-8")
+
+
+def test_more_folds_than_articles_are_refused(towns):
+    with pytest.raises(CollectionError, match="12 articles with questions cannot be dealt into 13 folds"):
+        join_articles([open_collection(towns)], ArticleSettings(folds=13))
+
+
+def test_only_squad_style_sets_have_articles(towns, tmp_path):
+    write(tmp_path / "long", towns)
+    with pytest.raises(CollectionError, match="long is of the format beir: only squad has articles"):
+        join_articles([open_collection(tmp_path / "long")], ArticleSettings())
+
+
+@pytest.mark.parametrize("settings", [{"least_words": -1}, {"folds": 0}])
+def test_settings_without_sense_are_refused(settings):
+    with pytest.raises(ValueError, match="least_words from 0 on and folds from 1 on"):
+        ArticleSettings(**settings)
+
+
+def test_only_a_folder_of_long_documents_is_replaced(towns, tmp_path):
+    write(tmp_path / "long", towns)
+    with pytest.raises(CollectionError, match="already exists"):
+        check_target(tmp_path / "long")
+    check_target(tmp_path / "long", overwrite=True)
+    with pytest.raises(CollectionError, match="no long documents made by telerank"):
+        check_target(towns, overwrite=True)
+    assert (tmp_path / "long" / MANIFEST).is_file()
+
+
+def test_an_answer_that_the_document_does_not_have_is_refused(towns, tmp_path):
+    write(tmp_path / "long", towns, folds=1)
+    file = tmp_path / "long" / "answers" / "all.jsonl"
+    file.write_text(file.read_text(encoding="utf-8").replace('"river3"', '"rover3"'), encoding="utf-8")
+    with pytest.raises(CollectionError, match=r"'towns-3' does not have the answer of query .*: 'rover3'"):
+        list(find_positions(open_collection(tmp_path / "long")))
+
+
+def test_answers_of_documents_that_are_not_there_are_refused(towns, tmp_path):
+    write(tmp_path / "long", towns, folds=1)
+    write_answers(tmp_path / "long" / "answers" / "all.jsonl", [Answer("q", "nowhere", "x", 0)])
+    with pytest.raises(CollectionError, match="has answers in 'nowhere', but no such document"):
+        list(find_positions(open_collection(tmp_path / "long")))
+    with pytest.raises(CollectionError, match="has no answers in all"):
+        list(find_positions(open_collection(towns), ["all"]))
+
+
+def test_positions_are_counted_in_tokens_up_to_the_answer_that_ends_first(towns, tmp_path):
+    write(tmp_path / "long", towns, folds=1)
+    (position, *_) = sorted(find_positions(open_collection(tmp_path / "long")), key=lambda one: one.docno)
+    assert position == RelevantPosition("towns-Town_0-river0", "towns-0", before=6, end=7, length=14)
+    answers = list(read_answers(tmp_path / "long" / "answers" / "all.jsonl"))
+    later = next(answer for answer in answers if answer.text == "church0")
+    both = [*answers, Answer("towns-Town_0-river0", "towns-0", later.text, later.start)]
+    write_answers(tmp_path / "long" / "answers" / "all.jsonl", both)
+    again = list(find_positions(open_collection(tmp_path / "long")))
+    assert position in again
+    assert len(again) == 24
+
+
+def test_words_are_what_stands_between_blanks():
+    assert word_spans("a bc-def\n\ng") == [(0, 1), (2, 8), (10, 11)]
+
+
+def test_the_share_beyond_a_limit_is_of_pairs_whose_text_does_not_end_before_it():
+    positions = [RelevantPosition("q", str(end), end - 2, end, 900) for end in (10, 512, 513, 800)]
+    assert share_beyond(positions, [9, 10, 512, 800]) == {9: 1.0, 10: 0.75, 512: 0.5, 800: 0.0}
+    assert share_beyond([], [9])[9] != share_beyond([], [9])[9]
+
+
+def test_tokens_of_a_tokenizer_are_counted_as_the_model_reads_them(tmp_path):
+    pytest.importorskip("tokenizers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1, ".": 2}, unk_token="a"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.enable_truncation(2)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        assert tokenizer_spans(path)("a b. a") == [(0, 1), (2, 3), (3, 4), (5, 6)]
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(FormatError, match=r"a tokenizer\.json"):
+        tokenizer_spans(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"query-id": "q", "corpus-id": "d", "text": "x"}',
+        '{"query-id": "q", "corpus-id": "d", "text": "", "start": 0}',
+        '{"query-id": "q", "corpus-id": "d", "text": "x", "start": -1}',
+        '{"query-id": "q", "corpus-id": "d", "text": "x", "start": true}',
+        '{"query-id": 1, "corpus-id": "d", "text": "x", "start": 0}',
+    ],
+)
+def test_a_line_that_is_no_answer_is_named(tmp_path, line):
+    (tmp_path / "answers.jsonl").write_text(f"\n{line}\n")
+    with pytest.raises(FormatError, match=r"answers\.jsonl.*2.*query-id, corpus-id, text and start"):
+        list(read_answers(tmp_path / "answers.jsonl"))
+
+
+def test_answers_are_read_as_they_were_written(tmp_path):
+    answers = [Answer("q1", "d1", "l'été", 7), Answer("q1", "d1", 'a "b"\n', 0)]
+    write_answers(tmp_path / "answers.jsonl.gz", answers)
+    assert list(read_answers(tmp_path / "answers.jsonl.gz")) == answers
+
+
+@pytest.mark.data
+def test_the_english_pool_has_each_article_once(data, tmp_path):
+    sets = [data / name for name in ("covid-qa", "squad2-dev-half", "xquad-en")]
+    written = write(tmp_path / "english", *sets)
+    assert written.manifest["documents"] == {"relevant": 146}
+    assert written.manifest["left_out"]["articles_of_an_earlier_set"] == 16
+    assert written.manifest["offsets"] == {
+        "answers": 12_622,
+        "exact": 12_388,
+        "moved": 227,
+        "nearest": 7,
+        "absent": 0,
+    }
+    assert sum(counts["queries"] for counts in written.counts.values()) == 5_097
+
+
+@pytest.mark.data
+def test_the_french_pool_asks_about_long_articles_only(data, tmp_path):
+    written = write(tmp_path / "french", data / "fquad", data / "piaf", least_words=400)
+    assert written.manifest["documents"] == {"distractors": 331, "relevant": 18 + 149}
+    assert [counts["queries"] for counts in written.counts.values()] == [1656, 1623, 1631, 1648, 1612]

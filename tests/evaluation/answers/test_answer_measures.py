@@ -1,0 +1,373 @@
+"""Measures of answers: the French normalisation, characters, groups, end to end."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from telerank.errors import MeasureError
+from telerank.evaluation.answers.end_to_end import answer_recall, measure_system
+from telerank.evaluation.answers.gold import GoldAnswers
+from telerank.evaluation.answers.groups import (
+    by_answer_length,
+    by_question_word,
+    length_group,
+    question_word,
+)
+from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.answers.no_answer import apply_threshold, score_no_answer
+from telerank.evaluation.answers.normalise import normalise_french, normalise_squad
+from telerank.evaluation.answers.overlap import character_f1
+from telerank.evaluation.answers.report import AnswerEvaluations
+from telerank.evaluation.compare import compare_evaluations
+from telerank.types import Answer, Query, Ranking
+
+FRENCH = {
+    "« l’an 2000 »": "an 2000",
+    "« l'an 2000 »": "an 2000",
+    "l'homme": "homme",
+    "L’Homme": "homme",
+    "l' homme": "homme",
+    "L'«Iliade»": "iliade",
+    "en a": "en a",
+    "a": "a",
+    "Un": "un",
+    "un": "un",
+    "le": "le",
+    "l'": "l",
+    "Les": "les",
+    "la la": "la la",
+    "un an": "an",
+    "une année": "année",
+    "le Louvre": "louvre",
+    "la Seine": "seine",
+    "les États-Unis": "états unis",
+    "Etats-Unis": "etats unis",
+    "du roi": "roi",
+    "au roi": "roi",
+    "aux rois": "rois",
+    "des rois": "rois",
+    "de la reine": "de reine",
+    "d’un an": "d an",
+    "d'Orléans": "d orléans",
+    "qu’il": "qu il",
+    "jusqu'à la fin": "jusqu à fin",
+    "lorsqu’elle": "lorsqu elle",
+    "aujourd’hui": "aujourd hui",
+    "aujourd'hui": "aujourd hui",
+    "quelqu'un": "quelqu",
+    "presqu’île": "presqu île",
+    "O'Brien": "o brien",
+    "50 l": "50 l",
+    "50 L.": "50 l",
+    "1 500 euros": "1500 euros",
+    "1\u00a0500 euros": "1500 euros",
+    "1\u202f500 euros": "1500 euros",
+    "1500 euros": "1500 euros",
+    "12 300,5 km²": "12300,5 km2",
+    "3,5 %": "3,5",
+    "3.5%": "3,5",
+    "35": "35",
+    "en 1998 300 hommes": "en 1998 300 hommes",
+    "14 juillet 1789": "14 juillet 1789",
+    "le 14 juillet 1789.": "14 juillet 1789",
+    "1939-1945": "1939 1945",
+    "1939–1945": "1939 1945",
+    "dix-sept": "dix sept",
+    "« Bonjour »": "bonjour",
+    "“Bonjour”": "bonjour",
+    '"bonjour"': "bonjour",
+    "‹ bonjour ›": "bonjour",
+    "cœur": "coeur",
+    "Œuvre": "oeuvre",
+    "et cætera": "et caetera",
+    "ﬁn": "fin",
+    "e\u0301te\u0301": "été",
+    "ou": "ou",
+    "où": "où",
+    "XIXᵉ siècle": "xixe siècle",
+    "1ᵉʳ": "1er",
+    "n° 5": "n 5",
+    "20 °C": "20 c",
+    "50 €": "50",
+    "so\u00adleil": "soleil",
+    "a\u200bb": "ab",
+    "a\nb": "a b",
+    "": "",
+    " ": "",
+    "%": "",
+    "…": "",
+    "M. Dupont": "m dupont",
+    "J.-C.": "j c",
+    "s’il n’y a": "s il n y a",
+    "c'est": "c est",
+    "puisqu'un": "puisqu",
+    "l'un des rois": "rois",
+    "entre la 1re et la 2e": "entre 1re et 2e",
+    "12.05.1990": "12,05,1990",
+    "(le chat)": "chat",
+    "Île-de-France": "île de france",
+    "la mairie d'Aix": "mairie d aix",
+    "العربية": "العربية",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FRENCH.items())
+def test_french_normalisation(text, expected):
+    assert normalise_french(text) == expected
+
+
+@pytest.mark.parametrize("text", FRENCH)
+def test_french_normalisation_is_stable(text):
+    """Normalising twice adds nothing, but for articles that a first pass has freed."""
+    once = normalise_french(text)
+    assert normalise_french(once) in (once, normalise_french(once.replace("l ", "")))
+
+
+def test_what_squads_own_normalisation_does_to_french():
+    assert normalise_squad("« l’an 2000 »") == "« l’ 2000 »"
+    assert normalise_squad("l'homme") == "lhomme"
+    assert normalise_squad("en a") == "en"
+
+
+def measured(prediction, *golds, question="Qui ?"):
+    gold = GoldAnswers({"q": question}, {"q": golds})
+    return measure_answers(gold, {"q": prediction}).mean
+
+
+def test_the_five_measures_by_hand():
+    values = measured("l’an 2000", "« l'an 2000 »", "en 2000")
+    assert list(values) == ["EM", "F1", "EM(fr)", "F1(fr)", "F1(characters)"]
+    assert values["EM"] == 0
+    assert values["F1"] == pytest.approx(0.5)  # l’ 2000 and en 2000
+    assert values["EM(fr)"] == values["F1(fr)"] == 1
+
+
+def test_characters_are_counted_as_in_the_report():
+    """TP / (TP + (FP + FN) / 2) with characters that both texts have."""
+    assert character_f1("2000", "en 2000") == pytest.approx(4 / (4 + 3 / 2))
+    assert character_f1("abc", "cba") == 1
+    assert character_f1("aab", "abb") == pytest.approx(2 / 3)
+    assert character_f1("x", "y") == character_f1("", "y") == character_f1("y", "") == 0
+    assert character_f1("", "") == 1
+
+
+def test_characters_keep_their_case_and_blanks():
+    assert measured("Le roi", "le roi")["F1(characters)"] == pytest.approx(5 / 6)
+    assert measured("le roi", "le roi ")["F1(characters)"] == pytest.approx(12 / 13)
+
+
+def test_the_best_gold_answer_counts_for_each_measure_by_itself():
+    values = measured("Paris", "Lutèce", "paris!", "Paris en France")
+    assert values["EM"] == values["F1"] == 1
+    assert values["F1(characters)"] == pytest.approx(8 / 11)  # paris! shares four letters of six
+
+
+def test_no_answer_is_right_if_there_is_none():
+    gold = GoldAnswers({"q1": "?", "q2": "?", "q3": "?"}, {"q1": (), "q3": ("x",)})
+    values = measure_answers(gold, {"q1": "", "q2": "x", "q3": ""})
+    assert {name: list(own) for name, own in values.values.items()} == {
+        name: [1, 0, 0] for name in values.measures
+    }
+
+
+def test_questions_without_prediction_count_0_and_are_named():
+    gold = GoldAnswers({"q1": "?", "q2": "?"}, {"q1": ("x",), "q2": ()})
+    evaluation = measure_answers(gold, {"q1": "x", "q9": "x"})
+    assert evaluation.mean["EM"] == 0.5
+    assert (evaluation.missing, evaluation.unjudged) == (("q2",), ("q9",))
+    assert AnswerEvaluations(gold, {"s": evaluation}, {"s": {"q1": "x"}}).remarks == [
+        "s: 1 of 2 questions have no prediction: they count 0",
+        "s: 1 predictions are of other questions: they do not count",
+    ]
+
+
+def test_unknown_measures_are_refused():
+    with pytest.raises(MeasureError, match=r"'em' is not a measure of answers; they are EM, F1, EM\(fr\)"):
+        measured_with("em")
+    with pytest.raises(MeasureError, match="no measure is given"):
+        measured_with(" ")
+
+
+def measured_with(measures):
+    return measure_answers(GoldAnswers({"q": "?"}, {"q": ("x",)}), {"q": "x"}, measures)
+
+
+def test_gold_answers_of_records():
+    queries = [Query("q1", "Qui ?"), Query("q2", "Où ?")]
+    answers = [Answer("q1", "d", "x", 0), Answer("q1", "e", "y", 0), Answer("q9", "d", "z", 0)]
+    gold = GoldAnswers.of(queries, answers)
+    assert gold.answers == {"q1": ("x", "y"), "q2": ()}
+    assert gold.paragraphs == {"q1": {"d", "e"}}
+    assert (gold.answerable, gold.unanswerable) == (("q1",), ("q2",))
+    assert gold.select(["q2"]) == GoldAnswers({"q2": "Où ?"}, {"q2": ()})
+    with pytest.raises(ValueError, match="there is no question"):
+        GoldAnswers.of([], answers)
+    with pytest.raises(ValueError, match="answers of q3, which is no question"):
+        GoldAnswers({}, {"q3": ()})
+
+
+def test_a_threshold_takes_answers_away():
+    gold = GoldAnswers({"q1": "?", "q2": "?"}, {"q1": ("x",), "q2": ()})
+    evaluation = measure_answers(gold, {"q1": "x", "q2": "x"}, "EM")
+    assert apply_threshold(gold, evaluation, {"q1": 0.2, "q2": 0.8}, 0.5).of("EM") == {"q1": 1, "q2": 1}
+    assert apply_threshold(gold, evaluation, {"q1": 0.2, "q2": 0.8}, 0.1).of("EM") == {"q1": 0, "q2": 1}
+    with pytest.raises(ValueError, match="question 'q2' has no value of no-answer"):
+        score_no_answer(gold, {"q1": "x", "q2": "x"}, evaluation, {"q1": 0.2})
+
+
+WORDS = {
+    "Who wrote it?": "who",
+    "To whom was it sold?": "who",
+    "Whose house is it?": "who",
+    "What is it?": "what",
+    "In what year was it built?": "what",
+    "Which king died?": "which",
+    "When did he die?": "when",
+    "Where is it?": "where",
+    "Why is it so?": "why",
+    "How many are there?": "how many",
+    "How much is it?": "how many",
+    "How does it work?": "how",
+    "The man who died, when was he born, and what did he do?": "what",
+    "Name one king.": "other",
+    "Somewhat odd, whatever": "other",
+    "Qui a inventé l'imprimerie ?": "qui",
+    "À qui doit-on cela ?": "qui",
+    "Que mange-t-il ?": "que",
+    "Qu’est-ce que c’est ?": "que",
+    "QU'EST-CE ?": "que",
+    "De quoi vit-il ?": "que",
+    "Quel roi ?": "quel",
+    "Quelle reine ?": "quel",
+    "Quels rois ?": "quel",
+    "Quelles reines ?": "quel",
+    "En quelle année est-il mort ?": "quel",
+    "Lequel est mort ?": "quel",
+    "Duquel parle-t-on ?": "quel",
+    "Auxquelles pense-t-il ?": "quel",
+    "Quand est-il mort ?": "quand",
+    "Depuis quand ?": "quand",
+    "Où est-il ?": "où",
+    "D’où vient-il ?": "où",
+    "Jusqu'où va-t-il ?": "où",
+    "ou habite t il?": "où",
+    "Combien sont-ils ?": "combien",
+    "Comment va-t-il ?": "comment",
+    "Pourquoi rit-il ?": "pourquoi",
+    "Est-ce que le roi rit ?": "other",
+    "Est-ce qu'il rit ?": "other",
+    "Le roi est-il mort ?": "other",
+    "Quelqu'un rit": "other",
+    "Le roi rit lorsqu'il est seul": "other",
+    "Le film que Truffaut a tourné est sorti en quelle année ?": "quel",
+    "Le roi de France qui régnait alors": "qui",
+    "Ce roi est blanc ou noir ?": "other",
+    "": "other",
+}
+
+
+@pytest.mark.parametrize(("question", "word"), WORDS.items())
+def test_question_words(question, word):
+    assert question_word(question) == word
+
+
+def test_means_by_question_word_and_length():
+    gold = GoldAnswers(
+        {"q1": "Qui ?", "q2": "Qui ?", "q3": "Who?", "q4": "Où ?"},
+        {"q1": ("x",), "q2": ("a b c d",), "q3": ("y",), "q4": ()},
+    )
+    evaluation = measure_answers(gold, {"q1": "x", "q2": "", "q3": "y", "q4": "z"}, "EM")
+    words = {
+        label: (row.questions, row.means["EM"]) for label, row in by_question_word(gold, evaluation).items()
+    }
+    assert words == {"who": (1, 1.0), "où": (1, 0.0), "qui": (2, 0.5)}
+    lengths = {label: row.questions for label, row in by_answer_length(gold, evaluation).items()}
+    assert lengths == {"no answer": 1, "1 word": 2, "3–5 words": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        *((1, "1 word"), (2, "2 words"), (3, "3–5 words"), (5, "3–5 words"), (6, "6–10 words")),
+        *((10, "6–10 words"), (11, "11 words or more")),
+    ],
+)
+def test_lengths_of_answers(words, label):
+    assert length_group((" ".join("x" * words), "another")) == label
+
+
+def ranking(qid, *docnos):
+    return Ranking.ranked(Query(qid, "?"), docnos, list(range(len(docnos), 0, -1)))
+
+
+def test_both_denominators_of_the_report():
+    gold = GoldAnswers.of(
+        [Query(f"q{n}", "?") for n in range(4)], [Answer(f"q{n}", f"d{n}", "x", 0) for n in range(4)]
+    )
+    rankings = [ranking("q0", "d0"), ranking("q1", "d9", "d1"), ranking("q2", "d9"), ranking("q3", "d8")]
+    system = measure_system(gold, {"q0": "x", "q1": "y", "q2": "x", "q3": ""}, rankings, "EM F1")
+    assert system.share == 0.5
+    assert system.all_questions == {"EM": 0.5, "F1": 0.5}
+    assert system.where_retrieved == {"EM": 0.5, "F1": 0.5}
+    assert list(system.retrieved) == [1, 1, 0, 0]
+    nowhere = measure_system(gold, {"q0": "x"}, [], "EM")
+    assert nowhere.share == 0
+    assert math.isnan(nowhere.where_retrieved["EM"])
+    with pytest.raises(ValueError, match="the gold answers name no paragraph"):
+        measure_system(GoldAnswers({"q": "?"}, {"q": ("x",)}), {}, [])
+
+
+def test_recall_of_answers_in_the_first_passages():
+    texts = {"d1": "Il naquit à Paris.", "d2": "Les Parisiens", "d3": "The Rome, of old"}
+    gold = GoldAnswers(
+        {"q1": "?", "q2": "?", "q3": "?"}, {"q1": ("paris",), "q2": ("rome of old", "x"), "q3": ()}
+    )
+    recall = answer_recall(gold, [ranking("q1", "d2", "d1"), ranking("q2", "d3")], texts.__getitem__, [1, 2])
+    assert recall.qids == ("q1", "q2")
+    assert recall.of("answer@1") == {"q1": 0, "q2": 1}  # Parisiens are not Paris
+    assert recall.mean["answer@2"] == 1
+    with pytest.raises(ValueError, match="expected depths from 1 up"):
+        answer_recall(gold, [], texts.__getitem__, [0])
+
+
+def test_no_passage_beyond_the_depth_is_read():
+    gold = GoldAnswers({"q1": "?"}, {"q1": ("x",)})
+    recall = answer_recall(gold, [ranking("q1", "d1", "d2")], {"d1": "y"}.__getitem__, [1])
+    assert recall.mean == {"answer@1": 0}
+
+
+def test_systems_are_compared_with_significance():
+    gold = GoldAnswers({f"q{n}": "?" for n in range(40)}, {f"q{n}": ("x",) for n in range(40)})
+    good = measure_answers(gold, {f"q{n}": "x" if n % 4 else "y" for n in range(40)}, "EM F1")
+    bad = measure_answers(gold, {f"q{n}": "y" for n in range(40)}, "EM F1")
+    comparison = compare_evaluations({"bad": bad, "good": good}, ["bad"], measures=["EM"])
+    row = comparison.difference("good", "bad", "EM")
+    assert row.delta == pytest.approx(0.75)
+    assert row.p_holm < 0.001
+    assert row.low > 0.5
+    assert "EM" in str(comparison)
+
+
+def test_the_report_has_every_table():
+    gold = GoldAnswers({"q1": "Qui ?", "q2": "Who?"}, {"q1": ("x",), "q2": ()})
+    predictions = {"a": {"q1": "x", "q2": "y"}}
+    evaluations = {"a": measure_answers(gold, predictions["a"])}
+    values = {"a": {"q1": 0.1, "q2": 0.9}}
+    report = AnswerEvaluations(gold, evaluations, predictions, values, 0.5, groups=True, per_query=True)
+    captions = [table.caption for table in report.tables()]
+    assert captions[1:] == [
+        "Means over 2 questions",
+        "With and without an answer",
+        "Best thresholds of no-answer",
+        "By question word",
+        "By answer length",
+    ]
+    record = report.record()["systems"][0]
+    assert record["mean"]["EM"] == 1
+    assert record["squad2"]["no_answer"]["means"]["EM"] == 1
+    assert record["question_word"]["qui"]["questions"] == 1
+    assert record["per_query"]["q2"]["F1"] == 1
+    plain = AnswerEvaluations(gold, evaluations, predictions)
+    assert plain.record()["systems"][0]["mean"]["EM"] == 0.5

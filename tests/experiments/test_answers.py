@@ -1,0 +1,205 @@
+"""Experiments with readers: trained once, measured on held-out articles and end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from reader_place import LENGTHS, reader_place, squad_file
+
+from telerank.errors import CollectionError
+from telerank.experiments.data import Sources
+from telerank.experiments.run import RunOptions, run_experiment
+from telerank.experiments.schema import Experiment
+
+SHARES = {"test": 0.25, "dev": 0.25, "seed": 10}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = reader_place(tmp_path_factory.mktemp("place"))
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        squad_file(folder / name / f"{name}.json", seed=name == "two", unanswerable=name == "two")
+    return folder
+
+
+def record(place, **changes):
+    training = {
+        "train": "reader",
+        "data": {"sets": [{"collection": name, "part": "train"} for name in ("one", "two", "absent")]},
+        "dev": {
+            "sets": [{"collection": "two", "part": "dev"}],
+            "every": 4,
+            "patience": 4,
+            "measure": "F1(fr)",
+        },
+        "model": {"start": [str(place / "encoder")], "language": "fr", **LENGTHS},
+        "articles": SHARES,
+        "optimisation": {"steps": 4, "batch": 6, "learning_rate": 0.003, "warm_up": 0},
+    }
+    base = {
+        "title": "Answers",
+        "data": {
+            "both": {
+                "split": "test",
+                "analyzer": "casefold|words",
+                "made_of": ["one", "two"],
+                "made_as": "article-parts",
+                "recipe": SHARES,
+            }
+        },
+        "models": {"reader": training},
+        "systems": {"BM25": "bm25 % 4", "LM": "lm_dirichlet % 4"},
+        "analyses": [
+            {
+                "kind": "answers",
+                "articles": SHARES,
+                "readers": ["reader"],
+                "sets": {
+                    "ONE": {"collection": "one", "part": "test"},
+                    "TWO": {"collection": "two", "part": "test"},
+                    "unrelated": {
+                        "collection": "one",
+                        "part": "test",
+                        "unrelated": 1.0,
+                        "unrelated_from": "two",
+                    },
+                    "gone": {"collection": "absent", "part": "test"},
+                },
+            },
+            {
+                "kind": "end-to-end",
+                "reader": "reader",
+                "documents": 3,
+                "depths": [1, 3],
+                "folds": 2,
+                "examples": 2,
+            },
+        ],
+        "depth": 4,
+        "seeds": [0, 1],
+    }
+    return {**base, **changes}
+
+
+def run(place, folder, spec):
+    sources = Sources.of([str(place)])
+    return run_experiment(Experiment.model_validate(spec), "answers", RunOptions(folder, sources))[0]
+
+
+@pytest.fixture(scope="module")
+def outcome(place, tmp_path_factory):
+    return run(place, tmp_path_factory.mktemp("out"), record(place))
+
+
+def captions(result):
+    return [table.caption for table in result.tables]
+
+
+def test_answers_are_measured_on_each_set_that_is_here(outcome):
+    answers, _ = outcome.results
+    assert captions(answers)[0] == "Answers in given texts, held-out articles"
+    rows = [[cell.text for cell in row] for row in answers.tables[0].rows]
+    assert [row[:3] for row in rows] == [
+        ["ONE", "reader", "12"],
+        ["TWO", "reader", "16"],
+        ["unrelated", "reader", "24"],
+    ]
+    assert all("±" in cell for row in rows for cell in row[3:])  # two seeds
+    assert "TWO: With and without an answer" in captions(answers)
+    assert "ONE: by question word" in captions(answers)
+    assert "ONE: With and without an answer" not in captions(answers)
+    assert captions(answers)[-1] == "Confidences"
+    assert set(answers.plots) == {
+        "confidences-reader-ONE",
+        "confidences-reader-TWO",
+        "confidences-reader-unrelated",
+    }
+    assert any("absent" in note and "not here" in note for note in answers.notes)
+    assert len(answers.record["reader"]["ONE"]["seeds"]) == 2
+
+
+def test_answers_end_to_end_have_both_denominators(outcome):
+    _, system = outcome.results
+    assert captions(system) == [
+        "Answers end to end",
+        "Recall of answers",
+        "The reader's weight",
+        "Where answers come from",
+        "The first 2 questions, with the first system",
+    ]
+    own = system.record["BM25"]
+    assert set(own) == {"retrieved", "all questions", "where retrieved", "recall of answers", "mu"}
+    assert own["recall of answers"]["answer@1"] <= own["recall of answers"]["answer@3"]
+    assert own["all questions"]["EM"] <= own["where retrieved"]["EM"] or own["retrieved"] == 1
+    assert system.record["sources"]["LM"]["questions"] == 24
+
+
+def test_only_questions_of_held_out_articles_measure(outcome):
+    assert len(outcome.data.judged.queries) == 24  # of two articles in each set
+
+
+def test_readers_are_kept_and_trained_once(place, tmp_path):
+    folder = tmp_path / "out"
+    spec = record(place, seeds=[0])
+    spec["analyses"] = spec["analyses"][:1]
+    run(place, folder, spec)
+    (model,) = (folder / "readers").glob("reader-0-*/model/model.safetensors")
+    before = model.stat().st_mtime_ns
+    run(place, folder, {**spec, "depth": 3})
+    assert [own.stat().st_mtime_ns for own in (folder / "readers").glob("*/model/model.safetensors")] == [
+        before
+    ]
+    assert not list(Path(folder / "readers").glob("*/checkpoints"))
+    assert json.loads((folder / "answers-both" / "results.json").read_text())
+
+
+def test_other_parts_than_those_of_the_training_are_refused(place, tmp_path):
+    spec = record(place, seeds=[0])
+    spec["analyses"] = [{**spec["analyses"][0], "articles": {"seed": 4}}]
+    with pytest.raises(CollectionError, match="keeps other articles apart"):
+        run(place, tmp_path, spec)
+
+
+def test_a_collection_without_answers_says_where_answers_come_from(place, tmp_path):
+    """As DILA: relevant documents are known, answers are not."""
+    folder = tmp_path / "data" / "sheets"
+    (folder / "qrels").mkdir(parents=True)
+    docs = [{"_id": f"d{n}", "title": f"Sheet {n}", "text": f"d{n} x1 x2 d{n + 1}"} for n in range(12)]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    queries = [{"_id": f"s{n}", "text": f"q{n} d{n}"} for n in range(6)]
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    lines = ["query-id\tcorpus-id\tscore", *(f"s{n}\td{n}\t1" for n in range(6))]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(lines))
+    spec = record(place, seeds=[0], data={"sheets": {"split": "test", "analyzer": "casefold|words"}})
+    spec["analyses"] = spec["analyses"][1:]
+    sources = Sources.of([str(place), str(tmp_path / "data")])
+    options = RunOptions(tmp_path / "out", sources)
+    (outcome,) = run_experiment(Experiment.model_validate(spec), "answers", options)
+    (result,) = outcome.results
+    assert captions(result) == ["Where answers come from", "The first 2 questions, with the first system"]
+    assert set(result.record) == {"sources"}
+    assert (
+        result.tables[1].rows[0][2].text.startswith("Sheet")
+        or result.tables[1].rows[0][1].text == "no answer"
+    )
+
+
+def test_a_reader_that_is_none_is_refused(place, tmp_path):
+    spec = record(place, seeds=[0])
+    spec["analyses"] = [{**spec["analyses"][0], "readers": ["other"]}]
+    with pytest.raises(CollectionError, match="'other' is no reader of the experiment"):
+        run(place, tmp_path, spec)
+
+
+def test_fewer_questions_than_folds_are_said(place, tmp_path):
+    spec = record(place, seeds=[0], queries=3)
+    spec["analyses"] = [{**spec["analyses"][1], "folds": 4}]
+    with pytest.raises(CollectionError, match="3 questions with an answer are fewer than 4 folds"):
+        run(place, tmp_path, spec)

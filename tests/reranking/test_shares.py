@@ -1,0 +1,90 @@
+"""Two processes re-rank and encode what one would."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.distributed.is_available():
+    pytest.skip("this torch computes in one process alone", allow_module_level=True)
+
+from small_vectors import Letters, docs  # noqa: E402
+from telerank.dense.encode import Encoding, encode_documents  # noqa: E402
+from telerank.dense.vectors import Vectors  # noqa: E402
+
+TEXTS = [f"{number} bears" for number in range(10)]
+WORKER = """
+import sys
+from types import SimpleNamespace
+sys.path.insert(0, sys.argv[1])
+import torch
+torch.set_num_threads(1)
+from torch import distributed
+distributed.init_process_group("gloo")
+from small_vectors import Letters, docs
+from telerank.dense.encode import Encoding
+from telerank.dense.shares import encode_shares
+from telerank.reranking import shares
+from telerank.types import Query, Ranking
+
+texts = [f"{number} bears" for number in range(10)]
+for _ in range(2):  # the second time the vectors are there
+    vectors = encode_shares(docs(texts), sys.argv[2], Letters(), encoding=Encoding(shard=4))
+    assert [len(shard) for shard in vectors.shards] == [4, 4, 2]
+
+counts = SimpleNamespace()
+scored = []
+
+class Reversed:
+    scorer = SimpleNamespace(counts=counts)
+
+    def __call__(self, stream):
+        for ranking in stream:
+            scored.append(ranking.query.qid)
+            counts.pairs += len(ranking)
+            yield Ranking.ranked(ranking.query, ranking.docnos, [-score for score in ranking.scores])
+
+shares._ROUND = 2
+for count in (0, 1, 7, 8):
+    counts.pairs, counts.cut, counts.cut_pairs = 0, 1, 2
+    scored.clear()
+    rankings = [Ranking.ranked(Query(f"q{n}", "x"), ("a", "b"), [2.0, 1.0]) for n in range(count)]
+    both = list(shares.rerank_shares(Reversed(), rankings))
+    assert [ranking.query.qid for ranking in both] == [f"q{n}" for n in range(count)]
+    assert all(ranking.docnos == ("b", "a") for ranking in both)
+    assert scored == [f"q{n}" for n in range(distributed.get_rank(), count, 2)]
+    assert (counts.pairs, counts.cut, counts.cut_pairs) == (2 * count, 2, 4)
+distributed.destroy_process_group()
+"""
+
+
+def start(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
+    shared = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(Path(__file__).parent.parent), str(folder)],
+        env={**os.environ, **{name: str(value) for name, value in shared.items()}},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_two_processes_score_a_share_each_and_write_the_vectors_of_one(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = [start(tmp_path / "two", rank, port) for rank in range(2)]
+    said = [process.communicate()[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    one = encode_documents(docs(TEXTS), tmp_path / "one", Letters(), encoding=Encoding(shard=4))
+    two = Vectors(tmp_path / "two")
+    assert list(one.docnos) == list(two.docnos)
+    for mine, other in zip(one.shards, two.shards, strict=True):
+        assert (mine.vectors == other.vectors).all()
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}

@@ -1,0 +1,331 @@
+"""Documents by their segments: the aggregates, the laws of stages, explanations, pipelines as text."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from long_texts import said
+from small_rerankers import small_reranker
+from telerank.errors import CollectionError, ExpressionError, ModelError
+from telerank.fusion import minmax
+from telerank.models.rerankers.reranker import save_reranker
+from telerank.pipelines.functions import pipeline
+from telerank.reranking.scorer import Scorer
+from telerank.reranking.stage import CrossReranker
+from telerank.reranking.texts import TokenizedPairs
+from telerank.retrieval.index import Index
+from telerank.segments.aggregate import Aggregate, convert
+from telerank.segments.scorer import SegmentScorer
+from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.segments.split import Segmenter
+from telerank.segments.stage import SegmentReranker, SegmentSum, birch, passages
+from telerank.sparse.writer import build_index
+from telerank.testing import LAWS, Trial
+from telerank.types import Doc, Query, Ranking
+
+DOCS = [Doc(f"d{n}", said(13 * n, every=7, seed=n), "x1 x2" if n % 2 else "") for n in range(9)]
+QUERIES = [Query("1", "q1 q2"), Query("2", ""), Query("3", f"q3 d4 {said(30)}"), Query("4", "q1 d2")]
+CANDIDATES = [
+    Ranking.ranked(query, [f"d{n}" for n in range(n, n + 5)], np.arange(5)) for n, query in enumerate(QUERIES)
+]
+KINDS = [
+    Aggregate("first"),
+    Aggregate("max"),
+    Aggregate("mean"),
+    Aggregate("sum"),
+    Aggregate("kmax", 2),
+    Aggregate("best", weights=(1.0, 0.5)),
+]
+ROOM = 48 - 3 - 8
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("segments") / "idx"
+    build_index(DOCS, folder, analyzer="standard", workers=1)
+    return Index(folder)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("named")
+    save_reranker(small_reranker(folder), folder / "mono")
+    return str(folder / "mono")
+
+
+@pytest.fixture(scope="module")
+def reranker(model, index):
+    return CrossReranker(Scorer(model), index.docs, name=model)
+
+
+def alone(reranker, query: str, doc: Doc, settings=NAMED["whole"]) -> np.ndarray:
+    """The scores of segments, one pair of tokens at a time."""
+    loaded = reranker.scorer.reranker
+    segments = Segmenter.of(loaded, settings)(doc)
+    tokens, texts = loaded.texts.queries([query]), loaded.texts
+    number = np.zeros((1, 2), np.int64)
+    pairs = [TokenizedPairs(texts, tokens, [segments.passage(n)], number) for n in range(len(segments))]
+    return np.array([Scorer(loaded).score_pairs(pair)[0] for pair in pairs])
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "expected"),
+    [
+        (Aggregate("first"), 1),
+        (Aggregate("max"), 4),
+        (Aggregate("mean"), 1.75),
+        (Aggregate("sum"), 7),
+        (Aggregate("kmax", 2), 3.5),
+        (Aggregate("kmax", 9), 1.75),
+        (Aggregate("best", weights=(1, 0.5, 0.25)), 4 + 1.5 + 0.25),
+        (Aggregate("best", weights=(1, 1, 1, 1, 100)), 7),
+    ],
+)
+def test_the_score_of_a_document_is_the_aggregate_of_its_segments(aggregate, expected):
+    assert aggregate(np.array([1.0, 3.0, -1.0, 4.0])) == pytest.approx(expected)
+
+
+def test_of_equal_scores_the_first_is_the_best():
+    assert Aggregate("max").weigh(np.array([1.0, 2.0, 2.0])).tolist() == [0, 1, 0]
+
+
+def test_probabilities_do_not_overflow():
+    assert convert(np.array([-1e4, 0.0, 1e4]), "probability").tolist() == [0, 0.5, 1]
+    assert convert(np.array([-1e4]), "logit").tolist() == [-1e4]
+
+
+@pytest.mark.parametrize(
+    "wrong", [("median",), ("kmax", 0), ("best",), ("max", 1, (1.0,)), ("best", 1, (math.nan,))]
+)
+def test_wrong_aggregates_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"expected|no aggregate|at least 1"):
+        Aggregate(*wrong)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("aggregate", KINDS[1:5:3], ids=lambda aggregate: aggregate.kind)
+def test_stages_by_segments_obey(law, aggregate, reranker):
+    law(Trial(SegmentReranker(reranker, aggregate), tuple(CANDIDATES), 1e-5))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("make", [passages, birch], ids=["passages", "birch"])
+def test_sums_with_the_first_stage_obey(law, make, reranker, index):
+    weights = (0.3, 0.7) if make is passages else (0.3, (1.0, 0.5))
+    settings = SegmentSettings(length=30, stride=20) if make is passages else NAMED["birch"]
+    stage = make(index.bm25() % 4, reranker, *weights, settings=settings)
+    law(Trial(stage, tuple(map(Ranking, QUERIES)), 1e-5))
+
+
+@pytest.mark.parametrize(
+    "settings", [NAMED["whole"], NAMED["best"], SegmentSettings(length=9, stride=4, seed=None)]
+)
+def test_batches_across_documents_and_queries_score_each_segment_as_alone(reranker, settings):
+    stage = SegmentReranker(reranker, Aggregate("max"), settings)
+    for ranking in stage(CANDIDATES):
+        for docno, score in ranking:
+            doc = next(doc for doc in DOCS if doc.docno == docno)
+            assert score == pytest.approx(alone(reranker, ranking.query.text, doc, settings).max(), abs=1e-5)
+
+
+def test_short_documents_have_the_scores_of_the_reranker(reranker):
+    short = [Ranking.ranked(QUERIES[0], ["d0", "d1", "d2"], np.arange(3))]
+    expected = dict(next(reranker(short)))
+    for aggregate in KINDS:
+        assert dict(next(SegmentReranker(reranker, aggregate)(short))) == pytest.approx(expected, abs=1e-5)
+
+
+def test_firstp_scores_the_first_segment_alone(reranker):
+    stage = SegmentReranker(reranker, Aggregate("first"))
+    list(stage(CANDIDATES))
+    assert stage.scorer.counts.segments == stage.scorer.counts.documents == 20
+
+
+def test_what_is_cut_is_counted_and_said(reranker, index):
+    titled = {"a": Doc("a", said(100), said(40)), "b": Doc("b", "q1")}
+    stage = SegmentReranker(CrossReranker(reranker.model, titled), Aggregate("max"), SegmentSettings(first=2))
+    assert stage.remarks == []
+    list(stage([Ranking.ranked(QUERIES[0], ["a", "b"], [1, 2])]))
+    left = 100 - 2 * (ROOM - ROOM // 2)
+    assert [remark.split("): ")[-1] for remark in stage.remarks] == [
+        "1 title longer than half of a segment: cut there",
+        f"1 of 2 documents longer than 2 segments: cut there, {left} tokens were not read",
+    ]
+
+
+def test_the_query_alone_is_cut_in_a_pair_with_a_segment(model, index):
+    reranker = CrossReranker(Scorer(model), index.docs, name=model)
+    list(SegmentReranker(reranker, Aggregate("max"))(CANDIDATES[2:3]))
+    (remark,) = reranker.remarks
+    assert remark.startswith(f"rerank({model}): ")
+    assert reranker.scorer.counts.cut == reranker.scorer.counts.cut_pairs * 24
+
+
+def test_windows_of_documents_do_not_change_the_scores(reranker, monkeypatch):
+    stage = SegmentReranker(reranker, Aggregate("mean"))
+    expected = [dict(ranking) for ranking in stage(CANDIDATES)]
+    monkeypatch.setattr("telerank.segments.scorer._CHARACTERS", 100)
+    monkeypatch.setattr("telerank.segments.scorer._DOCUMENTS", 2)
+    monkeypatch.setattr("telerank.segments.scorer._GROUPS", 1)
+    again = list(SegmentReranker(reranker, Aggregate("mean"))(CANDIDATES))
+    for ranking, before in zip(again, expected, strict=True):
+        assert dict(ranking) == pytest.approx(before, abs=1e-5)
+
+
+def test_a_document_is_tokenised_once_for_all_queries(reranker, monkeypatch):
+    encoded = []
+    texts = reranker.scorer.reranker.texts
+    encode = texts.encode
+    monkeypatch.setattr(texts, "encode", lambda given: (encoded.extend(given), encode(given))[1])
+    monkeypatch.setattr("telerank.segments.scorer._DOCUMENTS", 3)
+    list(SegmentReranker(reranker, Aggregate("max"))(CANDIDATES))
+    long = [text for text in encoded if len(text) > 150]
+    assert len(long) == len(set(long))
+
+
+def test_documents_are_forgotten_beyond_the_bound(reranker, monkeypatch):
+    monkeypatch.setattr("telerank.segments.scorer._KEPT", 50)
+    scorer = SegmentScorer(reranker.scorer, NAMED["whole"])
+    for doc in DOCS:
+        scorer.score("q1", doc)
+    assert list(scorer._cut) == ["d8"]
+    assert scorer._tokens == len(scorer._cut["d8"].ids)
+    changed = Doc("d8", "q1")
+    assert len(scorer.score("q1", changed)[0].ids) == 1
+
+
+def test_the_winning_segment_is_named_with_its_characters_and_why_it_won(reranker):
+    stage = SegmentReranker(reranker, Aggregate("max"), NAMED["best"])
+    said_why = stage.explain(QUERIES[0], "d8")
+    scores = alone(reranker, "q1 q2", DOCS[8], NAMED["best"])
+    segments = Segmenter.of(reranker.scorer.reranker, NAMED["best"])(DOCS[8])
+    start, end = segments.span(int(scores.argmax()))
+    assert said_why.value == pytest.approx(scores.max(), abs=1e-5)
+    assert said_why.what.startswith(f"the greatest of {len(scores)} segments by ")
+    winner = said_why.parts[0]
+    assert winner.value == pytest.approx(scores.max(), abs=1e-5)
+    assert (
+        f"segment {scores.argmax() + 1} of {len(scores)}, characters {start} to {end}, which"
+        in winner.what.replace(f": “{' '.join(DOCS[8].text[start:end].split())[:80]}…”", "")
+    )
+    assert winner.parts[-1].what == "what single sentences add, in all"
+    assert len(said_why.parts) == len(scores)
+
+
+def test_of_many_segments_ten_are_explained(reranker):
+    stage = SegmentReranker(reranker, Aggregate("mean"), SegmentSettings(length=5))
+    parts = stage.explain(QUERIES[0], "d8").parts
+    assert len(parts) == 11
+    assert parts[-1].what.startswith("the best of ")
+    assert ", times 0.0" in parts[0].what
+
+
+def test_a_match_is_the_text_of_the_segment(reranker):
+    stage = SegmentReranker(reranker, Aggregate("max"), NAMED["best"])
+    matches = stage.match(QUERIES[0], "d8")
+    assert matches[0].text == DOCS[8].text[slice(*matches[0].span)]
+    assert [match.score for match in matches] == sorted((match.score for match in matches), reverse=True)
+    assert str(matches[0]).startswith(f"segment {matches[0].number + 1} of {matches[0].count}, characters ")
+
+
+def test_equation_21_adds_scaled_bm25_and_the_mean_probability(reranker, index):
+    stage = passages(index.bm25() % 4, reranker, 0.3, 0.7, settings=NAMED["whole"])
+    (ranking,) = stage.run([QUERIES[0]])
+    before = dict((minmax(index.bm25() % 4)).search(QUERIES[0]))
+    assert set(before) == set(ranking.docnos)
+    assert len(ranking) == 4
+    for docno, score in ranking:
+        logits = alone(reranker, "q1 q2", index.doc(docno))
+        assert score == pytest.approx(
+            0.3 * before[docno] + 0.7 * (1 / (1 + np.exp(-logits))).mean(), abs=1e-5
+        )
+
+
+def test_birch_adds_the_best_sentences_to_the_first_stages_own_score(reranker, index):
+    stage = birch(index.bm25() % 4, reranker, 0.8, (1.0, 0.5))
+    before = dict((index.bm25() % 4).search(QUERIES[0]))
+    for docno, score in stage.search(QUERIES[0]):
+        logits = alone(reranker, "q1 q2", index.doc(docno), NAMED["birch"])
+        best = np.sort(1 / (1 + np.exp(-logits)))[::-1]
+        expected = 0.8 * before[docno] + 0.2 * (best[0] + 0.5 * best[1:2].sum())
+        assert score == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_stage_before_goes_before_the_first_stage_of_a_sum(reranker, index):
+    stage = passages(reranker, reranker, 0.3, 0.7, settings=NAMED["whole"])
+    whole = (index.bm25() % 3 >> stage).explain(QUERIES[0], (index.bm25() % 3).search(QUERIES[0]).docnos[0])
+    ranking = (index.bm25() % 3 >> stage).search(QUERIES[0])
+    assert whole.value == pytest.approx(
+        dict(ranking)[(index.bm25() % 3).search(QUERIES[0]).docnos[0]], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bm25 % 5 >> maxp(rerank({}))",
+        "bm25 % 5 >> firstp(rerank({}), window=best)",
+        "bm25 % 5 >> meanp(rerank({}, tokens=100), window=30, stride=20) % 2",
+        "sump(rerank({}), window=20, unit=words, title=false, of=probability)",
+        "kmaxp(rerank({}), 3, sentences=true, seed=0, first=4)",
+        "passages(bm25 % 3, rerank({}), 0.4, beta=0.6, window=whole)",
+        "passages(bm25 % 3, rerank({}), 0.4, beta=0.6, window=parade, of=logit)",
+        "birch(bm25 % 3, rerank({}), 0.4, weights='1 0.5')",
+        "birch(bm25 % 3, rerank({}), 0.4, weights='1')",
+    ],
+)
+def test_a_pipeline_prints_what_reads_back(text, model, index):
+    stage = pipeline(text.format(f"'{model}'"), index)
+    again = pipeline(repr(stage), index)
+    assert again == stage
+    assert repr(again) == repr(stage)
+    assert pickle.loads(pickle.dumps(stage)) == stage
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("maxp(bm25)", r"expected rerank\(MODEL\), uncut, got bm25"),
+        ("maxp(rerank({}) % 3)", r"expected rerank\(MODEL\), uncut"),
+        ("maxp()", "maxp lacks the argument 'reranker'"),
+        ("kmaxp(rerank({}))", "kmaxp lacks the argument 'kmax'"),
+        ("maxp(rerank({}), window=tkl)", "no segments are called 'tkl'; there are: whole"),
+        ("maxp(rerank({}), window=0)", "expected a whole number of at least 1, got 0"),
+        ("maxp(rerank({}), window=9, stride=10)", "a stride of 10 leaves out text between segments of 9"),
+        ("maxp(rerank({}), unit=lines)", "unit: Input should be 'tokens' or 'words'"),
+        ("maxp(rerank({}), title=no)", "expected true or false, got 'no'"),
+        ("maxp(rerank({}), seed=-1)", "expected a whole number of at least 0, got -1"),
+        ("maxp(rerank({}), of=rank)", "expected logit or probability, got 'rank'"),
+        ("birch(bm25, rerank({}), 1, weights=x)", "expected weights such as '1 0.5 0.2'"),
+    ],
+)
+def test_a_wrong_text_has_one_clear_line(text, message, model, index):
+    with pytest.raises(ExpressionError, match=message):
+        pipeline(text.format(f"'{model}'"), index)
+
+
+def test_wrong_stages_are_refused(reranker, index):
+    with pytest.raises(TypeError, match="expected a re-ranker"):
+        SegmentReranker(index.bm25(), Aggregate("max"))
+    with pytest.raises(ValueError, match="must not be cut"):
+        SegmentReranker(reranker % 3, Aggregate("max"))
+    with pytest.raises(ValueError, match="a weight must be a finite number, got nan"):
+        passages(index.bm25(), reranker, math.nan, 1)
+    with pytest.raises(CollectionError, match="query 1: document 'x' is not among the documents"):
+        list(SegmentReranker(reranker, Aggregate("max"))([Ranking.ranked(QUERIES[0], ["x"], [1])]))
+    with pytest.raises(ModelError, match="segments of 99 tokens"):
+        list(SegmentReranker(reranker, Aggregate("max"), SegmentSettings(length=99))(CANDIDATES))
+    with pytest.raises(KeyError):
+        SegmentReranker(reranker, Aggregate("max")).explain(QUERIES[0], "x")
+
+
+def test_the_sources_of_a_pipeline_name_the_model(reranker, index):
+    from telerank.stage import walk_stages
+
+    stage = passages(index.bm25(), reranker, 0.5, 0.5)
+    assert isinstance(stage, SegmentSum)
+    assert any(name.startswith("rerank(") for part in walk_stages(stage) for name in part.sources)

@@ -1,0 +1,344 @@
+"""BeST: what theta(0) and theta(1) learn from, its iterations, their files, and an interrupted training."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_training import losses  # noqa: E402
+from test_parallel import torchrun  # noqa: E402
+
+from small_segments import QUERIES, segment_settings, segment_training, small_segments  # noqa: E402
+from telerank.errors import FormatError, ModelError  # noqa: E402
+from telerank.models.fingerprints import reranker_fingerprint  # noqa: E402
+from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
+from telerank.training.loop import Loop  # noqa: E402
+from telerank.training.parallel import Processes  # noqa: E402
+from telerank.training.reranker.compare import train_rerankers  # noqa: E402
+from telerank.training.reranker.plan import read_plan  # noqa: E402
+from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker  # noqa: E402
+from telerank.training.segments.report import IterationResult, draw, tabulate  # noqa: E402
+from telerank.training.segments.selection import Selection, read_selection  # noqa: E402
+from telerank.training.settings import write_settings  # noqa: E402
+from telerank.training.task import TrainingDevice  # noqa: E402
+from telerank.types import silent  # noqa: E402
+
+HARDWARE = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
+HINGE = {"objective": "margin", "margin": 1.0, "of": "logit"}
+TWO = {"iterations": 2}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return small_segments(tmp_path_factory.mktemp("best"))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def trained(place, tmp_path_factory):
+    """Two iterations with a test."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    output = tmp_path_factory.mktemp("trained") / "out"
+    train_reranker(segment_training(place, "best", TWO), output)
+    torch.set_num_threads(threads)
+    return output
+
+
+def joint_task(place, folder, seed_of_selector=0, **changes):
+    """The first iteration's task, without dropout; theta(0) may begin elsewhere, so that both differ."""
+    model = segment_settings(place, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
+    config = segment_training(place, "best", model=model, **changes)
+    job = RerankerJob.open(config, folder, folder)
+    tasks = job.open_segments(None, HARDWARE, silent)
+    selector = start_reranker(config.model, seed_of_selector)
+    task = tasks.joint(selector)
+    for module in task.modules:
+        module.train()
+    return config, tasks, task
+
+
+def gradients(module):
+    return [weight.grad.clone() for weight in module.parameters() if weight.grad is not None]
+
+
+@pytest.mark.parametrize("loss", [HINGE, {"objective": "pointwise", "class_weights": False}])
+def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(place, tmp_path, loss):
+    """Its gradients are those of the chosen segments alone, relevant or not; theta(0) chooses."""
+    _, tasks, task = joint_task(place, tmp_path, seed_of_selector=5, loss=loss)
+    groups, _ = task.ranker.batch(0)
+    expected = []
+    for group in groups:
+        texts = []
+        for docno in group.docnos:
+            own = tasks.table.texts(docno)
+            scores = task.scorer.score([(group.query, text) for text in own])
+            texts.append(own[scores.index(max(scores))])
+        expected.append(replace(group, documents=tuple(texts)))
+    value = task.backward(task.read(0))
+    found = gradients(task.ranker.reranker.model)
+    task.ranker.reranker.model.zero_grad()
+    assert float(task.ranker.learn(expected, 0)) == pytest.approx(float(value), rel=1e-4)
+    for one, other in zip(found, gradients(task.ranker.reranker.model), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_the_gradients_of_both_models_are_limited_apart(place, tmp_path, monkeypatch):
+    def learned(model):
+        return {weight for weight in model.parameters() if weight.requires_grad}
+
+    limited = []
+    monkeypatch.setattr(
+        torch.nn.utils, "clip_grad_norm_", lambda weights, most: limited.append((set(weights), most))
+    )
+    config, _, task = joint_task(place, tmp_path, optimisation={"max_gradient_norm": 1.0})
+    loop = Loop(config, tmp_path, 2, None, task, HARDWARE)
+    loop.update(silent)
+    most = config.optimisation.max_gradient_norm
+    assert limited == [
+        (learned(task.selector.model), most),
+        (learned(task.ranker.reranker.model), most),
+    ]
+
+
+def test_theta_0_learns_from_all_segments_of_the_same_number(place, tmp_path):
+    """The sum over j of the hinge of segment j of both documents, a mean over groups."""
+    config, tasks, task = joint_task(place, tmp_path, loss=HINGE)
+    groups, _ = task.ranker.batch(0)
+    task.learn_from_all(groups)
+    found = gradients(task.selector.model)
+    task.selector.model.zero_grad()
+    total = torch.zeros(())
+    for group in groups:
+        counts = [tasks.table.count(docno) for docno in group.docnos]
+        for j in range(max(counts)):
+            pairs = [
+                (group.query, tasks.table.text(docno, j % count))
+                for docno, count in zip(group.docnos, counts, strict=True)
+            ]
+            own = replace(group, documents=tuple(text for _, text in pairs))
+            ((_, logits),) = task.scorer.group_logits(task.scorer.read([own], 0))
+            first, *others = logits[0]
+            hinge = sum((1 - first + other).clamp(min=0) for other in others) / len(others)
+            total = total + hinge / config.optimisation.batch
+    total.backward()
+    for one, other in zip(found, gradients(task.selector.model), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(place, tmp_path, trained):
+    tasks = RerankerJob.open(segment_training(place, "best"), tmp_path, tmp_path)
+    one, other = tasks.model_of(None), tasks.model_of(None)
+    assert reranker_fingerprint(one) == reranker_fingerprint(other)
+    checkpoints = sorted((trained / "iterations" / "1" / "checkpoints").iterdir())
+    assert [folder.name for folder in checkpoints] == ["00000002", "00000004"]
+    for folder in checkpoints:
+        ranker, selector = load_reranker(folder), load_reranker(folder / "selector")
+        prints = {reranker_fingerprint(model) for model in (ranker, selector, one)}
+        assert len(prints) == 3  # both have learned, from different segments
+
+
+def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_before(place, trained, tmp_path):
+    """Equation 4: I(2) are the best segments of theta(1), in relevant and in other documents."""
+    lines = [json.loads(line) for line in (trained / "selections" / "2.jsonl").read_text().splitlines()]
+    head, *rows = lines
+    config = segment_training(place, "best", TWO)
+    tasks = RerankerJob.open(config, tmp_path, tmp_path).open_segments(None, HARDWARE, silent)
+    scorer = tasks.score_with(load_reranker(trained / "iterations" / "1" / "model"))
+    assert head["pairs"] == len(rows) > QUERIES
+    assert head["iteration"] == 2
+    for row in rows[::5]:
+        own = tasks.table.texts(row["corpus-id"])
+        scores = scorer.score([(f"q{row['query-id'][1:]}", text) for text in own])
+        assert row["scores"] == pytest.approx(scores, abs=1e-4)
+        assert row["segment"] == scores.index(max(scores))
+        segments = tasks.table.segments[row["corpus-id"]]
+        assert segments.doc.text[row["start"] : row["end"]] == segments.text(row["segment"])
+    second = trained / "iterations" / "2" / "checkpoints" / "00000004" / "selector"
+    assert not second.exists()
+    rates = [
+        json.loads(line) for line in (trained / "iterations" / "2" / "log.jsonl").read_text().splitlines()
+    ]
+    assert rates[0]["step"] == 1  # a whole training of its own
+
+
+def test_the_iteration_with_the_best_dev_measure_is_the_model(trained):
+    record = json.loads((trained / "iterations.json").read_text())
+    results = record["iterations"]
+    best = max(results, key=lambda result: (result["dev"], -result["iteration"]))["iteration"]
+    model, kept = load_reranker(trained / "model"), trained / "iterations" / str(best) / "model"
+    assert reranker_fingerprint(model) == reranker_fingerprint(load_reranker(kept))
+    assert not (trained / "model" / "selector").exists()
+    log = (trained / "iterations" / str(best) / "log.jsonl").read_text()
+    assert (trained / "log.jsonl").read_text() == log
+    assert (trained / "iterations.svg").exists()
+    assert results[0]["changed"] is None
+    assert 0 <= results[1]["changed"] <= 1
+    assert all(0 <= own[f"{part}_precision"] <= 1 for own in results for part in ("train", "dev"))
+    assert all((trained / "selections" / f"{number}.jsonl").exists() for number in (1, 2, 3))
+
+
+def test_precision_on_train_is_that_of_the_selection_file(place, trained):
+    """Of the relevant documents: the answer's characters lie within those of the selected segment."""
+    answers = {}
+    for line in (place / "answers.jsonl").read_text().splitlines():
+        answer = json.loads(line)
+        docs = (place / "collection" / "corpus.jsonl").read_text().splitlines()
+        text = next(d["text"] for d in map(json.loads, docs) if d["_id"] == answer["corpus-id"])
+        start = text.index(answer["text"])
+        answers[answer["query-id"], answer["corpus-id"]] = start, start + len(answer["text"])
+    results = json.loads((trained / "iterations.json").read_text())["iterations"]
+    for result in results:
+        file = trained / "selections" / f"{result['iteration'] + 1}.jsonl"
+        rows = [json.loads(line) for line in file.read_text().splitlines()[1:]]
+        right = [
+            row["start"] <= answers[key][0] and answers[key][1] <= row["end"]
+            for row in rows
+            if (key := (row["query-id"], row["corpus-id"])) in answers
+        ]
+        assert len(right) == QUERIES
+        assert result["train_precision"] == pytest.approx(sum(right) / QUERIES)
+
+
+def test_the_share_that_changed_compares_two_files(trained):
+    files = [trained / "selections" / f"{number}.jsonl" for number in (1, 2)]
+    first, second = (
+        {
+            (r["query-id"], r["corpus-id"]): r["segment"]
+            for r in map(json.loads, f.read_text().splitlines()[1:])
+        }
+        for f in files
+    )
+    share = sum(first[key] != second[key] for key in first) / len(first)
+    results = json.loads((trained / "iterations.json").read_text())["iterations"]
+    assert results[1]["changed"] == pytest.approx(share)
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+from telerank.training.reranker.train import train_reranker
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.settings import read_settings
+seen = []
+def report(record):
+    seen.append(record.step)
+    if len(seen) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+config = read_settings(f"{sys.argv[1]}/config.yaml", RerankerTraining)
+train_reranker(config, f"{sys.argv[1]}/killed{sys.argv[2]}", report=report)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+@pytest.mark.parametrize("at", [3, 7])
+def test_a_killed_iteration_goes_on_to_the_same_result(place, trained, tmp_path, at):
+    """In the first iteration, with both models and their dropout, and in the second."""
+    config = segment_training(place, "best", TWO)
+    write_settings(config, tmp_path / "config.yaml")
+    asked = [sys.executable, "-c", KILLED, str(tmp_path), str(at)]
+    ran = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    killed = tmp_path / f"killed{at}"
+    with pytest.raises(ModelError, match="resume"):
+        train_reranker(config, killed)
+    model = train_reranker(config, killed, resume=True)
+    assert reranker_fingerprint(load_reranker(model)) == reranker_fingerprint(
+        load_reranker(trained / "model")
+    )
+    for name in ("iterations.json", "selections/1.jsonl", "selections/2.jsonl", "selections/3.jsonl"):
+        assert (killed / name).read_text() == (trained / name).read_text()
+
+
+WORKER = """
+import sys, torch
+torch.set_num_threads(1)
+from telerank.training.reranker.train import train_reranker
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.settings import read_settings
+config = read_settings(f"{sys.argv[1]}/config.yaml", RerankerTraining)
+train_reranker(config, f"{sys.argv[1]}/two")
+"""
+
+
+def test_two_processes_select_as_one(place, tmp_path):
+    """Each takes a share of a batch; the first selects and measures for both."""
+    model = segment_settings(place, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
+    config = segment_training(place, "best", TWO, model=model, loss=HINGE, optimisation={"eps": 1e-4})
+    write_settings(config, tmp_path / "config.yaml")
+    (tmp_path / "worker.py").write_text(WORKER)
+    ran = torchrun(tmp_path / "worker.py", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    train_reranker(config, tmp_path / "one")
+    for number in (1, 2):
+        one, two = (tmp_path / name / "iterations" / str(number) for name in ("one", "two"))
+        assert losses(two) == pytest.approx(losses(one), rel=1e-3)
+    one, two = (json.loads((tmp_path / name / "iterations.json").read_text()) for name in ("one", "two"))
+    assert [own["pairs"] for own in one["iterations"]] == [own["pairs"] for own in two["iterations"]]
+
+
+def test_other_settings_do_not_resume(place, trained):
+    with pytest.raises(ModelError, match=r"data\.segments\.iterations"):
+        train_reranker(segment_training(place, "best", {"iterations": 3}), trained, resume=True)
+
+
+def test_iterations_stop_after_some_without_a_better_dev_measure(place, tmp_path):
+    """All have the same dev measure: the rate is so low that nothing changes."""
+    settings = segment_settings(place, "best", {"iterations": 3, "patience": 1})
+    settings["optimisation"] |= {"learning_rate": 1e-12, "steps": 2}
+    trained = train_rerankers(read_plan(settings), tmp_path / "out")
+    results = json.loads((tmp_path / "out" / "iterations.json").read_text())["iterations"]
+    assert [result["iteration"] for result in results] == [1, 2]
+    (table,) = trained.tables()
+    assert "Iteration 1 has the highest dev measure" in " ".join(table.notes)
+
+
+def test_a_frozen_encoder_runs_once_for_both_models(place, tmp_path):
+    model = {"kind": "bert", "frozen": True, "head": {"hidden": [4], "dropout": 0.0}}
+    config = segment_training(place, "best", {"iterations": 1}, model=model, loss=HINGE)
+    train_reranker(config, tmp_path / "out")
+    assert len(list((tmp_path / "out" / "features").iterdir())) == 1
+
+
+def test_a_selection_of_documents_that_were_cut_otherwise_is_refused(place, trained, tmp_path):
+    path = trained / "selections" / "1.jsonl"
+    head = json.loads(path.read_text().splitlines()[0])
+    head.pop("pairs")
+    selection = read_selection(path, head)
+    assert isinstance(selection, Selection)
+    with pytest.raises(ModelError, match="cut otherwise"):
+        read_selection(path, {**head, "seed": 7})
+    short = tmp_path / "short.jsonl"
+    short.write_text("\n".join(path.read_text().splitlines()[:-1]))
+    with pytest.raises(FormatError):
+        read_selection(short, head)
+
+
+def test_the_first_of_equal_segments_is_selected():
+    assert Selection({("q", "d"): (1.0, 3.0, 3.0)})("q", "d") == 1
+
+
+def test_results_without_known_passages_have_a_table_and_a_plot():
+    results = [
+        IterationResult(1, 0.37, 5, None, None, None, 8, 0, 0),
+        IterationResult(2, 0.36, 4, None, None, 0.25, 8, 0, 0),
+    ]
+    table = tabulate(results, "RR")
+    assert tuple(cell.text for cell in table.rows[1]) == ("2", "–", "–", "0.3600", "25.0 %", "4")
+    assert draw(results, "RR").axes
+    assert results[1].describe("RR") == "iteration 2: dev RR 0.3600, changed 25.0 %"

@@ -1,0 +1,303 @@
+"""Trainings that learn from segments: what each selects, and how documents are ranked by their segments."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_segments import (  # noqa: E402
+    PLACE,
+    QUERIES,
+    dev_of,
+    segment_settings,
+    segment_training,
+    small_segments,
+)
+from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
+from telerank.records import describe_error  # noqa: E402
+from telerank.reranking.texts import make_pairs  # noqa: E402
+from telerank.training.parallel import Processes  # noqa: E402
+from telerank.training.reranker.config import RerankerLoss, RerankerTraining  # noqa: E402
+from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
+from telerank.training.reranker.task import ranking_loss  # noqa: E402
+from telerank.training.reranker.train import RerankerJob, train_reranker  # noqa: E402
+from telerank.training.settings import NegativeSettings  # noqa: E402
+from telerank.training.task import TrainingDevice  # noqa: E402
+from telerank.trec import read_run  # noqa: E402
+from telerank.types import Query, silent  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return small_segments(tmp_path_factory.mktemp("segments"))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+HARDWARE = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
+
+
+def opened(place, folder, select, segments=None, **changes):
+    """The parts of a training's task."""
+    config = segment_training(place, select, segments, **changes)
+    return RerankerJob.open(config, folder, folder).open_segments(None, HARDWARE, silent)
+
+
+def every_group(tasks):
+    groups = tasks.select().groups
+    return [groups[number] for number in range(len(groups))]
+
+
+def test_first_segments_stand_for_their_documents(place, tmp_path):
+    tasks = opened(place, tmp_path, "first")
+    for group in every_group(tasks):
+        for docno, text in zip(group.docnos, group.documents, strict=True):
+            own = tasks.table.segments[docno]
+            assert text == f"x6 {own.text(0)}"
+            assert len(own) == 1  # no other segment is cut
+            assert own.text(0).count(".") == 1
+
+
+def test_a_random_segment_is_a_function_of_seed_query_and_document(place, tmp_path):
+    tasks = opened(place, tmp_path, "random")
+    groups, again = tasks.select().groups, opened(place, tmp_path, "random").select().groups
+    first = [groups[number] for number in range(2 * len(groups))]
+    assert first == [again[number] for number in range(2 * len(groups))]
+    texts = {(g.qid, d): t for g in first for d, t in zip(g.docnos, g.documents, strict=True)}
+    numbers = {tasks.table.texts(docno).index(text) for (_, docno), text in texts.items()}
+    assert numbers >= {0, 1, 2}
+    other = opened(place, tmp_path, "random", data={**segment_settings(place, "random")["data"], "seed": 9})
+    assert {g.documents for g in every_group(other)} != {g.documents for g in every_group(tasks)}
+
+
+def test_gold_segments_contain_the_known_passage_and_the_share_found_is_counted(place, tmp_path):
+    tasks = opened(place, tmp_path, "gold")
+    groups = every_group(tasks)
+    assert len(groups) == QUERIES
+    for group in groups:
+        assert f"d{group.qid[1:]} x1 x2" in group.documents[0]
+    counts = json.loads((tmp_path / "data.json").read_text())
+    assert counts["known passages of these documents"] == QUERIES
+    assert counts["of them found in their document (100 %)"] == QUERIES
+    assert counts["of them found elsewhere than their offset says"] == 1
+
+
+def test_gold_leaves_out_relevant_documents_without_a_passage(place, tmp_path):
+    lines = (place / "answers.jsonl").read_text().splitlines()
+    lost = {**json.loads(lines[1]), "text": "not there at all"}
+    file = tmp_path / "answers.jsonl"
+    file.write_text("\n".join([lines[0], json.dumps(lost), *lines[2:8]]))
+    groups = every_group(opened(place, tmp_path, "gold", {"answers": str(file)}))
+    assert {group.qid for group in groups} == {"10", "12", "13", "14", "15", "16", "17"}
+    counts = json.loads((tmp_path / "data.json").read_text())
+    assert counts["relevant pairs without a known passage, left out"] == QUERIES - 7
+    assert counts["of them found in their document (88 %)"] == 7
+
+
+def test_gold_may_be_behind_the_leading_segments_of_others(place, tmp_path):
+    tasks = opened(place, tmp_path, "gold", {"leading": 1})
+    for group in every_group(tasks):
+        assert f"d{group.qid[1:]} x1" in group.documents[0]
+        for docno, text in zip(group.docnos[1:], group.documents[1:], strict=True):
+            if int(docno[1:]) >= QUERIES:
+                assert text == tasks.table.text(docno, 0)
+
+
+def test_all_segments_alone_take_the_first_always_and_others_by_their_share(place, tmp_path):
+    """Objective pointwise: an item is a segment with the label of its document."""
+    every = every_group(opened(place, tmp_path, "all", {"others": 1.0}))
+    table = opened(place, tmp_path, "all", {"others": 1.0}).table
+    assert all(len(group.documents) == 1 for group in every)
+    relevant = [(g.qid, g.documents[0]) for g in every if g.relevant]
+    expected = [(f"1{i}", text) for i in range(QUERIES) for text in table.texts(f"d{i}")]
+    assert sorted(relevant) == sorted(expected)
+    few = every_group(opened(place, tmp_path, "all", {"others": 0.1}))
+    firsts = [g for g in few if g.documents[0] == table.text(g.docnos[0], 0)]
+    assert len(firsts) == 3 * QUERIES  # of each document of each group
+    rest = len(every) - 3 * QUERIES
+    assert 0 < len(few) - len(firsts) < 0.3 * rest
+    assert few == every_group(opened(place, tmp_path, "all", {"others": 0.1}))
+
+
+def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begins_again(place, tmp_path):
+    loss = {"objective": "margin", "margin": 1.0, "of": "logit"}
+    tasks = opened(place, tmp_path, "all", {"others": 1.0}, loss=loss)
+    table, seen = tasks.table, 0
+    for group in every_group(tasks):
+        numbers = [table.texts(d).index(t) for d, t in zip(group.docnos, group.documents, strict=True)]
+        counts = [table.count(docno) for docno in group.docnos]
+        j = next(n for n, count in zip(numbers, counts, strict=True) if count == max(counts))
+        assert numbers == [j % count for count in counts]
+        seen += len(set(counts)) > 1 and j >= min(counts)
+    assert seen  # document 0 has a segment more than the others
+
+
+def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(place, tmp_path):
+    tasks = opened(place, tmp_path, "random", {"leading": 2}, dev=dev_of(place))
+    assert {len(own) for own in tasks.table.segments.values()} == {2}
+    ranked = tasks.dev_scores(tasks.reranker).segmenter
+    assert len(ranked(tasks.table.segments["d0"].doc)) == 4
+    counts = json.loads((tmp_path / "data.json").read_text())
+    assert counts["documents with text behind the last segment to learn from"] == len(tasks.table.segments)
+
+
+def test_random_lengths_are_those_of_seed_and_docno(place, tmp_path):
+    """The same in each run; other ones with another seed of the data; whole where documents are ranked."""
+    window = {"window": {"length": 12}, "random_lengths": True, "leading": None}
+
+    def lengths(seed):
+        data = segment_settings(place, "random", window)["data"] | {"seed": seed}
+        tasks = opened(place, tmp_path, "random", window, data=data, dev=dev_of(place))
+        return tasks, {docno: own.lengths.tolist() for docno, own in tasks.table.segments.items()}
+
+    tasks, first = lengths(3)
+    assert lengths(3)[1] == first
+    assert lengths(4)[1] != first
+    ranked = tasks.dev_scores(tasks.reranker).segmenter
+    assert max(ranked(tasks.table.segments["d1"].doc).lengths) == 12
+
+
+def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(place, tmp_path):
+    """A window that ends within a word: its text alone would have other tokens."""
+    tasks = opened(place, tmp_path, "random", {"window": {"length": 2}})
+    scorer, group = tasks.select().scorer, tasks.select().groups[0]
+    assert isinstance(scorer, EndToEnd)
+    made = scorer.make(tasks.reranker, group.pairs)
+    for docno, text, pair in zip(group.docnos, group.documents, made, strict=True):
+        own = tasks.table.segments[docno]
+        number = tasks.table.texts(docno).index(text)
+        query = tasks.reranker.texts.queries([group.query])[0]
+        expected = tasks.reranker.texts.pair(query, own.passage(number))
+        assert pair.ids.tolist() == expected.ids.tolist()
+    plain = make_pairs(tasks.reranker, [("q1", "x1 x2")])[0]
+    assert scorer.make(tasks.reranker, [("q1", "x1 x2")])[0].ids.tolist() == plain.ids.tolist()
+
+
+@pytest.mark.parametrize("aggregate", ["first", "max", "mean"])
+def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(place, tmp_path, aggregate):
+    """The run of the test has the scores that the scorer of segments gives with the saved model."""
+    from telerank.reranking.scorer import Scorer
+    from telerank.segments.aggregate import Aggregate
+    from telerank.segments.scorer import SegmentScorer
+
+    test = {"split": "dev", "run": str(place / "dev.run"), "queries": 6, "measures": ["RR"]}
+    config = segment_training(
+        place, "first", {"aggregate": aggregate}, dev=dev_of(place), test=test, precision="float32"
+    )
+    model = train_reranker(config, tmp_path / "out")
+    job = RerankerJob.open(config, tmp_path / "out", tmp_path / "out")
+    docs = {doc.docno: doc for doc in job.collection.docs()}
+    scorer = SegmentScorer(Scorer(load_reranker(model)), config.data.segments.window)
+    rankings = list(read_run(tmp_path / "out" / "test.run.gz"))
+    assert len(rankings) == 6
+    for ranking in rankings:
+        query = Query(ranking.query.qid, f"q{ranking.query.qid[1:]}")
+        for docno, score in ranking:
+            expected = Aggregate(aggregate)(scorer.score(query.text, docs[docno])[1])
+            assert score == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_frozen_encoder_learns_from_stored_features_of_segments(place, tmp_path):
+    model = {"kind": "bert", "frozen": True, "head": {"hidden": [4], "dropout": 0.0}}
+    config = segment_training(place, "random", model=model, dev=dev_of(place))
+    train_reranker(config, tmp_path / "out")
+    assert list((tmp_path / "out" / "features").iterdir())
+    lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert sum("dev" in line for line in lines) == 2
+
+
+def test_negatives_are_unjudged_or_judged_or_any(place, tmp_path):
+    def drawn(only):
+        data = segment_settings(place, "first")["data"]
+        data["negatives"] = {
+            "run": str(place / "train.run"),
+            "per_positive": 3,
+            "resample": True,
+            "only": only,
+        }
+        groups = opened(place, tmp_path, "first", data=data).groups
+        found = {(g.qid, d) for n in range(20 * QUERIES) for g in [groups[n]] for d in g.docnos[1:]}
+        return {(int(docno[1:]) - int(qid[1:])) % 20 for qid, docno in found}
+
+    assert drawn(None) == {1, 2, 3, 4}
+    assert drawn("unjudged") == {2, 3, 4}
+    assert drawn("not-relevant") == {1}
+
+
+def test_only_relevant_documents_of_the_list_are_learned_from(place, tmp_path):
+    run = str(place / "train.run")
+    top = {ranking.query.qid: ranking.docnos[:3] for ranking in read_run(run)}
+    listed = {f"1{i}" for i in range(QUERIES) if f"d{i}" in top[f"1{i}"]}
+    assert 0 < len(listed) < QUERIES
+    negatives = {"run": run, "depth": 3, "per_positive": 1, "relevant": "listed"}
+    data = segment_settings(place, "first")["data"] | {"negatives": negatives}
+    tasks = opened(place, tmp_path, "first", data=data)
+    assert {qid for qid, _ in tasks.groups.pairs} == listed
+    counts = json.loads((tmp_path / "data.json").read_text())
+    assert counts["relevant pairs beyond the lists, left out"] == QUERIES - len(listed)
+    with pytest.raises(ValidationError, match="relevant: says which documents of a run"):
+        NegativeSettings(random=True, relevant="listed")
+
+
+def test_hinge_of_raw_scores_is_best_s():
+    """max(0, 1 - y1 + y2), BeST's loss on TREC DL 2019."""
+    loss = RerankerLoss(objective="margin", margin=1.0, of="logit")
+    logits = torch.tensor([[2.0, 1.5], [0.0, -3.0], [-1.0, 1.0]])
+    assert float(ranking_loss(loss, logits)) == pytest.approx((0.5 + 0.0 + 3.0) / 3)
+
+
+@pytest.mark.parametrize(
+    ("select", "segments", "changes", "expected"),
+    [
+        ("best", {}, {"dev": None}, "add the section dev"),
+        ("best", {}, {"dev": {"measure": "loss"}}, "not by the dev loss"),
+        ("first", {"iterations": 2}, {}, "iterations goes with select best"),
+        ("first", {"window": "other"}, {}, "no segments are called 'other'"),
+        ("first", {"window": {"seed": 3}}, {}, "set leading and random_lengths"),
+        ("first", {"window": "piaf", "random_lengths": True}, {}, "no window.stride"),
+        ("first", {}, {"model": {"max_query": None}}, "max_query must be a number"),
+        ("first", {}, {"model": {"kind": "parade"}}, "no data.segments"),
+        ("first", {}, {"repetition": 1}, "set folds"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(place, select, segments, changes, expected):
+    from pydantic import ValidationError
+
+    with pytest.raises(ValidationError) as caught:
+        segment_training(place, select, segments, **changes)
+    assert expected in describe_error(caught.value)
+
+
+def test_settings_without_segments_dump_as_before(place):
+    """Kept models are found by a hash of this dump: no new name may appear in it."""
+    record = segment_settings(place, "first", test={"split": "dev", "run": "r", "queries": 3})
+    del record["data"]["segments"]
+    dump = RerankerTraining.model_validate(record).model_dump(mode="json")
+    assert list(dump) == [
+        *("optimisation", "dev", "precision", "device", "seed", "log_every", "tensorboard"),
+        *("checkpoint_every", "keep", "data", "model", "loss", "test", "folds", "held_out"),
+    ]
+    assert list(dump["data"]) == [
+        *("collection", "split", "format", "encoding", "negatives", "triples", "listed"),
+        *("queries", "pairs", "seed"),
+    ]
+    assert list(dump["data"]["negatives"]) == [
+        *("run", "pool", "random", "judged", "depth", "per_positive", "per_group", "resample"),
+    ]
+    with_segments = segment_training(place, "first")
+    assert RerankerTraining.model_validate(with_segments.model_dump(mode="json")) == with_segments
+
+
+def test_the_places_of_answers_differ(place):
+    assert len(set(PLACE.values())) == 3

@@ -1,0 +1,102 @@
+"""Trainings on a real GPU; where there is none these tests are skipped, and ``test_gpu_training.py`` stays."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU here", allow_module_level=True)
+
+from small_training import losses, small_place, training  # noqa: E402
+
+from small_ranking import dev_lists, ranking_training, small_ranking  # noqa: E402
+from telerank.errors import ModelError  # noqa: E402
+from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
+from telerank.training.loop import Loop  # noqa: E402
+from telerank.training.reranker.train import train_reranker  # noqa: E402
+
+STILL = {"kind": "monobert", "dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return small_place(tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture(scope="module")
+def ranking(tmp_path_factory):
+    return small_ranking(tmp_path_factory.mktemp("ranking"))
+
+
+def drop_last_checkpoint(output):
+    shutil.rmtree(max((output / "checkpoints").iterdir()))
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32", "float16"])
+def test_a_deterministic_training_resumes_to_the_same_losses(place, ranking, tmp_path, precision):
+    common = {"deterministic": True, "precision": precision, "checkpoint_every": 4}
+    encoder, ranker = (
+        training(place, **common),
+        ranking_training(ranking, model={"kind": "monobert"}, **common),
+    )
+    for start, config in ((train_bi_encoder, encoder), (train_reranker, ranker)):
+        output = tmp_path / start.__name__
+        start(config, output)
+        whole = losses(output)
+        drop_last_checkpoint(output)
+        start(config, output, resume=True)
+        assert losses(output) == whole
+
+
+def test_an_update_waits_for_nothing(place, ranking, tmp_path, monkeypatch):
+    """The calls that wait for the GPU, by the line of ours or of a library that makes them."""
+    update, waits = Loop.update, []
+
+    def watched(self, progress):
+        if self.position.step < 3:  # the first updates ask for memory
+            return update(self, progress)
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                update(self, progress)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        waits.extend(f"{each.filename}:{each.lineno}" for each in caught if "synchron" in str(each.message))
+        return None
+
+    monkeypatch.setattr(Loop, "update", watched)
+    own = {"objective": "softmax"}
+    train_bi_encoder(training(place, loss=own, log_every=100, checkpoint_every=100), tmp_path / "encoder")
+    train_bi_encoder(training(place, log_every=100, checkpoint_every=100), tmp_path / "margin")
+    common = {"model": {"kind": "monobert"}, "log_every": 100, "checkpoint_every": 100}
+    for objective in ("pointwise", "softmax", "margin"):
+        config = ranking_training(ranking, **common, loss={"objective": objective})
+        train_reranker(config, tmp_path / objective)
+    assert sorted(set(waits)) == []
+
+
+@pytest.mark.parametrize("setting", ["compile", "recompute"])
+def test_compiled_and_recomputed_layers_learn_the_same(place, ranking, tmp_path, setting):
+    plain = ranking_training(ranking, model=STILL, precision="float32", dev=dev_lists(ranking, measure="MRR"))
+    encoder = training(place, model={"dropout": 0.0}, optimisation={"chunk": None}, precision="float32")
+    for start, config in ((train_bi_encoder, encoder), (train_reranker, plain)):
+        for name, own in (("plain", config), (setting, config.model_copy(update={setting: True}))):
+            start(own, tmp_path / start.__name__ / name)
+        found, expected = (losses(tmp_path / start.__name__ / name) for name in (setting, "plain"))
+        assert found == pytest.approx(expected, rel=1e-3, abs=1e-4)
+
+
+def test_a_gpu_without_memory_is_a_line(place, tmp_path):
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(1e-5)
+    try:
+        with pytest.raises(ModelError, match=r"^out of memory: set optimisation.chunk to less than 4"):
+            train_bi_encoder(training(place), tmp_path)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
