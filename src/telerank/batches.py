@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+T = TypeVar("T")
 
 
 def batch_by_length(
@@ -26,3 +30,33 @@ def batch_by_length(
             size = min(size, int(np.searchsorted(descending, -longest * shortest, side="right")) - start)
         yield order[start : start + size].tolist()
         start += size
+
+
+@dataclass(frozen=True)
+class WindowLimits:
+    """How many items are in memory together at most: ``size`` in all, items, and groups."""
+
+    size: int
+    items: int
+    groups: int
+
+    def cut(
+        self, groups: Iterable[Iterable[T]], size_of: Callable[[T], int]
+    ) -> Iterator[tuple[list[T], list[int]]]:
+        """Items in windows, and the ends of the groups in each; a group may continue in the next window."""
+        items: list[T] = []
+        ends: list[int] = []
+        size = 0
+        for group in groups:
+            for item in group:
+                items.append(item)
+                size += size_of(item)
+                if size >= self.size or len(items) == self.items:
+                    yield items, ends
+                    items, ends, size = [], [], 0
+            ends.append(len(items))
+            if len(ends) == self.groups:
+                yield items, ends
+                items, ends, size = [], [], 0
+        if ends:
+            yield items, ends

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def test_answers_do_not_depend_on_the_batch_or_its_order(loaded, tokens, order):
 
 
 def test_groups_come_back_as_they_went_in_however_chunks_cut_them(loaded, monkeypatch):
-    monkeypatch.setattr(scorer, "_PAIRS", 4)
+    monkeypatch.setattr(scorer, "_WINDOW", replace(scorer._WINDOW, items=4))
     sizes = [0, 3, 9, 0, 4, 1, 0]
     texts = iter(PAIRS)
     groups = [[next(texts) for _ in range(size)] for size in sizes]
@@ -120,7 +121,7 @@ def test_groups_come_back_as_they_went_in_however_chunks_cut_them(loaded, monkey
 
 
 def test_no_more_than_three_chunks_are_read_before_the_first_answer(loaded, monkeypatch):
-    monkeypatch.setattr(scorer, "_CHARACTERS", 100)
+    monkeypatch.setattr(scorer, "_WINDOW", replace(scorer._WINDOW, size=100))
     read = 0
 
     def endless():

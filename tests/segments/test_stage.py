@@ -10,6 +10,7 @@ import pytest
 
 from long_texts import said
 from small_rerankers import small_reranker
+from telerank.batches import WindowLimits
 from telerank.errors import CollectionError, ExpressionError, ModelError
 from telerank.fusion import minmax
 from telerank.models.rerankers.reranker import save_reranker
@@ -168,9 +169,7 @@ def test_the_query_alone_is_cut_in_a_pair_with_a_segment(model, index):
 def test_windows_of_documents_do_not_change_the_scores(reranker, monkeypatch):
     stage = SegmentReranker(reranker, Aggregate("mean"))
     expected = [dict(ranking) for ranking in stage(CANDIDATES)]
-    monkeypatch.setattr("telerank.segments.scorer._CHARACTERS", 100)
-    monkeypatch.setattr("telerank.segments.scorer._DOCUMENTS", 2)
-    monkeypatch.setattr("telerank.segments.scorer._GROUPS", 1)
+    monkeypatch.setattr("telerank.segments.scorer._WINDOW", WindowLimits(100, 2, 1))
     again = list(SegmentReranker(reranker, Aggregate("mean"))(CANDIDATES))
     for ranking, before in zip(again, expected, strict=True):
         assert dict(ranking) == pytest.approx(before, abs=1e-5)
@@ -181,7 +180,7 @@ def test_a_document_is_tokenised_once_for_all_queries(reranker, monkeypatch):
     texts = reranker.scorer.reranker.texts
     encode = texts.encode
     monkeypatch.setattr(texts, "encode", lambda given: (encoded.extend(given), encode(given))[1])
-    monkeypatch.setattr("telerank.segments.scorer._DOCUMENTS", 3)
+    monkeypatch.setattr("telerank.segments.scorer._WINDOW", WindowLimits(1_000_000, 3, 1024))
     list(SegmentReranker(reranker, Aggregate("max"))(CANDIDATES))
     long = [text for text in encoded if len(text) > 150]
     assert len(long) == len(set(long))

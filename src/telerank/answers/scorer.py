@@ -15,6 +15,7 @@ import numpy as np
 
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
+from telerank.batches import WindowLimits
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.pairs.pair import PairBatch
@@ -31,9 +32,9 @@ Texts: TypeAlias = str | Doc | Iterable[str | Doc] | Mapping[str, str]
 """One text or several, which may be documents, or have their docnos as keys."""
 
 _HALF = re.compile("[\ud800-\udfff]")
-_CHARACTERS = 500_000  # of the texts that are tokenised and read together
-_PAIRS = 2048  # of them at most
-_GROUPS = 64  # in them at most, so that the first answers come early
+_WINDOW = WindowLimits(
+    500_000, 2048, 64
+)  # characters, pairs, groups: few, so that the first answers come early
 _TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch
 _LENGTHS = ("max_length", "stride", "max_question", "max_answer", "temperature")
 
@@ -169,7 +170,10 @@ class SpanReader:
         """
         parts: list[TextReading] = []
         with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool:
-            chunks = ((ends, pool.submit(self.prepare, items)) for items, ends in _chunks(groups))
+            chunks = (
+                (ends, pool.submit(self.prepare, items))
+                for items, ends in _WINDOW.cut(groups, lambda pair: len(pair[1]))
+            )
             waiting = next(chunks, None)
             while waiting is not None:
                 (ends, prepared), waiting = waiting, next(chunks, None)
@@ -305,23 +309,3 @@ def _check_characters(texts: Iterable[str]) -> None:
     for text in texts:
         if half := _HALF.search(text):
             raise ModelError(f"a text has half of a surrogate pair, U+{ord(half[0]):04X}: it is damaged")
-
-
-def _chunks(groups: Iterable[Iterable[TextPair]]) -> Iterator[tuple[list[TextPair], list[int]]]:
-    """Pairs that are read together, and the ends of the groups in them; a group may continue in the next."""
-    items: list[TextPair] = []
-    ends: list[int] = []
-    characters = 0
-    for group in groups:
-        for pair in group:
-            items.append(pair)
-            characters += len(pair[1])
-            if characters >= _CHARACTERS or len(items) == _PAIRS:
-                yield items, ends
-                items, ends, characters = [], [], 0
-        ends.append(len(items))
-        if len(ends) == _GROUPS:
-            yield items, ends
-            items, ends, characters = [], [], 0
-    if ends:
-        yield items, ends

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from telerank.batches import WindowLimits
 from telerank.models.pairs.pair import Passage
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TokenizedPairs
@@ -23,9 +24,7 @@ from telerank.types import Doc, Progress, Scores, silent
 Candidate: TypeAlias = tuple[str, Doc]
 """The text of a query, and a document."""
 
-_CHARACTERS = 1_000_000  # of the documents that are cut and scored together
-_DOCUMENTS = 4096  # of them at most
-_GROUPS = 1024  # in them at most, so that the first results come early
+_WINDOW = WindowLimits(1_000_000, 4096, 1024)  # characters, documents, groups: few, for early results
 _KEPT = 1_000_000  # tokens of documents that are kept for other queries
 
 
@@ -83,7 +82,10 @@ class SegmentScorer:
         """
         parts: list[Scores] = []
         with ThreadPoolExecutor(1, thread_name_prefix="cutting") as pool:
-            windows = ((ends, pool.submit(self._make_pairs, items)) for items, ends in _windows(groups))
+            windows = (
+                (ends, pool.submit(self._make_pairs, items))
+                for items, ends in _WINDOW.cut(groups, lambda item: len(item[1].text))
+            )
             waiting = next(windows, None)
             while waiting is not None:
                 (ends, made_pairs), waiting = waiting, next(windows, None)
@@ -144,23 +146,3 @@ class SegmentScorer:
         self._tokens += len(segments.ids)
         while self._tokens > _KEPT and len(self._cut) > 1:
             self._tokens -= len(self._cut.popitem(last=False)[1].ids)
-
-
-def _windows(groups: Iterable[Iterable[Candidate]]) -> Iterator[tuple[list[Candidate], list[int]]]:
-    """Candidates in windows, and the ends of the groups in each; a group may continue in the next window."""
-    items: list[Candidate] = []
-    ends: list[int] = []
-    characters = 0
-    for group in groups:
-        for item in group:
-            items.append(item)
-            characters += len(item[1].text)
-            if characters >= _CHARACTERS or len(items) == _DOCUMENTS:
-                yield items, ends
-                items, ends, characters = [], [], 0
-        ends.append(len(items))
-        if len(ends) == _GROUPS:
-            yield items, ends
-            items, ends, characters = [], [], 0
-    if ends:
-        yield items, ends

@@ -110,12 +110,17 @@ class EncoderKind(RerankerKind):
 
     def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         model, texts = self.create(folder, shape, dropout)
-        try:
-            model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
-        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-            message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
-            raise ModelError(message) from error
+        read_head(model, folder, shape)
         return model, texts
 
     def parts(self, model: Any) -> ModelParts:
         return ModelParts(model.encoder, model.head, HEAD)
+
+
+def read_head(model: nn.Module, folder: Path, shape: Shape) -> None:
+    """Read the weights of a model's head; raises ModelError if they are not those of its kind, or damaged."""
+    try:
+        model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
+        raise ModelError(message) from error

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
@@ -24,6 +22,7 @@ from telerank.models.encoders.bi_encoder import width
 from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
 from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTokenizer
 from telerank.models.precision import in_float32
+from telerank.models.rerankers.encoder_ranker import read_head
 from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, inputs_of
 
@@ -230,11 +229,7 @@ class ParadeKind(RerankerKind):
 
     def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
         model, texts = self.create(folder, shape, dropout)
-        try:
-            model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
-        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-            message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
-            raise ModelError(message) from error
+        read_head(model, folder, shape)
         return model, texts
 
     def parts(self, model: Any) -> ModelParts:

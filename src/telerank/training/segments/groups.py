@@ -13,12 +13,11 @@ from telerank.training.segments.table import SegmentTable
 
 
 @dataclass(frozen=True, eq=False)
-class SelectedSegments:
-    """Each group with one segment of each of its documents instead of the document."""
+class _OfDocuments:
+    """Groups made of groups of documents, one of each, by a table of segments."""
 
     groups: Groups
     table: SegmentTable
-    choose: Choose
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -30,6 +29,13 @@ class SelectedSegments:
     @property
     def repeats_from(self) -> float:
         return self.groups.repeats_from
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedSegments(_OfDocuments):
+    """Each group with one segment of each of its documents instead of the document."""
+
+    choose: Choose
 
     @property
     def most_pairs(self) -> float:
@@ -42,22 +48,8 @@ class SelectedSegments:
 
 
 @dataclass(frozen=True, eq=False)
-class EverySegment:
+class EverySegment(_OfDocuments):
     """Each group with all segments of its documents, which is what is scored to select one of them."""
-
-    groups: Groups
-    table: SegmentTable
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    @property
-    def window(self) -> int:
-        return self.groups.window
-
-    @property
-    def repeats_from(self) -> float:
-        return self.groups.repeats_from
 
     @property
     def most_pairs(self) -> float:
