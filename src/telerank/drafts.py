@@ -20,8 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, BinaryIO
 
-from filelock import FileLock
-
 DRAFT = ".writing"
 """Ending of the name of what is being written."""
 _REPLACED = f".old{DRAFT}"
@@ -180,6 +178,8 @@ def cached_folder(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     folder = _kind_folder(kind, key) / key
     if folder.is_dir():
         return folder
+    from filelock import FileLock  # what only searches needs no locks
+
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
             with draft_folder(folder) as draft:

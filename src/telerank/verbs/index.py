@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
@@ -12,10 +12,12 @@ from telerank.dense.manifest import describe_vectors
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
 from telerank.text.steps import TEXT_STEPS
 from telerank.types import Doc, Progress
+
+if TYPE_CHECKING:
+    from telerank.sparse.writer import IndexWriter
 
 __all__ = [
     "TEXT_STEPS",
@@ -61,6 +63,8 @@ def index(
     DocumentError
         If there is no document, or one cannot be stored.
     """
+    from telerank.sparse.writer import build_index
+
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
         build_index(stream, folder, analyzer=analyzer, overwrite=overwrite, workers=workers, progress=shown)
@@ -105,7 +109,7 @@ def add_documents(
     """
     total, stream = stream_documents(docs)
     with (
-        IndexWriter(_folder(index), workers=workers) as writer,
+        _open_writer(index, workers) as writer,
         show_progress(progress, total) as shown,
     ):
         return writer.add(stream, update=update, progress=shown)
@@ -119,13 +123,13 @@ def delete_documents(index: Index | str | Path, docnos: Iterable[str]) -> int:
     DocumentError
         If a docno is not in the index; then none is deleted.
     """
-    with IndexWriter(_folder(index)) as writer:
+    with _open_writer(index) as writer:
         return writer.delete(docnos)
 
 
 def merge_segments(index: Index | str | Path, *, progress: Progress | None = None) -> None:
     """Merge all segments of an index into one, without the deleted documents."""
-    with IndexWriter(_folder(index)) as writer, show_progress(progress) as shown:
+    with _open_writer(index) as writer, show_progress(progress) as shown:
         writer.merge(shown)
 
 
@@ -165,6 +169,12 @@ def _describe_words(index: SparseIndex) -> dict[str, int | float | str]:
         "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
         "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
     }
+
+
+def _open_writer(index: Index | str | Path, workers: int | None = None) -> IndexWriter:
+    from telerank.sparse.writer import IndexWriter  # here: a search loads this module, and writes nothing
+
+    return IndexWriter(_folder(index), workers=workers)
 
 
 def _folder(index: Index | str | Path) -> Path:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -111,6 +110,8 @@ class RankingSet:
 
     def manifest(self) -> dict[str, Any]:
         """The content of ``ranking-set.json``."""
+        from importlib.metadata import version
+
         return {
             "recipe": asdict(self.settings),
             "sources": [
