@@ -77,7 +77,7 @@ def test_an_update_waits_for_nothing(place, ranking, tmp_path, monkeypatch):
     common = {"model": {"kind": "monobert"}, "log_every": 100, "checkpoint_every": 100}
     for objective in ("pointwise", "softmax", "margin"):
         config = ranking_training(ranking, **common, loss={"objective": objective})
-        train_reranker(config, tmp_path / objective)
+        train_reranker(config, tmp_path / "reranker" / objective)
     assert sorted(set(waits)) == []
 
 

@@ -81,7 +81,7 @@ class DeviceVectors:
         targets = torch.from_numpy(queries).to(self.device)  # (Q, D)
         lengths = targets.norm(dim=1) * self._error()  # (Q,)
         best = torch.full((len(queries), 0), -torch.inf, device=self.device)
-        candidates: list[list[np.ndarray]] = []  # of each block: queries, rows, greatest scores
+        candidates: list[tuple[Tensor, Tensor, Tensor]] = []  # of each block: queries, rows, greatest scores
         step = max(1, _PRODUCTS // len(queries))
         with torch.inference_mode():
             for block in (part for whole in self.blocks or self._copy() for part in whole.divide(step)):
@@ -93,14 +93,12 @@ class DeviceVectors:
                 least = best[:, -1] if best.shape[1] == k else torch.full_like(lengths, -torch.inf)
                 highest = products + margins
                 numbers, columns = (highest >= least[:, None]).nonzero(as_tuple=True)
-                arrays = (numbers, columns + block.first, highest[numbers, columns])
-                candidates.append([array.cpu().numpy() for array in arrays])
-        numbers, rows, spans = (np.concatenate(arrays) for arrays in zip(*candidates, strict=True))
-        kept = spans >= least.cpu().numpy()[numbers]
-        numbers, rows = numbers[kept], rows[kept]
-        order = np.argsort(numbers, kind="stable")
-        ends = np.searchsorted(numbers[order], np.arange(1, len(queries)))
-        parts = np.split(rows[order], ends)
+                candidates.append((numbers, columns + block.first, highest[numbers, columns]))
+            numbers, rows, spans = (torch.cat(tensors) for tensors in zip(*candidates, strict=True))
+            found = torch.stack((numbers, rows))[:, spans >= least[numbers]].cpu().numpy()
+        order = np.argsort(found[0], kind="stable")
+        ends = np.searchsorted(found[0][order], np.arange(1, len(queries)))
+        parts = np.split(found[1][order], ends)
         return [rank_rows(self.vectors, part, query, k) for part, query in zip(parts, queries, strict=True)]
 
     def _error(self) -> float:
