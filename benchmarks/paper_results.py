@@ -3,6 +3,7 @@
 ``python benchmarks/paper_results.py FOLDER repbert`` prints, for every experiment of RepBERT with results in
 FOLDER (the ``--output`` of ``telerank experiment``), its command, its data, its tables and its notes.
 ``--write`` puts each between its markers in ``docs/results/repbert.md``; the text around them is not changed.
+What a data set is, and a table or a note that comes again, stand only where they come first.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from results_page import write
+from results_page import RESULTS, write
 
 from telerank.experiments.packaged import list_experiments
+from telerank.verbs.experiment import expected_time
 
 _LEFT_OUT = re.compile(r"It took|Measured on|The published values|Not measured: .*\(not given")
 """Notes that the text around the tables has."""
+_MEASURED = re.compile(r"Measured on (?P<name>[^:(]+?)(?P<about>: .*)? \((?P<counts>[^()]*)\)[.]", re.DOTALL)
 
 
 def main() -> None:
@@ -30,8 +33,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put them into docs/results/PAPER.md")
     options = parser.parse_args()
     names = [entry.name for entry in list_experiments([]) if entry.name.startswith(f"{options.paper}/")]
-    for name in names:
-        text = "\n\n".join(_describe(name, folder) for folder in _find(options.folder, name))
+    said: set[str] = set()
+    for name in sorted(names, key=_place(options.paper)):
+        text = "\n\n".join(_describe(name, folder, said) for folder in _find(options.folder, name))
         if not text:
             print(f"{name}: not run")
         elif options.write:
@@ -40,36 +44,42 @@ def main() -> None:
             print(f"## {name}\n\n{text}\n")
 
 
+def _place(paper: str) -> Callable[[str], int]:
+    """The place of an experiment in the page, or behind all if it has no markers."""
+    page = (RESULTS / f"{paper}.md").read_text(encoding="utf-8")
+    return lambda name: page.find(f"<!-- {name}: begin -->") % (len(page) + 1)
+
+
 def _find(folder: Path, name: str) -> Iterator[Path]:
     """The folders of an experiment's results, on each data, whole and small."""
     for path in sorted(folder.glob(f"{name.replace('/', '-')}-*/results.json")):
         yield path.parent
 
 
-def _describe(name: str, folder: Path) -> str:
+def _describe(name: str, folder: Path, said: set[str]) -> str:
+    """The results in a folder; of what was ``said`` before, nothing, and what is new is added to it."""
     record = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     small = " --small" if record["size"] == "small copy" else ""
     command = f"`telerank experiment {name}{small} --on {record['data']['name']}`"
-    measured = next(note for note in record["notes"] if note.startswith("Measured on"))
+    measured = _MEASURED.match(next(note for note in record["notes"] if note.startswith("Measured on")))
+    assert measured is not None
+    about = measured["about"] or ""
     tables = (folder / "tables.md").read_text(encoding="utf-8").partition("\n")[2]
-    tables = tables.partition("\n- Measured on")[0].strip()
-    notes = [
-        f"- {note}"
-        for note in record["notes"]
-        if not _LEFT_OUT.match(note) and not _is_pipeline(note, record)
-    ]
-    return "\n\n".join(filter(None, (f"{command}: {_minutes(record)}. {measured}", tables, "\n".join(notes))))
+    parts = re.split(r"\n(?=[*]{2}.*[*]{2}\n)", tables.partition("\n- Measured on")[0])
+    shown = [part.strip() for part in parts if part.strip() not in said]
+    notes = [note for note in record["notes"] if not _LEFT_OUT.match(note) and not _is_pipeline(note, record)]
+    new = [f"- {note}" for note in notes if note not in said]
+    took = expected_time(name, small=bool(small))
+    first = f"{command}{f': {took}' if took else ''}. Measured on {measured['name']}"
+    began = f"{first}{'' if about in said else about} ({measured['counts']})."
+    said.update(notes, shown, (about,))
+    return "\n\n".join(filter(None, (began, *shown, "\n".join(new))))
 
 
 def _is_pipeline(note: str, record: dict[str, Any]) -> bool:
     """Whether a note only repeats the pipeline of a system, as the file has it."""
     systems = record["experiment"]["systems"]
     return any(note == f"{name}: {text}." for name, text in systems.items())
-
-
-def _minutes(record: dict[str, Any]) -> str:
-    seconds = record["seconds"]
-    return f"{seconds / 60:.0f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
 
 
 if __name__ == "__main__":

@@ -388,6 +388,7 @@ def test_the_command_lists_shows_and_runs(data, tmp_path, monkeypatch):
 def test_the_expected_time_is_that_of_the_file(tmp_path):
     assert expected_time(write(tmp_path)) == ""
     assert expected_time(write(tmp_path), small=True) == "about 3 minutes on two cores"
+    assert expected_time(write(tmp_path, minutes=0.2)) == "at most a minute on two cores"
     with_models = write(tmp_path, minutes=45, models={"MiniLM": "minilm"})
     kept = "trainings, vectors and indexes that are kept are not made again"
     assert expected_time(with_models) == f"about 45 minutes on two cores; {kept}"

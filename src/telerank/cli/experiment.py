@@ -67,7 +67,9 @@ def list_experiments(*, data: _Data = None) -> None:
 def _small_time(small: Experiment | None) -> str:
     if small is None:
         return "no"
-    return "yes" if small.minutes is None else f"{small.minutes:,.0f} minutes"
+    if small.minutes is None:
+        return "yes"
+    return "1 minute" if small.minutes <= 1 else f"{small.minutes:,.0f} minutes"
 
 
 @app.command("run")

@@ -111,7 +111,8 @@ class Experiment(Section):
     """Documents of a ranking that are kept and measured."""
     seed: int = 0
     minutes: float | None = Field(None, gt=0)
-    """How long it took on two cores when nothing was kept, on all of its data; None: not measured."""
+    """How long it takes on two cores when nothing is kept, on all of its data, by the processor time of its parts;
+    None: not measured."""
     analyses: tuple[AnalysisSpec, ...] = Field(min_length=1)
     published: dict[str, Published] = Field(default_factory=dict)
     """By data set: ``published[data][system][column]``."""
@@ -127,7 +128,8 @@ class Experiment(Section):
         if self.minutes is None:
             return ""
         kept = "; trainings, vectors and indexes that are kept are not made again" if self.models else ""
-        return f"about {self.minutes:,.0f} minutes on two cores{kept}"
+        time = f"about {self.minutes:,.0f} minutes" if self.minutes > 1 else "at most a minute"
+        return f"{time} on two cores{kept}"
 
     def with_seeds(self, seeds: tuple[int, ...]) -> Self:
         """The same experiment with these seeds for every training."""
