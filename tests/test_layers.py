@@ -89,6 +89,10 @@ ALLOWED = {
         *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
         *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines", "training", "inspect"),
     },
+    "service": {
+        *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
+        *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines"),
+    },
     "verbs": {
         *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
         *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines", "training", "inspect"),

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from telerank.verbs.judge import judge as judge
     from telerank.verbs.rerank import rerank as rerank
     from telerank.verbs.search import search as search
+    from telerank.verbs.serve import serve as serve
     from telerank.verbs.train import train as train
     from telerank.verbs.tune import tune as tune
 
@@ -75,6 +76,7 @@ _MODULES = {
     "verbs.judge": "judge",
     "verbs.rerank": "rerank",
     "verbs.search": "search",
+    "verbs.serve": "serve",
     "verbs.train": "train",
     "verbs.tune": "tune",
 }

@@ -1,0 +1,25 @@
+"""Whether the process lives, and whether it is ready."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from telerank.service.depends import CurrentServed
+from telerank.service.errors import ERRORS
+from telerank.service.schemas.operations import Health
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/health/live", summary="Whether the process answers")
+async def live() -> Health:
+    """200 from the start to the end of the process."""
+    return Health(status="live")
+
+
+@router.get("/health", summary="Whether the service is ready", responses={503: ERRORS[503]})
+@router.get("/health/ready", summary="Whether the service is ready", responses={503: ERRORS[503]})
+async def ready(served: CurrentServed) -> Health:
+    """200 if the indexes and the models are open and warm, else 503."""
+    served.snapshot()
+    return Health(status="ready")
