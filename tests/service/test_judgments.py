@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,19 +90,18 @@ def test_a_full_disk_leaves_no_part_of_a_line(file: JudgmentFile, monkeypatch: p
     assert [judgment.query for judgment in read_judgments(file.path)] == ["one"]
 
 
-def write_many(path: Path, name: str) -> None:
-    for number in range(50):
-        JudgmentFile(path).add(f"{name} {number} " + "word " * 300, f"d{number}", 1, "a")
+WRITER = """
+import sys
+from pathlib import Path
+from telerank.service.judgments import JudgmentFile
+for number in range(50):
+    JudgmentFile(Path(sys.argv[1])).add(f"{sys.argv[2]} {number} " + "word " * 300, f"d{number}", 1, "a")
+"""
 
 
 def test_several_processes_write_one_file(file: JudgmentFile):
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=write_many, args=(file.path, name)) for name in "abc"]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(120)
-        assert writer.exitcode == 0
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(file.path), name]) for name in "abc"]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
     assert len(list(read_judgments(file.path))) == 150
 
 

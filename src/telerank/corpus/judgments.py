@@ -9,7 +9,8 @@
 ``index``         the name of the index in the service, which is the split; may be absent
 ================  ====================================================================
 
-Of several judgments of a query and a document the last counts. The file has no documents.
+A collection is such a file, or a folder of such files. Of several judgments of a query and a document the
+last counts. There are no documents.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import WHOLE, plain_name, read_first_keys, read_lines
+from telerank.corpus.readers.reading import WHOLE, list_few, plain_name, read_first_keys, read_lines
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, parse_object
 from telerank.trec.recognition import Conditions
@@ -90,37 +92,43 @@ def parse_judgment(record: dict[str, Any], path: str | Path, number: int | None,
 
 
 def _conditions(path: Path) -> Conditions:
-    keys = set() if path.is_dir() else read_first_keys(path)
-    yield {"query", "docno", "grade"} <= keys, ""
-    yield "qid" in keys, "its first line has no qid"
-    yield plain_name(path).endswith((".jsonl", ".json")), "its name does not end in .jsonl"
+    files = list_few(path)
+    keys = [read_first_keys(file) for file in files if plain_name(file).endswith((".jsonl", ".json"))]
+    yield any({"query", "docno", "grade"} <= own for own in keys), ""
+    yield keys and len(keys) == len(files), "its name does not end in .jsonl"
+    yield keys and all({*_KEYS} <= own for own in keys), f"its first line has not {', '.join(_KEYS)}"
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    splits = dict.fromkeys(judgment.index for judgment in read_judgments(path, encoding))
+    files = tuple(list_few(path))
+    splits = dict.fromkeys(judgment.index for judgment in _read_files(files, encoding))
     return Collection(
         path.name,
         JUDGMENTS.name,
         partial(_no_docs, path),
-        {name: partial(_queries, path, encoding, name) for name in splits},
-        {name: partial(_qrels, path, encoding, name) for name in splits},
+        {name: partial(_queries, files, encoding, name) for name in splits},
+        {name: partial(_qrels, files, encoding, name) for name in splits},
         size=0,
     )
 
 
-def _queries(path: Path, encoding: str, index: str) -> Iterator[Query]:
+def _read_files(files: tuple[Path, ...], encoding: str) -> Iterator[Judgment]:
+    return chain.from_iterable(read_judgments(file, encoding) for file in files)
+
+
+def _queries(files: tuple[Path, ...], encoding: str, index: str) -> Iterator[Query]:
     """Each query once, with the words in which it came first."""
     texts: dict[str, str] = {}
-    for judgment in read_judgments(path, encoding):
+    for judgment in _read_files(files, encoding):
         if judgment.index == index:
             texts.setdefault(judgment.qid, judgment.query)
     yield from (Query(qid, text) for qid, text in texts.items())
 
 
-def _qrels(path: Path, encoding: str, index: str) -> Iterator[Qrel]:
+def _qrels(files: tuple[Path, ...], encoding: str, index: str) -> Iterator[Qrel]:
     grades = {
         (judgment.qid, judgment.docno): judgment.grade
-        for judgment in read_judgments(path, encoding)
+        for judgment in _read_files(files, encoding)
         if judgment.index == index
     }
     yield from (Qrel(qid, docno, grade) for (qid, docno), grade in grades.items())
