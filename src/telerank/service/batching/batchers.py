@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
     from telerank.service.batching.pairs import PairsToScore
+    from telerank.service.batching.tokens import PlainTokenizer
     from telerank.service.batching.vectors import TextsToEncode
 
 
@@ -24,6 +25,7 @@ class Batchers:
     ) -> None:
         self._computing, self._limits, self._observer = computing, limits, observer
         self._batchers: dict[object, Batcher[Any]] = {}
+        self._tokenizers: dict[object, PlainTokenizer] = {}
 
     def of_reranker(self, name: str, scorer: Scorer) -> Batcher[PairsToScore]:
         """The batcher of a re-ranker; ``name`` is for metrics."""
@@ -36,6 +38,15 @@ class Batchers:
         from telerank.service.batching.vectors import BatchedEncoder
 
         return self._batcher(name, encoder, lambda: BatchedEncoder(encoder))
+
+    def tokenizer_of(self, model: Scorer | TorchEncoder) -> PlainTokenizer:
+        """A tokenizer of a model, apart from its batches; raises ModelError if it has none."""
+        from telerank.service.batching.tokens import PlainTokenizer
+
+        tokenizer = self._tokenizers.get(model)
+        if tokenizer is None:
+            tokenizer = self._tokenizers[model] = PlainTokenizer(model)
+        return tokenizer
 
     async def aclose(self) -> None:
         """End all; requests that wait are not answered."""
