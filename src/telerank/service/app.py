@@ -10,11 +10,11 @@ from fastapi import FastAPI
 
 from telerank.errors import TelerankError
 from telerank.service.errors import add_error_handlers
-from telerank.service.routes import operations
+from telerank.service.routes import answers, documents, operations, search
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 
-ROUTERS = (operations.router,)
+ROUTERS = (search.router, answers.router, documents.router, operations.router)
 """The routes, in the order in which the API's page shows them."""
 
 
@@ -50,6 +50,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _open(served: Served) -> None:
     try:
-        await served.compute(served.open)
+        await served.prepare(served.open)
     except TelerankError as error:
         served.doing = f"failed: {error}"
