@@ -17,8 +17,9 @@ from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
 from telerank.service.batching.batcher import BatchLimits
 from telerank.service.batching.batchers import Batchers
-from telerank.service.batching.pairs import BatchedReranker, PairsToScore
-from telerank.service.batching.vectors import BatchedEncoder, TextsToEncode
+from telerank.service.batching.pairs import BatchedReranker
+from telerank.service.batching.vectors import BatchedEncoder
+from telerank.service.batching.work import PairsToScore, TextsToEncode
 from telerank.types import Query, Ranking
 
 LARGEST = 2e-6

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from running import listening
+
 from small_rerankers import pairs
 from small_service import save_models, serving
 from telerank.reranking.scorer import Scorer
@@ -82,7 +83,12 @@ def test_documents_that_are_objects_keep_their_ids_and_fields(client):
         {"id": 7, "title": "d4 d5", "text": "d6"},
         {"title": "d7", "text": "d8"},
     ]
-    body = {"query": QUERY, "documents": documents, "return_documents": True, "rank_fields": ["title", "text"]}
+    body = {
+        "query": QUERY,
+        "documents": documents,
+        "return_documents": True,
+        "rank_fields": ["title", "text"],
+    }
     results = client.post("/v1/rerank", json=body).json()["results"]
     by_index = {found["index"]: found for found in results}
     assert [by_index[index].get("id") for index in range(3)] == ["a", 7, None]
@@ -96,7 +102,9 @@ def test_documents_that_are_objects_keep_their_ids_and_fields(client):
 def test_text_that_is_cut_is_said_and_refused_if_that_is_asked(client):
     documents = client.post("/rerank", json={"query": QUERY, "documents": ["d1", LONG, "d2"]})
     assert {found["index"] for found in documents.json()["results"] if found.get("truncated")} == {1}
-    assert documents.json()["meta"]["warnings"] == ["1 of 3 texts are longer than is read: their ends were cut"]
+    assert documents.json()["meta"]["warnings"] == [
+        "1 of 3 texts are longer than is read: their ends were cut"
+    ]
     assert documents.headers["x-truncated-texts"] == "1"
     texts = client.post("/rerank", json={"query": QUERY, "texts": ["d1", LONG], "truncate": True}).json()
     assert {found["index"] for found in texts if found.get("truncated")} == {1}
@@ -175,9 +183,7 @@ def test_scores_of_pairs_come_in_their_order(client, logits):
 
 def test_a_reply_says_how_long_what_took(client):
     headers = client.post("/rerank", json={"query": QUERY, "texts": TEXTS}).headers
-    times = [
-        float(headers[f"x-{name}-time"]) for name in ("queue", "tokenization", "inference", "total")
-    ]
+    times = [float(headers[f"x-{name}-time"]) for name in ("queue", "tokenization", "inference", "total")]
     assert sum(times[:3]) == pytest.approx(times[3], abs=0.2)
     assert times[2] > 0
     assert int(headers["x-compute-tokens"]) > 0
@@ -190,7 +196,12 @@ def test_the_models_and_their_tokens(client):
     assert "reranker" in info["model_type"]
     tokens = client.post("/tokenize", json={"inputs": ["q1 d2", LONG]}).json()
     assert [token["text"] for token in tokens[0]] == ["[CLS]", "q1", "d2", "[SEP]"]
-    assert [(token["start"], token["stop"]) for token in tokens[0]] == [(None, None), (0, 2), (3, 5), (None, None)]
+    assert [(token["start"], token["stop"]) for token in tokens[0]] == [
+        (None, None),
+        (0, 2),
+        (3, 5),
+        (None, None),
+    ]
     assert len(tokens[1]) == 122
     plain = client.post("/tokenize", json={"inputs": "q1", "add_special_tokens": False}).json()
     assert [token["special"] for token in plain[0]] == [False]
@@ -275,4 +286,6 @@ def test_the_documented_reply_is_the_reply(client):
     schema = client.get("/openapi.json").json()
     for route in (*ROUTES, "/score", "/embed", "/v1/embeddings", "/embed_sparse", "/info", "/tokenize"):
         assert route in schema["paths"]
-    assert "example" in json.dumps(schema["paths"]["/rerank"]) or "examples" in json.dumps(schema["components"])
+    assert "example" in json.dumps(schema["paths"]["/rerank"]) or "examples" in json.dumps(
+        schema["components"]
+    )

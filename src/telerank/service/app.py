@@ -10,11 +10,19 @@ from fastapi import FastAPI
 
 from telerank.errors import TelerankError
 from telerank.service.errors import add_error_handlers
-from telerank.service.routes import answers, documents, operations, search
+from telerank.service.routes import answers, documents, embed, models, operations, rerank, search
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 
-ROUTERS = (search.router, answers.router, documents.router, operations.router)
+ROUTERS = (
+    search.router,
+    answers.router,
+    documents.router,
+    rerank.router,
+    embed.router,
+    models.router,
+    operations.router,
+)
 """The routes, in the order in which the API's page shows them."""
 
 
@@ -45,6 +53,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         opening.cancel()
+        await served.batchers.aclose()
         served.close()
 
 

@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from telerank.errors import ExpressionError, TelerankError, shorten
 from telerank.expressions import known_names
 
 RETRY_SECONDS = 1
+_LEFT = 499  # nobody reads it, but logs have it
 _TYPES = {401: "unauthorized", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 
@@ -105,6 +107,10 @@ def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(TelerankError)
     async def _(_: Request, error: TelerankError) -> JSONResponse:
         return error_response(as_service_error(error))
+
+    @app.exception_handler(ClientDisconnect)
+    async def _(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=_LEFT)
 
     @app.exception_handler(RequestValidationError)
     async def _(_: Request, error: RequestValidationError) -> JSONResponse:

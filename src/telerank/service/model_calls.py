@@ -8,9 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
-from telerank.service.batching.pairs import PairsToScore
-from telerank.service.batching.vectors import TextsToEncode
-from telerank.service.batching.work import BatchedReply
+from telerank.service.batching.work import BatchedReply, PairsToScore, TextsToEncode
 from telerank.service.connections import while_connected
 from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import TooLarge, Unprocessable
@@ -18,7 +16,7 @@ from telerank.service.errors import TooLarge, Unprocessable
 
 @dataclass(frozen=True, eq=False)
 class ModelCalls:
-    """Calls of models for one request. Its headers are those of text-embeddings-inference, in milliseconds."""
+    """Calls of models for one request; the headers are those of text-embeddings-inference, milliseconds."""
 
     request: Request
     response: Response
@@ -57,9 +55,7 @@ class ModelCalls:
         batcher = self.served.batchers.of_encoder(name, encoder)
         return name, await self._reply(batcher.submit(texts, may_cut=may_cut), texts.texts)
 
-    async def _reply(
-        self, work: Coroutine[Any, Any, BatchedReply], texts: Sequence[str]
-    ) -> BatchedReply:
+    async def _reply(self, work: Coroutine[Any, Any, BatchedReply], texts: Sequence[str]) -> BatchedReply:
         reply = await while_connected(self.request, work)
         timings = reply.timings
         self.response.headers.update(

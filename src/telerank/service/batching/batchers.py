@@ -12,9 +12,8 @@ from telerank.service.batching.work import BatchObserver
 if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
-    from telerank.service.batching.pairs import PairsToScore
     from telerank.service.batching.tokens import PlainTokenizer
-    from telerank.service.batching.vectors import TextsToEncode
+    from telerank.service.batching.work import PairsToScore, TextsToEncode
 
 
 class Batchers:

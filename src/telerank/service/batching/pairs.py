@@ -15,24 +15,8 @@ from telerank.errors import ModelError
 from telerank.models.pairs.pair import Passage
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.texts import TextPair, TokenizedPairs, tokenize_for
-from telerank.service.batching.work import Results, TokenizedWork
-
-
-@dataclass(frozen=True)
-class PairsToScore:
-    """Pairs of a query and a passage.
-
-    A passage is cut at ``max_tokens``, and a pair where the model's input ends; ``left`` cuts the beginning
-    of the passage then, instead of its end.
-    """
-
-    pairs: Sequence[TextPair]
-    max_tokens: int | None = None
-    left: bool = False
-
-    def __len__(self) -> int:
-        return len(self.pairs)
+from telerank.reranking.texts import TokenizedPairs, tokenize_for
+from telerank.service.batching.work import PairsToScore, Results, TokenizedWork
 
 
 @dataclass(frozen=True, eq=False)

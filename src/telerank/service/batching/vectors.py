@@ -12,19 +12,7 @@ import numpy as np
 from telerank.dense.encoder import TorchEncoder
 from telerank.errors import ModelError
 from telerank.models.encoders.tokens import Tokenizers
-from telerank.service.batching.work import Results, TokenizedWork
-
-
-@dataclass(frozen=True)
-class TextsToEncode:
-    """Texts of one side; without ``normalise`` vectors keep their lengths, if the model divides by them."""
-
-    texts: Sequence[str]
-    queries: bool = False
-    normalise: bool = True
-
-    def __len__(self) -> int:
-        return len(self.texts)
+from telerank.service.batching.work import Results, TextsToEncode, TokenizedWork
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,34 @@ Results: TypeAlias = npt.NDArray[Any]
 """What a model computes, a row for each text: scores (n,) or vectors (n, D)."""
 
 
+@dataclass(frozen=True)
+class PairsToScore:
+    """Pairs of a query and a passage.
+
+    A passage is cut at ``max_tokens``, and a pair where the model's input ends; ``left`` cuts the beginning
+    of the passage then, instead of its end.
+    """
+
+    pairs: Sequence[tuple[str, str]]
+    max_tokens: int | None = None
+    left: bool = False
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+@dataclass(frozen=True)
+class TextsToEncode:
+    """Texts of one side; without ``normalise`` vectors keep their lengths, if the model divides by them."""
+
+    texts: Sequence[str]
+    queries: bool = False
+    normalise: bool = True
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
 @dataclass(frozen=True, eq=False)
 class TokenizedWork(Generic[Content]):
     """The tokens of a request: ``lengths`` (n,) counts them for each text, ``cut`` (n,) says what is cut.

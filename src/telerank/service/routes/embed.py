@@ -10,8 +10,7 @@ import numpy.typing as npt
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from telerank.service.batching.vectors import TextsToEncode
-from telerank.service.batching.work import BatchedReply
+from telerank.service.batching.work import BatchedReply, TextsToEncode
 from telerank.service.errors import ERRORS, BackendFault
 from telerank.service.model_calls import Calls
 from telerank.service.schemas.clients import as_list

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter
 
-from telerank.service.batching.pairs import PairsToScore
-from telerank.service.batching.work import BatchedReply
+from telerank.service.batching.work import BatchedReply, PairsToScore
 from telerank.service.errors import ERRORS, Unprocessable
 from telerank.service.model_calls import Calls
 from telerank.service.schemas.clients import Usage, as_list
@@ -136,7 +135,9 @@ def _read_text(number: int, doc: str | Mapping[str, Any], fields: Sequence[str] 
 
 def _describe_cut(reply: BatchedReply) -> list[str]:
     count = int(reply.cut.sum())
-    return [f"{count} of {len(reply.cut)} texts are longer than is read: their ends were cut"] if count else []
+    return (
+        [f"{count} of {len(reply.cut)} texts are longer than is read: their ends were cut"] if count else []
+    )
 
 
 def _relevance(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

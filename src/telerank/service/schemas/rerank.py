@@ -64,7 +64,7 @@ RerankBody = Annotated[
     Annotated[DocumentsToRerank, Tag("documents")] | Annotated[TextsToRerank, Tag("texts")],
     Discriminator(
         _family,
-        custom_error_type="missing",
+        custom_error_type="documents_or_texts",
         custom_error_message="expected documents (Cohere, Jina) or texts (text-embeddings-inference)",
     ),
 ]
@@ -91,7 +91,7 @@ class TextScore(BaseModel):
 
 
 class RerankedDocument(BaseModel):
-    """A document of the request, by its position, with its ``id`` if it has one; ``truncated`` if it was cut."""
+    """A document of the request, by its position, with its ``id`` if it has one."""
 
     index: int
     relevance_score: float = Field(description="Between 0 and 1: the sigmoid of the model's logit.")
