@@ -189,7 +189,7 @@ class Batcher(Generic[Request]):
         lengths = np.concatenate([job.work.lengths[rows] for job, rows in batch])
         pace = seconds / len(lengths)
         self._pace = (1 - _SMOOTHING) * self._pace + _SMOOTHING * pace if self._pace else pace
-        self.observer.computed(self.name, lengths, seconds)
+        self.observer.computed(self.name, lengths)
         start = 0
         for job, rows in batch:
             job.fill(rows, results[start : start + len(rows)], seconds)

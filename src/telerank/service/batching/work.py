@@ -105,7 +105,7 @@ class BatchObserver(Protocol):
     def replied(self, model: str, reply: BatchedReply) -> None:
         """A request was answered."""
 
-    def computed(self, model: str, lengths: npt.NDArray[np.int64], seconds: float) -> None:
+    def computed(self, model: str, lengths: npt.NDArray[np.int64]) -> None:
         """A batch of texts of these lengths was computed."""
 
     def dropped(self, model: str, reason: str) -> None:
@@ -118,7 +118,7 @@ class SilentObserver:
     def replied(self, model: str, reply: BatchedReply) -> None:
         pass
 
-    def computed(self, model: str, lengths: npt.NDArray[np.int64], seconds: float) -> None:
+    def computed(self, model: str, lengths: npt.NDArray[np.int64]) -> None:
         pass
 
     def dropped(self, model: str, reason: str) -> None:
