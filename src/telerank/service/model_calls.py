@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 
 from telerank.service.batching.work import BatchedReply, PairsToScore, TextsToEncode
-from telerank.service.connections import while_connected
 from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import TooLarge, Unprocessable
+from telerank.service.logs import note
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,14 @@ class ModelCalls:
         return name, await self._reply(batcher.submit(texts, may_cut=may_cut), texts.texts)
 
     async def _reply(self, work: Coroutine[Any, Any, BatchedReply], texts: Sequence[str]) -> BatchedReply:
-        reply = await while_connected(self.request, work)
-        timings = reply.timings
+        reply = await work
+        timings, cut = reply.timings, int(reply.cut.sum())
+        note(texts=len(texts), tokens=reply.tokens, truncated=cut)
         self.response.headers.update(
             {
                 "x-compute-tokens": str(reply.tokens),
                 "x-compute-characters": str(sum(map(len, texts))),
-                "x-truncated-texts": str(int(reply.cut.sum())),
+                "x-truncated-texts": str(cut),
                 "x-queue-time": _milliseconds(timings.queue),
                 "x-tokenization-time": _milliseconds(timings.tokenise),
                 "x-inference-time": _milliseconds(timings.infer),

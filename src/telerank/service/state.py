@@ -14,9 +14,11 @@ from telerank.errors import IndexFault
 from telerank.retrieval.index import Index
 from telerank.service.batching.batcher import BatchLimits
 from telerank.service.batching.batchers import Batchers
+from telerank.service.batching.metrics import BatchMetrics
 from telerank.service.costs import uses_models
 from telerank.service.errors import NotServed, Overloaded, Unready
 from telerank.service.indexes import ServedIndex
+from telerank.service.metrics import Metrics
 from telerank.service.models import ServedModels
 from telerank.service.settings import ServiceSettings
 from telerank.service.work import Work, begin
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
+    from telerank.service.process.workers import Readiness
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -85,12 +88,17 @@ class Served:
     """
 
     settings: ServiceSettings
+    readiness: Readiness | None = None
+    """Counts the processes that are ready, if there are several."""
+    metrics: Metrics = field(default_factory=Metrics)
     doing: str = "starting"
     """What the process does before it is ready, or why it is not."""
     waiting: int = field(default=0, init=False)
     """Requests whose work waits for a thread or runs in one."""
     batchers: Batchers = field(init=False)
     """Scores and vectors in batches across requests."""
+    is_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when everything is open, or cannot be opened."""
     _snapshot: Snapshot | None = field(default=None, init=False)
     _models: ThreadPoolExecutor = field(init=False)
     _searches: ThreadPoolExecutor = field(init=False)
@@ -100,13 +108,19 @@ class Served:
         self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
         limits = self.settings.limits
         waiting = BatchLimits(limits.batch_wait, limits.queue, limits.queue_texts, limits.seconds)
-        self.batchers = Batchers(self._models, waiting)
+        self.batchers = Batchers(self._models, waiting, BatchMetrics(self.metrics.registry))
 
     def snapshot(self) -> Snapshot:
         """The present snapshot. Raises Unready if there is none."""
         if self._snapshot is None:
             raise Unready(f"not ready: {self.doing}")
         return self._snapshot
+
+    def check_ready(self) -> None:
+        """Raise Unready unless this process, and every other one, is ready."""
+        self.snapshot()
+        if self.readiness is not None and not self.readiness.is_complete:
+            raise Unready("not ready: other processes are opening")
 
     def open(self) -> None:
         """Open and warm everything, in the thread of the models.
@@ -129,15 +143,16 @@ class Served:
         models.warm()
         self.doing = "serving"
         self._snapshot = Snapshot(self.settings, indexes, models)
+        for index in indexes.values():
+            self.metrics.generation.labels(index.name).set(index.generation)
+        if self.readiness is not None:
+            self.readiness.mark()
 
     def replace_index(self, index: ServedIndex) -> None:
         """Let requests from now on have this index, opened and warmed, in place of the one of its name."""
         snapshot = self.snapshot()
         self._snapshot = replace(snapshot, indexes={**snapshot.indexes, index.name: index})
-
-    def drain(self) -> None:
-        """From now on the process is not ready; what is being done is finished."""
-        self.doing, self._snapshot = "ending", None
+        self.metrics.generation.labels(index.name).set(index.generation)
 
     def close(self) -> None:
         """End the threads; what waits is dropped."""
@@ -191,6 +206,7 @@ class Served:
         context = copy_context()
         context.run(begin, work)
         self.waiting += 1
+        self.metrics.waiting.inc()
         try:
             running = asyncio.get_running_loop().run_in_executor(pool, context.run, function)
             return await asyncio.wait_for(running, limits.seconds)
@@ -199,6 +215,7 @@ class Served:
         finally:
             work.is_abandoned = True
             self.waiting -= 1
+            self.metrics.waiting.dec()
 
     def _check_defaults(self, indexes: Mapping[str, ServedIndex]) -> None:
         first = next(iter(indexes.values()), None)

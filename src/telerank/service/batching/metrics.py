@@ -9,8 +9,8 @@ import numpy.typing as npt
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from telerank.service.batching.work import BatchedReply
+from telerank.service.metrics import SECONDS
 
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 16_384, 65_536)
 _MODEL = ("model",)
 
@@ -20,7 +20,7 @@ class BatchMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def seconds(step: str, what: str) -> Histogram:
-            return Histogram(f"telerank_{step}_seconds", what, _MODEL, buckets=_SECONDS, registry=registry)
+            return Histogram(f"telerank_{step}_seconds", what, _MODEL, buckets=SECONDS, registry=registry)
 
         def counts(name: str, what: str) -> Histogram:
             return Histogram(f"telerank_{name}", what, _MODEL, buckets=_COUNTS, registry=registry)
