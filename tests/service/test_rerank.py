@@ -289,3 +289,13 @@ def test_the_documented_reply_is_the_reply(client):
     assert "example" in json.dumps(schema["paths"]["/rerank"]) or "examples" in json.dumps(
         schema["components"]
     )
+
+
+def test_batches_are_counted_in_the_metrics(client):
+    client.post("/rerank", json={"query": QUERY, "texts": ["d1", LONG]})
+    lines = client.get("/metrics").text.splitlines()
+    for name in ("queue_seconds", "tokenise_seconds", "infer_seconds", "batch_texts", "text_tokens"):
+        count = next(line for line in lines if line.startswith(f'telerank_{name}_count{{model="small"}}'))
+        assert float(count.split()[-1]) > 0
+    cut = next(line for line in lines if line.startswith('telerank_truncated_texts_total{model="small"}'))
+    assert float(cut.split()[-1]) > 0

@@ -67,7 +67,8 @@ def _normalise(vectors: _Vectors) -> _Vectors:
     """Vectors of length 1; those that have it stay as they are, and so does zero."""
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     lengths[(np.abs(lengths - 1) < 1e-6) | (lengths == 0)] = 1
-    return (vectors / lengths).astype(np.float32)
+    scaled: _Vectors = (vectors / lengths).astype(np.float32)
+    return scaled
 
 
 def _encode_base64(vectors: _Vectors) -> list[str]:

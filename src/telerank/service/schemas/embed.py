@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from telerank.service.schemas.clients import ClientRequest, ModelName, TextOrTexts, Truncate, Usage
 
-_TEXTS = ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
+_TEXTS: list[JsonValue] = ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
 Dimensions = Annotated[
     int | None, Field(ge=1, description="First numbers of each vector that are kept; default: all.")
 ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from telerank.service.schemas.clients import ClientRequest, ModelName, TextOrTexts, Truncate, Usage
 from telerank.service.schemas.search import CleanText
 
-_DOCUMENTS = ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
+_DOCUMENTS: list[JsonValue] = ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
 _QUERY = "Who invented printing?"
 
 
