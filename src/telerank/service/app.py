@@ -16,7 +16,7 @@ from telerank.service.errors import add_error_handlers
 from telerank.service.guards.limits import RequestGate
 from telerank.service.process.observe import RequestObserver
 from telerank.service.process.swap import IndexWatch
-from telerank.service.routes import answers, documents, operations, search
+from telerank.service.routes import answers, documents, embed, models, operations, rerank, search
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from telerank.service.process.workers import Readiness
 
 _log = logging.getLogger(__name__)
-ROUTERS = (search.router, answers.router, documents.router, operations.router)
+ROUTERS = (
+    search.router,
+    answers.router,
+    documents.router,
+    rerank.router,
+    embed.router,
+    models.router,
+    operations.router,
+)
 """The routes, in the order in which the API's page shows them."""
 
 
@@ -74,6 +82,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
+        await served.batchers.aclose()
         served.close()
 
 

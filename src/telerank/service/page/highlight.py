@@ -44,7 +44,9 @@ def find_matches(analyzer: Analyzer, text: str, terms: Mapping[str, float]) -> l
     return list(locate_terms(analyzer, text, terms)) if terms else []
 
 
-def mark(text: str, spans: Iterable[tuple[int, int]], kind: str = "match", shown: Span | None = None) -> list[Part]:
+def mark(
+    text: str, spans: Iterable[tuple[int, int]], kind: str = "match", shown: Span | None = None
+) -> list[Part]:
     """The characters ``shown`` of a text (None: all) in parts, those of the spans marked as ``kind``.
 
     Spans that touch, or are separated by a blank alone, are one part.
@@ -61,7 +63,9 @@ def mark(text: str, spans: Iterable[tuple[int, int]], kind: str = "match", shown
     return [part for part in (*parts, Part(text[at:end])) if part.text]
 
 
-def snippet(text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH) -> list[Part]:
+def snippet(
+    text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH
+) -> list[Part]:
     """The passages of a text that hold most of the query's terms, cut at words.
 
     One passage of about ``length`` characters; if it lacks terms that the text has elsewhere, two of half
@@ -173,7 +177,7 @@ def _sentence_start(text: str, start: int, end: int) -> int | None:
 
 
 def _begins_sentence(text: str, start: int) -> bool:
-    before = text[max(0, start - 10) : start].rstrip(" \u00a0»”\"’)")[-1:]
+    before = text[max(0, start - 10) : start].rstrip(' \u00a0»”"’)')[-1:]
     return before in {".", "!", "?", "…", "\n", ""}
 
 
@@ -184,7 +188,9 @@ def _word_start(text: str, at: int) -> int:
 
 def _word_end(text: str, at: int) -> int:
     match = re.compile(r"\s|\Z").search(text, at, min(len(text), at + _WORD))
-    return match.start() if match and (match[0] or match.start() == len(text)) else _between_characters(text, at)
+    return (
+        match.start() if match and (match[0] or match.start() == len(text)) else _between_characters(text, at)
+    )
 
 
 def _between_characters(text: str, at: int) -> int:
