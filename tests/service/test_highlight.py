@@ -45,7 +45,9 @@ def test_marked_parts_are_the_whole_text(text: str, pairs: list[tuple[int, int]]
 
 
 def test_a_snippet_holds_the_rarest_words_and_begins_with_their_sentence():
-    text = "Nothing here at all. " * 40 + "The tax office answers in June. Bring a form. " + "More text. " * 40
+    text = (
+        "Nothing here at all. " * 40 + "The tax office answers in June. Bring a form. " + "More text. " * 40
+    )
     shown = snippet_of(text, "tax form", 80)
     assert shown[0] == Part("The ")
     assert [part.text for part in shown if part.kind == "match"] == ["tax", "form"]

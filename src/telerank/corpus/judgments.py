@@ -138,4 +138,6 @@ def _no_docs(path: Path) -> Iterator[Doc]:
     raise CollectionError(f"{path} has only queries and judgments: no documents")
 
 
-JUDGMENTS = Format("judgments", _conditions, _open, "judgments of a service, one a line: qid, query, docno, grade")
+JUDGMENTS = Format(
+    "judgments", _conditions, _open, "judgments of a service, one a line: qid, query, docno, grade"
+)

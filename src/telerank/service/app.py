@@ -10,11 +10,11 @@ from fastapi import FastAPI
 
 from telerank.errors import TelerankError
 from telerank.service.errors import add_error_handlers
-from telerank.service.routes import operations
+from telerank.service.routes import judgments, operations, page
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 
-ROUTERS = (operations.router,)
+ROUTERS = (page.router, judgments.page_router, judgments.router, operations.router)
 """The routes, in the order in which the API's page shows them."""
 
 

@@ -59,7 +59,10 @@ class JudgmentFile:
     def _append(self, line: bytes) -> None:
         from filelock import FileLock
 
-        with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT), self.path.open("a+b") as file:
+        with (
+            FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT),
+            self.path.open("a+b") as file,
+        ):
             end = self._mend(file)
             try:
                 file.write(line)

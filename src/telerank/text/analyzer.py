@@ -110,7 +110,9 @@ class Analyzer:
         for step, apply in zip(self.chain, self._on_text, strict=False):
             text = apply(text)
             yield str(step), [text]
-        tokens = [token for raw in self._tokenizer.pattern.findall(text) if (token := self._tokenizer.clean(raw))]
+        tokens = [
+            token for raw in self._tokenizer.pattern.findall(text) if (token := self._tokenizer.clean(raw))
+        ]
         yield str(self.chain[cut]), tokens
         for step, apply in zip(self.chain[cut + 1 :], self._on_token, strict=True):
             tokens = [token for before in tokens if (token := apply(before))]

@@ -101,7 +101,9 @@ def _units(analyzer: Analyzer, run: str) -> list[_Unit]:
     cuts = [i for i, character in enumerate(run) if i == 0 or not unicodedata.combining(character)]
     spans = zip(cuts, [*cuts[1:], len(run)], strict=True)
     units = [
-        _Unit(normalized := analyzer.normalize(run[start:end]), start, end, end - start == len(normalized) == 1)
+        _Unit(
+            normalized := analyzer.normalize(run[start:end]), start, end, end - start == len(normalized) == 1
+        )
         for start, end in spans
     ]
     if "".join(unit.normalized for unit in units) != whole:

@@ -44,24 +44,36 @@ def find_matches(analyzer: Analyzer, text: str, terms: Mapping[str, float]) -> l
     return list(locate_terms(analyzer, text, terms)) if terms else []
 
 
-def mark(text: str, spans: Iterable[tuple[int, int]], kind: str = "match", shown: Span | None = None) -> list[Part]:
-    """The characters ``shown`` of a text (None: all) in parts, those of the spans marked as ``kind``.
+def mark(
+    text: str,
+    matches: Iterable[tuple[int, int]],
+    *,
+    answer: tuple[int, int] | None = None,
+    shown: tuple[int, int] | None = None,
+) -> list[Part]:
+    """The characters ``shown`` of a text (None: all) in parts: the answer's, those of the matches, the others.
 
-    Spans that touch, or are separated by a blank alone, are one part.
+    Matches that touch, or are separated by a blank alone, are one part; those in the answer are part of it.
     """
     start, end = shown or (0, len(text))
+    spans = [(first, last, "match") for first, last in _joined(text, matches)]
+    if answer is not None:
+        before = [(first, min(last, answer[0]), kind) for first, last, kind in spans if first < answer[0]]
+        behind = [(max(first, answer[1]), last, kind) for first, last, kind in spans if last > answer[1]]
+        spans = [*before, (*answer, "answer"), *behind]
     parts: list[Part] = []
     at = start
-    for first, last in _joined(text, spans):
-        first, last = max(first, start), min(last, end)
-        if first >= last:
-            continue
-        parts += [Part(text[at:first]), Part(text[first:last], kind)]
-        at = last
+    for first, last, kind in spans:
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            parts += [Part(text[at:first]), Part(text[first:last], kind)]
+            at = last
     return [part for part in (*parts, Part(text[at:end])) if part.text]
 
 
-def snippet(text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH) -> list[Part]:
+def snippet(
+    text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH
+) -> list[Part]:
     """The passages of a text that hold most of the query's terms, cut at words.
 
     One passage of about ``length`` characters; if it lacks terms that the text has elsewhere, two of half
@@ -115,14 +127,14 @@ def _passages(
     """The best passage, or the best two if one lacks terms; in the order of the text."""
     if not matches:
         return []
-    best = _best_window(matches, weights, length)
+    best = _best_window(matches, weights, 3 * length // 4)  # the rest is for the words around them
     lacking = {place.term for place in matches} - {place.term for place in best}
     if not lacking:
         return [_fit(text, _hull(best), length)]
-    first = _hull(_best_window(matches, weights, length // 2))
+    first = _hull(_best_window(matches, weights, length // 3))
     own = {place.term for place in matches if first.start <= place.start < first.end}
     others = [place for place in matches if place.term not in own]
-    second = _hull(_best_window(others, weights, length // 2))
+    second = _hull(_best_window(others, weights, length // 3))
     spans = sorted(_fit(text, span, length // 2) for span in (first, second))
     return [Span(spans[0].start, spans[1].end)] if spans[1].start <= spans[0].end + 1 else spans
 
@@ -152,7 +164,7 @@ def _hull(places: Sequence[TermPlace]) -> Span:
 def _fit(text: str, span: Span, length: int) -> Span:
     """A span of about ``length`` characters around a span, from and to the ends of words."""
     room = max(0, length - (span.end - span.start))
-    start = max(0, span.start - room // 3)
+    start = max(0, span.start - room // 2)
     sentence = _sentence_start(text, start, span.start)
     start = _word_start(text, start) if sentence is None else sentence
     end = _word_end(text, min(len(text), max(start + length, span.end)))
@@ -173,7 +185,7 @@ def _sentence_start(text: str, start: int, end: int) -> int | None:
 
 
 def _begins_sentence(text: str, start: int) -> bool:
-    before = text[max(0, start - 10) : start].rstrip(" \u00a0»”\"’)")[-1:]
+    before = text[max(0, start - 10) : start].rstrip(' \u00a0»”"’)')[-1:]
     return before in {".", "!", "?", "…", "\n", ""}
 
 
@@ -184,7 +196,9 @@ def _word_start(text: str, at: int) -> int:
 
 def _word_end(text: str, at: int) -> int:
     match = re.compile(r"\s|\Z").search(text, at, min(len(text), at + _WORD))
-    return match.start() if match and (match[0] or match.start() == len(text)) else _between_characters(text, at)
+    return (
+        match.start() if match and (match[0] or match.start() == len(text)) else _between_characters(text, at)
+    )
 
 
 def _between_characters(text: str, at: int) -> int:

@@ -1,0 +1,193 @@
+"""The page on which people search: the box, results, comparisons, explanations, documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from fastapi.routing import APIRoute
+
+from telerank.errors import TelerankError
+from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
+from telerank.service.errors import NotServed, ServiceError, Unprocessable, as_service_error, describe_invalid
+from telerank.service.page.links import Asked
+from telerank.service.page.messages import TEXTS
+from telerank.service.page.pages import Pages
+from telerank.service.page.render import (
+    HEADERS,
+    STATIC,
+    links_of,
+    messages_of,
+    render,
+    static_file,
+    static_version,
+)
+from telerank.service.page.stages import uses_models
+from telerank.service.settings import ServiceSettings
+
+_METHODS = ["GET", "HEAD"]
+_PLACE = re.compile(r"(\d{1,12})-(\d{1,12})")
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_page(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except TelerankError as error:
+                return error_page(request, as_service_error(error))
+            except RequestValidationError as error:
+                return error_page(request, describe_invalid(error))
+
+        return handle_page
+
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def error_page(request: Request, error: ServiceError) -> Response:
+    """An error in the language of the page, with what the service says of it."""
+    settings: ServiceSettings = request.app.state.served.settings
+    asked = Asked(request.query_params.get("q", "")[: settings.limits.query_characters])
+    say = messages_of(request)
+    key = f"error.{error.status}"
+    page = render(
+        request,
+        "error.html",
+        settings,
+        status=error.status,
+        asked=asked,
+        code=error.status,
+        message=say(key if key in TEXTS["en"] else "error.500"),
+        detail=str(error),
+        can_retry=request.method == "GET" and error.retry_after is not None,
+    )
+    if error.retry_after is not None:
+        page.headers["Retry-After"] = str(error.retry_after)
+    return page
+
+
+def asked_of(
+    settings: CurrentSettings,
+    q: str = "",
+    index: str | None = None,
+    model: str | None = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> Asked:
+    """What the address asks for; an empty value is none.
+
+    Raises
+    ------
+    Unprocessable
+        If the query or the pipeline is too long.
+    """
+    limits = settings.limits
+    check_length("the query", q, limits.query_characters)
+    check_length("the pipeline", model or "", limits.pipeline_characters)
+    return Asked(" ".join(q.split()), index or None, model or None, page)
+
+
+def check_length(what: str, text: str, most: int) -> None:
+    """Raise Unprocessable if a text is longer than ``most`` characters."""
+    if len(text) > most:
+        raise Unprocessable(f"{what} has {len(text):,} characters, at most {most:,}")
+
+
+def pages_of(
+    request: Request, snapshot: CurrentSnapshot, asked: Annotated[Asked, Depends(asked_of)]
+) -> Pages:
+    return Pages(snapshot, asked, links_of(request), messages_of(request))
+
+
+CurrentPages = Annotated[Pages, Depends(pages_of)]
+
+
+@router.api_route("/", methods=_METHODS)
+async def home(request: Request, pages: CurrentPages, settings: CurrentSettings) -> Response:
+    return render(request, "home.html", settings, asked=pages.asked, choices=pages.choices())
+
+
+@router.api_route("/search", methods=_METHODS)
+async def search(
+    request: Request,
+    served: CurrentServed,
+    pages: CurrentPages,
+    judged: str | None = None,
+    grade: int | None = None,
+) -> Response:
+    """The results of a query; ``judged`` is the document that was just judged with ``grade``."""
+    settings, asked = served.settings, pages.asked
+    if not asked.query:
+        return RedirectResponse(pages.links.to("", index=asked.index, model=asked.model), 303, HEADERS)
+    stage = await served.search(pages.stage)
+    reader = await served.search(pages.reader)
+    run = served.compute if uses_models(stage) or reader is not None else served.search
+    view = await run(pages.results, stage, reader)
+    thanks = {} if judged is None or grade is None else {judged: grade}
+    values = {"view": view, "thanks": thanks, "can_judge": settings.judgments is not None}
+    return render(request, "results.html", settings, asked=asked, choices=pages.choices(), **values)
+
+
+@router.api_route("/compare", methods=_METHODS)
+async def compare(
+    request: Request, served: CurrentServed, pages: CurrentPages, a: str | None = None, b: str | None = None
+) -> Response:
+    """The first results of the pipelines ``a`` and ``b`` side by side; without both, the form alone."""
+    settings = served.settings
+    for name in (a, b):
+        check_length("the pipeline", name or "", settings.limits.pipeline_characters)
+    views = None
+    if pages.asked.query and a and b:
+        left, right = [await served.search(pages.stage, name) for name in (a, b)]
+        run = served.compute if uses_models(left) or uses_models(right) else served.search
+        views = await run(pages.compare, left, right)
+    values = {"views": views, "a": a or "", "b": b or ""}
+    return render(request, "compare.html", settings, asked=pages.asked, choices=pages.choices(), **values)
+
+
+@router.api_route("/explain", methods=_METHODS)
+async def explain(request: Request, served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
+    """Why a document has its rank."""
+    stage = await served.search(pages.stage)
+    run = served.compute if uses_models(stage) else served.search
+    view = await run(pages.explained, stage, docno)
+    return render(request, "explain.html", served.settings, asked=pages.asked, view=view)
+
+
+@router.api_route("/document", methods=_METHODS)
+async def document(
+    request: Request,
+    served: CurrentServed,
+    pages: CurrentPages,
+    docno: str,
+    at: str | None = None,
+    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    kind: str = "passage",
+) -> Response:
+    """A document; ``at`` are the first and the last character of what is marked, as ``120-180``."""
+    place = _PLACE.fullmatch(at or "")
+    span = None if place is None else (int(place[1]), int(place[2]))
+    view = await served.search(pages.document, docno, span, part, kind)
+    return render(request, "document.html", served.settings, asked=pages.asked, view=view)
+
+
+@router.api_route("/static/{name}", methods=_METHODS)
+async def static(request: Request, name: str, v: str = "") -> Response:
+    """A file of the page; kept for ever under the address that names its version."""
+    if name not in STATIC:
+        raise NotServed(f"no file {name!r}")
+    version = static_version(name)
+    tag = f'"{version}"'
+    kept = "public, max-age=31536000, immutable" if v == version else "no-cache"
+    headers = {**HEADERS, "Cache-Control": kept, "ETag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(static_file(name), media_type=STATIC[name], headers=headers)
