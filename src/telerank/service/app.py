@@ -10,11 +10,19 @@ from fastapi import FastAPI
 
 from telerank.errors import TelerankError
 from telerank.service.errors import add_error_handlers
-from telerank.service.routes import judgments, operations, page
+from telerank.service.routes import answers, documents, judgments, operations, page, search
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 
-ROUTERS = (page.router, judgments.page_router, judgments.router, operations.router)
+ROUTERS = (
+    search.router,
+    answers.router,
+    documents.router,
+    judgments.router,
+    operations.router,
+    page.router,
+    judgments.page_router,
+)
 """The routes, in the order in which the API's page shows them."""
 
 
@@ -50,6 +58,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _open(served: Served) -> None:
     try:
-        await served.compute(served.open)
+        await served.prepare(served.open)
     except TelerankError as error:
         served.doing = f"failed: {error}"

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from telerank.errors import CollectionError, FormatError
+from telerank.records import Section, describe_error
 from telerank.yaml_files import read_yaml
 
 KEYS_VARIABLE = "TELERANK_KEYS"
@@ -18,10 +19,8 @@ KEYS_VARIABLE = "TELERANK_KEYS"
 _NAME = re.compile(r"[\w][\w.:-]*")
 
 
-class Limits(BaseModel):
+class Limits(Section):
     """The most that a request may ask for. Lengths are bytes or characters as named, times seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     body_bytes: int = Field(default=2_000_000, ge=1)
     body_seconds: float = Field(default=30.0, gt=0)
@@ -52,7 +51,7 @@ class Limits(BaseModel):
     """Open connections of a process; further requests are refused with 503."""
 
 
-class ServiceSettings(BaseModel):
+class ServiceSettings(Section):
     """Everything that is set of the service; a value.
 
     ``indexes`` are folders by the names that requests use, the first is searched if none is named.
@@ -66,8 +65,6 @@ class ServiceSettings(BaseModel):
     CollectionError
         If a value is not as expected; the message names it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     indexes: Mapping[str, Path] = Field(default_factory=dict)
     model: str | None = None
@@ -135,10 +132,7 @@ def make_settings(values: Mapping[str, Any]) -> ServiceSettings:
     try:
         return ServiceSettings.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise CollectionError(f"serve: {where}: {message}" if where else f"serve: {message}") from error
+        raise CollectionError(f"serve: expected {describe_error(error)}") from error
 
 
 def read_settings(file: str | Path) -> dict[str, Any]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from telerank.pipelines.functions import FUNCTIONS, read_pipeline
-from telerank.pipelines.reader import Names
+from telerank.errors import IndexFault
 from telerank.retrieval.index import Index
+from telerank.service.costs import uses_models
 from telerank.service.errors import NotServed, Overloaded, Unready
+from telerank.service.indexes import ServedIndex
 from telerank.service.models import ServedModels
 from telerank.service.settings import ServiceSettings
+from telerank.service.work import Work, begin
 from telerank.stage import Stage
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
+    from telerank.answers.stage import ReadAnswers
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
 
@@ -26,16 +30,16 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """The indexes at one moment, and the models; everything in an answer comes from one of them."""
 
     settings: ServiceSettings
-    indexes: Mapping[str, Index]
+    indexes: Mapping[str, ServedIndex]
     models: ServedModels
 
-    def index(self, name: str | None = None) -> Index:
-        """The index of a name; None: the first. Raises NotServed if there is none of that name."""
+    def served_index(self, name: str | None = None) -> ServedIndex:
+        """The index of a name with its pipelines; None: the first. Raises NotServed if there is none."""
         known = self.indexes
         if name is None and known:
             return next(iter(known.values()))
@@ -43,31 +47,32 @@ class Snapshot:
             raise NotServed.named("index", name or "", known)
         return known[name]
 
+    def index(self, name: str | None = None) -> Index:
+        """The index of a name; None: the first. Raises NotServed if there is none."""
+        return self.served_index(name).index
+
     def pipeline(self, text: str | None = None, index: str | None = None) -> Stage:
         """The pipeline of a name or a text over an index; None: the default one.
 
-        Raises
-        ------
-        NotServed
-            If it names a model that the service was not started with, or there is no such index.
-        ExpressionError
-            If the text cannot be read.
+        Raises as :meth:`~telerank.service.indexes.ServedIndex.pipeline`.
         """
-        opened = self.index(index)
-        wanted = text or self.settings.model or opened.default_pipeline
-        return read_pipeline(wanted, Names(opened, functions=FUNCTIONS))
+        return self.served_index(index).pipeline(text)
+
+    def answers(self, text: str | None = None, index: str | None = None) -> ReadAnswers:
+        """The pipeline that answers; raises as :meth:`~telerank.service.indexes.ServedIndex.answers`."""
+        return self.served_index(index).answers(text)
 
     def reranker(self, name: str | None = None) -> Scorer:
         """The re-ranker of a name; None: the first. Raises NotServed."""
-        return self.models.reranker(name)
+        return self.models.rerankers.find(name)
 
     def encoder(self, name: str | None = None) -> TorchEncoder:
         """The encoder of a name; None: the first. Raises NotServed."""
-        return self.models.encoder(name)
+        return self.models.encoders.find(name)
 
     def reader(self, name: str | None = None) -> SpanReader:
         """The reader of a name; None: the first. Raises NotServed."""
-        return self.models.reader(name)
+        return self.models.readers.find(name)
 
 
 @dataclass(eq=False)
@@ -79,38 +84,66 @@ class Served:
 
     settings: ServiceSettings
     doing: str = "starting"
-    """What the process does before it is ready, or why it never will be."""
+    """What the process does before it is ready, or why it is not."""
     waiting: int = field(default=0, init=False)
+    """Requests whose work waits for a thread or runs in one."""
     _snapshot: Snapshot | None = field(default=None, init=False)
-    _torch: ThreadPoolExecutor = field(init=False)
+    _models: ThreadPoolExecutor = field(init=False)
     _searches: ThreadPoolExecutor = field(init=False)
 
     def __post_init__(self) -> None:
-        self._torch = ThreadPoolExecutor(1, thread_name_prefix="models")
+        self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
         self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
 
-    @property
-    def is_ready(self) -> bool:
-        return self._snapshot is not None
-
     def snapshot(self) -> Snapshot:
-        """The present snapshot. Raises Unready if there is none yet."""
+        """The present snapshot. Raises Unready if there is none."""
         if self._snapshot is None:
             raise Unready(f"not ready: {self.doing}")
         return self._snapshot
 
     def open(self) -> None:
-        """Open and warm everything; takes seconds, and raises TelerankError if something cannot be opened."""
+        """Open and warm everything, in the thread of the models.
+
+        Raises
+        ------
+        TelerankError
+            If something cannot be opened, or the default pipeline cannot be run over the first index.
+        """
+        models = ServedModels.of(self.settings)
         indexes = {}
         for name, folder in self.settings.indexes.items():
             self.doing = f"opening {name}"
-            indexes[name] = Index(folder)
-        self._snapshot = Snapshot(self.settings, indexes, ServedModels.of(self.settings))
+            indexes[name] = ServedIndex.open(name, folder, models, self.settings)
+        models.close()
+        self._check_defaults(indexes)
+        self.doing = "warming"
+        for index in indexes.values():
+            index.warm()
+        models.warm()
+        self.doing = "serving"
+        self._snapshot = Snapshot(self.settings, indexes, models)
+
+    def replace_index(self, index: ServedIndex) -> None:
+        """Let requests from now on have this index, opened and warmed, in place of the one of its name."""
+        snapshot = self.snapshot()
+        self._snapshot = replace(snapshot, indexes={**snapshot.indexes, index.name: index})
+
+    def drain(self) -> None:
+        """From now on the process is not ready; what is being done is finished."""
+        self.doing, self._snapshot = "ending", None
 
     def close(self) -> None:
         """End the threads; what waits is dropped."""
-        self._torch.shutdown(wait=False, cancel_futures=True)
+        self._models.shutdown(wait=False, cancel_futures=True)
         self._searches.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Run a function in the thread of the models, for as long as it takes: nobody waits for it."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._models, partial(function, *args, **kwargs)
+        )
 
     async def compute(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -124,7 +157,7 @@ class Served:
         Unready
             If it was not done in time.
         """
-        return await self._run(self._torch, partial(function, *args, **kwargs))
+        return await self._run(self._models, partial(function, *args, **kwargs))
 
     async def search(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -132,15 +165,36 @@ class Served:
         """Run a function that uses no model, beside others; raises as :meth:`compute`."""
         return await self._run(self._searches, partial(function, *args, **kwargs))
 
+    async def run_stage(
+        self,
+        stage: Stage,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Run a function that runs this stage, in the thread of the models if it has any."""
+        run = self.compute if uses_models(stage) else self.search
+        return await run(function, *args, **kwargs)
+
     async def _run(self, pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Result:
         limits = self.settings.limits
         if self.waiting >= limits.queue:
             raise Overloaded(f"{self.waiting} requests wait: try again")
+        work = Work()
+        context = copy_context()
+        context.run(begin, work)
         self.waiting += 1
         try:
-            running = asyncio.get_running_loop().run_in_executor(pool, function)
+            running = asyncio.get_running_loop().run_in_executor(pool, context.run, function)
             return await asyncio.wait_for(running, limits.seconds)
         except TimeoutError as error:
             raise Unready(f"not done within {limits.seconds:g} seconds") from error
         finally:
+            work.is_abandoned = True
             self.waiting -= 1
+
+    def _check_defaults(self, indexes: Mapping[str, ServedIndex]) -> None:
+        first = next(iter(indexes.values()), None)
+        for text in (self.settings.model, self.settings.answer):
+            if first is not None and text is not None and text in first.unavailable:
+                raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")

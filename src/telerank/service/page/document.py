@@ -17,7 +17,7 @@ _LINES = re.compile(r"[^\n\r\v\f\x85\u2028\u2029]+")
 
 @dataclass(frozen=True)
 class LineView:
-    """A line of a text in parts; whether it is in the passage to which the address leads, and its first line."""
+    """A line of a text in parts; whether it is in the passage that is marked, and the first such line."""
 
     parts: tuple[Part, ...]
     is_marked: bool = False
@@ -37,33 +37,39 @@ class DocumentView:
     is_marked: bool
 
 
-def view_document(
-    shown: Shown, doc: Doc, at: tuple[int, int] | None, part: int | None, kind: str
-) -> DocumentView:
-    """The part of a document that is asked for, or has the passage ``at``, or the first.
+@dataclass(frozen=True)
+class Place:
+    """A place in a document: the characters ``at`` are marked, as an answer or as the passage of a result.
 
-    ``kind`` says whether the passage is an ``answer``, whose characters are marked, or a ``passage``.
+    ``part`` is the part that is shown, from 1; None: the one in which the place begins, or the first.
     """
+
+    at: tuple[int, int] | None = None
+    part: int | None = None
+    is_answer: bool = False
+
+
+def view_document(shown: Shown, doc: Doc, place: Place) -> DocumentView:
+    """The part of a document in which a place is; a place that is not in the document is not marked."""
     cuts = _cuts(doc.text)
     last = len(cuts) - 1
-    at = None if at is None or not 0 <= at[0] < at[1] <= len(doc.text) else at
-    number = _part_of(cuts, at[0]) if part is None and at is not None else min(max(part or 1, 1), last) - 1
+    at = place.at if place.at is not None and 0 <= place.at[0] < place.at[1] <= len(doc.text) else None
+    if place.part is None and at is not None:
+        number = next(number for number, end in enumerate(cuts[1:]) if at[0] < end)
+    else:
+        number = min(max(place.part or 1, 1), last) - 1
     start, end = cuts[number], cuts[number + 1]
-    text = doc.text[start:end]
-    inside = (
-        None
-        if at is None or at[0] >= end or at[1] <= start
-        else (max(at[0] - start, 0), min(at[1], end) - start)
-    )
-    lines = _lines(shown, text, inside, is_answer=kind == "answer")
-    href = shown.links.document
+    inside = None
+    if at is not None and at[0] < end and start < at[1]:
+        inside = max(at[0], start) - start, min(at[1], end) - start
+    parts = [shown.links.document(shown.asked, doc.docno, part=n) for n in range(1, last + 1)]
     return DocumentView(
         shown.source(doc),
-        lines,
+        _lines(shown, doc.text[start:end], inside, is_answer=place.is_answer),
         number + 1,
         last,
-        href(shown.asked, doc.docno, part=number) if number else "",
-        href(shown.asked, doc.docno, part=number + 2) if number + 1 < last else "",
+        parts[number - 1] if number else "",
+        parts[number + 1] if number + 1 < last else "",
         inside is not None,
     )
 
@@ -89,7 +95,7 @@ def _lines(shown: Shown, text: str, at: tuple[int, int] | None, *, is_answer: bo
 
 
 def _cuts(text: str) -> list[int]:
-    """Where the parts of a text begin, and its end: after a line, or at a blank in a line that is too long."""
+    """Where the parts of a text begin, and its end: after a line, or at a blank if a line is too long."""
     cuts = [0]
     while len(text) - cuts[-1] > LENGTH + LENGTH // 4:
         least, most = cuts[-1] + LENGTH, min(cuts[-1] + _LONGEST, len(text))
@@ -97,7 +103,3 @@ def _cuts(text: str) -> list[int]:
         at = at if at >= 0 else text.find(" ", least, most)
         cuts.append(at + 1 if at >= 0 else least)
     return [*cuts, len(text)]
-
-
-def _part_of(cuts: list[int], position: int) -> int:
-    return next(number for number, end in enumerate(cuts[1:]) if position < end)

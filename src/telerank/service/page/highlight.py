@@ -51,7 +51,7 @@ def mark(
     answer: tuple[int, int] | None = None,
     shown: tuple[int, int] | None = None,
 ) -> list[Part]:
-    """The characters ``shown`` of a text (None: all) in parts: the answer's, those of the matches, the others.
+    """The characters ``shown`` of a text (None: all) in parts: the answer's, the matches', the others.
 
     Matches that touch, or are separated by a blank alone, are one part; those in the answer are part of it.
     """

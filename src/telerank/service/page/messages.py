@@ -1,7 +1,7 @@
 """The texts of the page in English and in French, with the typography of each.
 
-In a text ``{name}`` is replaced. Of a key with ``.one`` and ``.other`` the form is chosen by the number ``n``.
-In French ``~`` stands for the narrow no-break space before ; : ! ? and in « », which is U+202F.
+In a text ``{name}`` is replaced. Of a key with ``.one`` and ``.other`` the number ``n`` chooses the form.
+In French ``~`` stands for the narrow no-break space (U+202F) before ; : ! ? and in « ».
 """
 
 from __future__ import annotations
@@ -82,7 +82,6 @@ _ENGLISH: dict[str, str] = {
     "how": "How these results were ranked",
     "how.documents.one": "{n} document",
     "how.documents.other": "{n} documents",
-    "how.remarks": "Please note:",
     "how.stage": "Stage",
     "how.kept": "Kept",
     "how.time": "Time",
@@ -175,7 +174,7 @@ _FRENCH: dict[str, str] = {
     "error.405": "Cette page ne s’utilise pas de cette manière.",
     "error.413": "Cette demande est trop longue.",
     "error.422": "Cette recherche ne peut pas être faite telle qu’elle est demandée.",
-    "error.424": "La recherche a échoué. Les responsables du service en trouveront la cause dans son journal.",
+    "error.424": "La recherche a échoué. Ses responsables en trouveront la cause dans le journal.",
     "error.429": "Trop de personnes cherchent en ce moment. Réessayez dans un instant.",
     "error.500": "Une erreur s’est produite de notre côté. Réessayez plus tard.",
     "error.503": "Le service n’est pas prêt, ou n’a pas répondu à temps. Réessayez dans un instant.",
@@ -197,7 +196,6 @@ _FRENCH: dict[str, str] = {
     "how": "Comment ces résultats ont été classés",
     "how.documents.one": "{n} document",
     "how.documents.other": "{n} documents",
-    "how.remarks": "À noter~:",
     "how.stage": "Étape",
     "how.kept": "Retenus",
     "how.time": "Durée",

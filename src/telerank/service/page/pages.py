@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from telerank.errors import shorten
-from telerank.pipelines.answers import read_answers
-from telerank.pipelines.functions import FUNCTIONS
-from telerank.pipelines.reader import Names
 from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
-from telerank.service.judgments import query_id
-from telerank.service.page.document import DocumentView, view_document
+from telerank.service.indexes import READ_DEPTH, ServedIndex
+from telerank.service.page.document import DocumentView, Place, view_document
 from telerank.service.page.links import SIZE, Asked, Links
 from telerank.service.page.messages import Messages
+from telerank.service.page.stages import Found, Step, explain_stages, find, find_passages, read
 from telerank.service.page.view import HowView, ReadingView, ResultView, Shown, SourceView, StepView
 from telerank.service.page.why import Reason, reasons
-from telerank.service.page.stages import Found, Read, Step, explain_stages, find, find_passages, read
+from telerank.service.searching import QID, refuse_values
 from telerank.service.state import Snapshot
 from telerank.stage import Stage
 from telerank.types import Doc, Query, Ranking
@@ -25,8 +24,8 @@ from telerank.types import Doc, Query, Ranking
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
 
-READ_DEPTH = 20
-"""Documents of a ranking that are read for an answer, if the service names no pipeline that answers."""
+ANSWERS = 3
+"""Answers to a question that are shown."""
 
 
 @dataclass(frozen=True)
@@ -105,67 +104,83 @@ class Pages:
     say: Messages
 
     @property
+    def served(self) -> ServedIndex:
+        return self.snapshot.served_index(self.asked.index)
+
+    @property
     def index(self) -> Index:
-        return self.snapshot.index(self.asked.index)
+        return self.served.index
 
     @property
     def query(self) -> Query:
-        return Query(query_id(self.asked.query), self.asked.query)
+        return Query(QID, self.asked.query)
 
     @property
     def shown(self) -> Shown:
         return Shown.of(self.index, self.asked, self.links, self.say)
 
+    @property
+    def most(self) -> int:
+        """The most documents of a ranking."""
+        return self.snapshot.settings.limits.documents
+
     def choices(self) -> Choices:
         """What can be chosen for a search."""
-        named = {**self.index.pipelines, **self.snapshot.settings.pipelines}
-        default = self.snapshot.settings.model or self.index.default_pipeline
-        names = [name for name in named if name != default]
-        chosen = self.asked.model
-        if chosen is not None and chosen != default and chosen not in names:
+        served, chosen = self.served, self.asked.model
+        names = [name for name in served.pipelines if name != served.default]
+        if chosen is not None and chosen not in (*names, served.default):
             names.append(chosen)
-        return Choices(tuple(self.snapshot.indexes), tuple(names), default, len(self.index))
+        return Choices(tuple(self.snapshot.indexes), tuple(names), served.default, served.documents)
 
     def stage(self, model: str | None = None) -> Stage:
         """The pipeline of a name or a text, by default the one that is asked for."""
-        return self.snapshot.pipeline(model or self.asked.model, self.asked.index)
+        return self.served.pipeline(model or self.asked.model)
 
     def reader(self) -> ReadAnswers | None:
-        """What answers questions: the pipeline of the settings, or the first reader; None if there is none."""
-        settings = self.snapshot.settings
-        if settings.answer is not None:
-            return read_answers(settings.answer, Names(self.index, functions=FUNCTIONS))
-        if not settings.readers or not self.index.has_texts:
-            return None
-        from telerank.answers.stage import ReadAnswers
+        """What answers questions on the first page: the pipeline of the settings, or what reads the results.
 
-        return ReadAnswers(self.snapshot.reader(), self.index.docs, name=next(iter(settings.readers)), k=3)
+        None if no reader is served.
+        """
+        if self.asked.page > 1 or self.served.default_answer is None:
+            return None
+        stage = self.served.answers() % ANSWERS
+        return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
     def results(self, stage: Stage, reader: ReadAnswers | None) -> ResultsView:
-        """A page of results, and on the first one the answers."""
+        """A page of results, and what the reader, if there is one, answers.
+
+        Raises
+        ------
+        Unprocessable
+            If the page is behind the last one.
+        """
         first = (self.asked.page - 1) * SIZE
-        most = self.snapshot.settings.limits.documents
-        if self.asked.page < 1 or first + SIZE > most:
-            raise Unprocessable(f"page {self.asked.page}: there are pages 1 to {most // SIZE}")
-        found = find(stage, self.query, min(first + SIZE + 1, most))
-        results, more = self._list(found, stage, first, SIZE)
-        answered = self._answers(found, reader) if reader is not None and self.asked.page == 1 else None
-        has_next = len(found.ranking) > first + SIZE and first + 2 * SIZE <= most
+        if first + SIZE > self.most:
+            raise Unprocessable(f"page {self.asked.page}: there are pages 1 to {self.most // SIZE}")
+        depth = min(max(first + SIZE + 1, 0 if reader is None else READ_DEPTH), self.most)
+        found = refuse_values(lambda: find(stage, self.query, depth))
+        results, steps = self._list(found, stage, first)
+        answered = None
+        if reader is not None:
+            answered = refuse_values(lambda: read(reader, found.ranking.cut(READ_DEPTH), self.most))
+            steps += answered.steps
+        has_next = len(found.ranking) > first + SIZE and first + 2 * SIZE <= self.most
+        page = self.asked.page
         return ResultsView(
             results,
             None if answered is None else self.shown.reading(answered),
-            self.shown.how(found, [*more, *(answered.steps if answered else ())]),
-            self.links.search(self.asked, page=self.asked.page - 1 or None) if self.asked.page > 1 else "",
-            self.links.search(self.asked, page=self.asked.page + 1) if has_next else "",
+            self.shown.how(found, steps),
+            self.links.search(self.asked, page=page - 1 if page > 2 else None) if page > 1 else "",
+            self.links.search(self.asked, page=page + 1) if has_next else "",
         )
 
     def compare(self, left: Stage, right: Stage) -> tuple[ComparedView, ComparedView]:
         """The first results of two pipelines side by side."""
-        both = [find(stage, self.query, SIZE) for stage in (left, right)]
+        both = [refuse_values(partial(find, stage, self.query, SIZE)) for stage in (left, right)]
         ranks = [{docno: rank for rank, docno in enumerate(found.ranking.docnos, 1)} for found in both]
         views = []
         for found, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
-            results, more = self._list(found, stage, 0, SIZE)
+            results, more = self._list(found, stage, 0)
             others = tuple(other.get(result.source.docno) for result in results)
             views.append(ComparedView(self.shown.how(found, more), results, others))
         return views[0], views[1]
@@ -173,7 +188,7 @@ class Pages:
     def explained(self, stage: Stage, docno: str) -> ExplainedView:
         """Why a document has its rank: what each stage made of it."""
         doc = self._doc(docno)
-        shares = explain_stages(stage, self.query, docno, self.snapshot.settings.limits.documents)
+        shares = refuse_values(lambda: explain_stages(stage, self.query, docno, self.most))
         how = self.shown.how(Found(stage.text, Ranking(self.query), tuple(share.step for share in shares)))
         words = self.shown.words
         stages = tuple(
@@ -187,24 +202,21 @@ class Pages:
         )
         return ExplainedView(self.shown.source(doc), stages[-1].rank, stages, how)
 
-    def document(self, docno: str, at: tuple[int, int] | None, part: int | None, kind: str) -> DocumentView:
+    def document(self, docno: str, place: Place) -> DocumentView:
         """A document, with what is marked in it."""
-        return view_document(self.shown, self._doc(docno), at, part, kind)
+        return view_document(self.shown, self._doc(docno), place)
 
     def _list(
-        self, found: Found, stage: Stage, first: int, count: int
+        self, found: Found, stage: Stage, first: int
     ) -> tuple[tuple[ResultView, ...], tuple[Step, ...]]:
-        """Results ``first`` (from 0) and behind, and the stage that found their passages, if one did."""
-        listed = list(enumerate(found.ranking, 1))[first : first + count]
+        """A page of results behind the ``first`` ones, and the stage that found their passages, if any."""
+        listed = list(enumerate(found.ranking, 1))[first : first + SIZE]
         passages, step = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         shown = self.shown
         results = tuple(
             shown.result(rank, docno, score, passages.get(docno)) for rank, (docno, score) in listed
         )
         return results, () if step is None else (step,)
-
-    def _answers(self, found: Found, reader: ReadAnswers) -> Read:
-        return read(reader, found.ranking.cut(READ_DEPTH), self.snapshot.settings.limits.documents)
 
     def _doc(self, docno: str) -> Doc:
         try:

@@ -16,17 +16,9 @@ from telerank.service.page.links import SIZE, Links
 from telerank.service.page.messages import Messages, choose_language
 from telerank.service.settings import ServiceSettings
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The Content-Security-Policy: this host's files alone, no script or style in the page itself."""
 HEADERS: Mapping[str, str] = {
@@ -87,9 +79,14 @@ def messages_of(request: Request) -> Messages:
 
 
 def render(
-    request: Request, template: str, settings: ServiceSettings, *, status: int = 200, **values: Any
+    request: Request,
+    template: str,
+    settings: ServiceSettings,
+    values: Mapping[str, Any],
+    *,
+    status: int = 200,
 ) -> HTMLResponse:
-    """A page from a template, in the language of the request."""
+    """A page from a template with its values, in the language of the request."""
     links, say = links_of(request), messages_of(request)
     own = {key: value for key, value in request.query_params.multi_items() if key != "lang"}
     path = request.url.path.removeprefix(links.prefix).lstrip("/") if request.method != "POST" else ""

@@ -29,8 +29,6 @@ KINDS: Mapping[str, str] = {
     "Weighted": "fused",
 }
 """The key of a stage's name on the page by the name of its class, which is not imported for that."""
-_USES_WORDS_ALONE = {"SparseRetriever", "Chain", "Cut", "Sum", "Weighted", "MinMax", "Probability"}
-_USES_WORDS_ALONE |= {"ReciprocalRank", "Interleave", "RunFile", "ListedRankings"}
 
 
 @dataclass(frozen=True)
@@ -45,16 +43,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Found:
-    """The ranking of a query, the stages that made it, and what they remark."""
+    """The ranking of a query, and the stages that made it."""
 
     pipeline: str
     ranking: Ranking
     steps: tuple[Step, ...]
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def seconds(self) -> float:
-        return sum(step.seconds for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -83,11 +76,6 @@ def split_stages(stage: Stage) -> tuple[Stage, ...]:
     return stage.stages if isinstance(stage, Chain) else (stage,)
 
 
-def uses_models(stage: Stage) -> bool:
-    """Whether a model computes in a pipeline, not only words."""
-    return any(type(part).__name__ not in _USES_WORDS_ALONE for part in walk_stages(stage))
-
-
 def find(stage: Stage, query: Query, k: int) -> Found:
     """Rank the first ``k`` documents for a query, stage by stage."""
     ranking, steps = Ranking(query), []
@@ -95,17 +83,18 @@ def find(stage: Stage, query: Query, k: int) -> Found:
         begun = perf_counter()
         (ranking,) = cut([ranking])
         steps.append(Step(part.text, kind_of(part), perf_counter() - begun, len(ranking)))
-    return Found(stage.text, ranking, tuple(steps), tuple(stage.all_remarks))
+    return Found(stage.text, ranking, tuple(steps))
 
 
 def read(reader: ReadAnswers, ranking: Ranking, most: int) -> Read:
-    """The answers to the query of a ranking, from its documents or the first ``most`` of the reader's own stages."""
+    """The answers to the query of a ranking, from its documents or ``most`` of the reader's own stages."""
     steps: list[Step] = []
     if reader.first is not None:
         found = find(reader.first, ranking.query, most)
         ranking, steps = found.ranking, [*found.steps]
     begun = perf_counter()
     (answers,) = replace(reader, first=None)([ranking])
+    reader.reader.counts.cut.clear()  # has the texts of questions
     steps.append(
         Step(f"read({reader.name or reader.reader.name})", "read", perf_counter() - begun, len(answers))
     )

@@ -86,7 +86,6 @@ class HowView:
     pipeline: str
     steps: tuple[StepView, ...]
     total: str
-    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,6 @@ class Shown:
                 for step in steps
             ),
             self.say.time(total),
-            found.remarks,
         )
 
     def _snippet(self, doc: Doc) -> list[Part]:

@@ -13,7 +13,8 @@ from telerank.types import Explanation
 
 _ROUNDING = "rounding to float32"  # less than any digit that is shown
 _NUMBER = r"-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan"
-_QUOTED = r"'(?P<{0}>.*)'|\"(?P<{0}2>.*)\""
+_TERM = r"(?:'(?P<term>.*)'|\"(?P<term2>.*)\")"
+_SEGMENT = r"segment (?P<n>\d+) of (?P<of>\d+), characters [\d,]+ to [\d,]+(?:, times [^:]+)?: “(?P<text>.*)”"
 
 
 class _Phrase(NamedTuple):
@@ -26,17 +27,17 @@ class _Phrase(NamedTuple):
 
 _PHRASES = (
     _Phrase(
-        rf"(?:{_QUOTED.format('term')}): tf (?P<tf>\d+), df (?P<df>\d+), cf \d+",
+        rf"{_TERM}: tf (?P<tf>\d+), df (?P<df>\d+), cf \d+",
         "“{term}”: {tf} × in this document; {df} documents have it",
         "«~{term}~»~: {tf} fois dans ce document~; documents qui l’ont~: {df}",
     ),
     _Phrase(
-        rf"(?:{_QUOTED.format('term')}): tf (?P<tf>\d+), df (?P<df>\d+), cf \d+, (?P<times>\d+) times in the query",
+        rf"{_TERM}: tf (?P<tf>\d+), df (?P<df>\d+), cf \d+, (?P<times>\d+) times in the query",
         "“{term}”, {times} × in the query: {tf} × in this document; {df} documents have it",
         "«~{term}~», {times} fois dans la question~: {tf} fois dans ce document~; documents qui l’ont~: {df}",
     ),
     _Phrase(
-        rf"(?:{_QUOTED.format('term')}): not in the document \(df (?P<df>\d+)\)",
+        rf"{_TERM}: not in the document \(df (?P<df>\d+)\)",
         "“{term}”: not in this document; {df} documents have it",
         "«~{term}~»~: absent de ce document~; documents qui l’ont~: {df}",
     ),
@@ -88,7 +89,8 @@ _PHRASES = (
         "rang {n} des listes prises tour à tour",
     ),
     _Phrase(
-        rf"between the least \((?P<least>{_NUMBER})\) and the greatest \((?P<most>{_NUMBER})\) of (?P<n>\d+) scores",
+        rf"between the least \((?P<least>{_NUMBER})\) and the greatest \((?P<most>{_NUMBER})\) "
+        r"of (?P<n>\d+) scores",
         "scaled between the least ({least}) and the greatest ({most}) of {n} scores",
         "ramené entre le plus petit ({least}) et le plus grand ({most}) de {n} scores",
     ),
@@ -125,13 +127,12 @@ _PHRASES = (
         "la somme pondérée des {k} meilleurs de {n} passages, par {model}",
     ),
     _Phrase(
-        r"segment (?P<n>\d+) of (?P<of>\d+), characters [\d,]+ to [\d,]+(?:, times (?P<weight>[^:]+))?: “(?P<text>.*)”",
+        _SEGMENT,
         "passage {n} of {of}: “{text}”",
         "passage {n} sur {of}~: «~{text}~»",
     ),
     _Phrase(
-        r"segment (?P<n>\d+) of (?P<of>\d+), characters [\d,]+ to [\d,]+(?:, times (?P<weight>[^:]+))?: “(?P<text>.*)”, "
-        r"which counts most",
+        rf"{_SEGMENT}, which counts most",
         "passage {n} of {of}, which counts most: “{text}”",
         "passage {n} sur {of}, qui compte le plus~: «~{text}~»",
     ),
@@ -177,7 +178,7 @@ class Reason:
 
 
 def reasons(explanation: Explanation, say: Messages, words: Mapping[str, str]) -> Reason:
-    """An explanation in the language of the page; ``words`` are the query's by the terms that stand for them."""
+    """An explanation in the language of the page; ``words`` are the query's by their terms."""
     return _reason(explanation, say, words, None)
 
 

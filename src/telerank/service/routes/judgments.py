@@ -102,14 +102,13 @@ async def _save(served: Served, snapshot: Snapshot, judgment: JudgmentRequest) -
     if not judgment.query.strip():
         raise Unprocessable("query: expected a text that is not empty")
     check_length("the query", judgment.query, settings.limits.query_characters)
-    index = snapshot.index(judgment.index)
-    if judgment.docno not in index.docs:
-        raise NotServed(f"no document {shorten(judgment.docno)}")
-    name = judgment.index or next(iter(snapshot.indexes))
+    opened = snapshot.served_index(judgment.index)
+    if not opened.index.has_texts or judgment.docno not in opened.index.docs:
+        raise NotServed(f"no document {shorten(judgment.docno)} in the index {opened.name}")
     file = JudgmentFile(settings.judgments)
     query = " ".join(judgment.query.split())
     try:
-        saved = await served.search(file.add, query, judgment.docno, judgment.grade, name)
+        saved = await served.search(file.add, query, judgment.docno, judgment.grade, opened.name)
     except ValueError as error:
         raise Unprocessable(str(error)) from error
     return JudgmentReply(**asdict(saved))

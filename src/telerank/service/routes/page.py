@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from telerank.errors import TelerankError
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
 from telerank.service.errors import NotServed, ServiceError, Unprocessable, as_service_error, describe_invalid
+from telerank.service.page.document import Place
 from telerank.service.page.links import Asked
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
@@ -26,7 +27,6 @@ from telerank.service.page.render import (
     static_file,
     static_version,
 )
-from telerank.service.page.stages import uses_models
 from telerank.service.settings import ServiceSettings
 
 _METHODS = ["GET", "HEAD"]
@@ -59,17 +59,14 @@ def error_page(request: Request, error: ServiceError) -> Response:
     asked = Asked(request.query_params.get("q", "")[: settings.limits.query_characters])
     say = messages_of(request)
     key = f"error.{error.status}"
-    page = render(
-        request,
-        "error.html",
-        settings,
-        status=error.status,
-        asked=asked,
-        code=error.status,
-        message=say(key if key in TEXTS["en"] else "error.500"),
-        detail=str(error),
-        can_retry=request.method == "GET" and error.retry_after is not None,
-    )
+    values = {
+        "asked": asked,
+        "code": error.status,
+        "message": say(key if key in TEXTS["en"] else "error.500"),
+        "detail": str(error),
+        "can_retry": request.method == "GET" and error.retry_after is not None,
+    }
+    page = render(request, "error.html", settings, values, status=error.status)
     if error.retry_after is not None:
         page.headers["Retry-After"] = str(error.retry_after)
     return page
@@ -112,7 +109,7 @@ CurrentPages = Annotated[Pages, Depends(pages_of)]
 
 @router.api_route("/", methods=_METHODS)
 async def home(request: Request, pages: CurrentPages, settings: CurrentSettings) -> Response:
-    return render(request, "home.html", settings, asked=pages.asked, choices=pages.choices())
+    return render(request, "home.html", settings, {"asked": pages.asked, "choices": pages.choices()})
 
 
 @router.api_route("/search", methods=_METHODS)
@@ -127,13 +124,20 @@ async def search(
     settings, asked = served.settings, pages.asked
     if not asked.query:
         return RedirectResponse(pages.links.to("", index=asked.index, model=asked.model), 303, HEADERS)
-    stage = await served.search(pages.stage)
-    reader = await served.search(pages.reader)
-    run = served.compute if uses_models(stage) or reader is not None else served.search
-    view = await run(pages.results, stage, reader)
+    stage, reader = pages.stage(), pages.reader()
+    if reader is None:
+        view = await served.run_stage(stage, pages.results, stage, reader)
+    else:
+        view = await served.compute(pages.results, stage, reader)
     thanks = {} if judged is None or grade is None else {judged: grade}
-    values = {"view": view, "thanks": thanks, "can_judge": settings.judgments is not None}
-    return render(request, "results.html", settings, asked=asked, choices=pages.choices(), **values)
+    values = {
+        "asked": asked,
+        "choices": pages.choices(),
+        "view": view,
+        "thanks": thanks,
+        "can_judge": settings.judgments is not None,
+    }
+    return render(request, "results.html", settings, values)
 
 
 @router.api_route("/compare", methods=_METHODS)
@@ -146,20 +150,29 @@ async def compare(
         check_length("the pipeline", name or "", settings.limits.pipeline_characters)
     views = None
     if pages.asked.query and a and b:
-        left, right = [await served.search(pages.stage, name) for name in (a, b)]
-        run = served.compute if uses_models(left) or uses_models(right) else served.search
-        views = await run(pages.compare, left, right)
-    values = {"views": views, "a": a or "", "b": b or ""}
-    return render(request, "compare.html", settings, asked=pages.asked, choices=pages.choices(), **values)
+        left, right = pages.stage(a), pages.stage(b)
+        views = await served.run_stage(left + right, pages.compare, left, right)
+    values = {"asked": pages.asked, "choices": pages.choices(), "views": views, "a": a or "", "b": b or ""}
+    return render(request, "compare.html", settings, values)
 
 
 @router.api_route("/explain", methods=_METHODS)
 async def explain(request: Request, served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
     """Why a document has its rank."""
-    stage = await served.search(pages.stage)
-    run = served.compute if uses_models(stage) else served.search
-    view = await run(pages.explained, stage, docno)
-    return render(request, "explain.html", served.settings, asked=pages.asked, view=view)
+    stage = pages.stage()
+    view = await served.run_stage(stage, pages.explained, stage, docno)
+    return render(request, "explain.html", served.settings, {"asked": pages.asked, "view": view})
+
+
+def place_of(
+    at: str | None = None,
+    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    kind: str = "passage",
+) -> Place:
+    """The place that the address names: its first character and the one behind its last, as ``120-180``."""
+    match = _PLACE.fullmatch(at or "")
+    span = None if match is None else (int(match[1]), int(match[2]))
+    return Place(span, part, is_answer=kind == "answer")
 
 
 @router.api_route("/document", methods=_METHODS)
@@ -168,15 +181,11 @@ async def document(
     served: CurrentServed,
     pages: CurrentPages,
     docno: str,
-    at: str | None = None,
-    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
-    kind: str = "passage",
+    place: Annotated[Place, Depends(place_of)],
 ) -> Response:
-    """A document; ``at`` are the first and the last character of what is marked, as ``120-180``."""
-    place = _PLACE.fullmatch(at or "")
-    span = None if place is None else (int(place[1]), int(place[2]))
-    view = await served.search(pages.document, docno, span, part, kind)
-    return render(request, "document.html", served.settings, asked=pages.asked, view=view)
+    """A document, with a place marked in it."""
+    view = await served.search(pages.document, docno, place)
+    return render(request, "document.html", served.settings, {"asked": pages.asked, "view": view})
 
 
 @router.api_route("/static/{name}", methods=_METHODS)
