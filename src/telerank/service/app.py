@@ -40,6 +40,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     )
     app.state.served = Served(settings)
     add_error_handlers(app)
+    page.add_page_errors(app)
     for router in ROUTERS:
         app.include_router(router)
     return app

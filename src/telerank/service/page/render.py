@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from telerank.service.page.links import SIZE, Links
-from telerank.service.page.messages import Messages, choose_language
+from telerank.service.page.messages import LANGUAGES, Messages, choose_language
 from telerank.service.settings import ServiceSettings
 
 POLICY = (
@@ -66,9 +66,9 @@ def templates() -> Environment:
 
 def links_of(request: Request) -> Links:
     """The addresses of the service that a request came to."""
+    settings: ServiceSettings = request.app.state.served.settings
     lang = request.query_params.get("lang")
-    prefix = str(request.scope.get("root_path", ""))
-    return Links(prefix.rstrip("/"), lang if lang in ("en", "fr") else None)
+    return Links(settings.prefix, lang if lang in LANGUAGES else None)
 
 
 def messages_of(request: Request) -> Messages:

@@ -15,6 +15,7 @@ from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import ERRORS, BadRequest, NotServed, ServiceError, Unprocessable
 from telerank.service.judgments import JudgmentFile
 from telerank.service.page.links import Asked, Links
+from telerank.service.page.messages import LANGUAGES
 from telerank.service.page.render import HEADERS
 from telerank.service.routes.page import PageRoute, check_length
 from telerank.service.schemas.judgments import JudgmentReply, JudgmentRequest
@@ -67,7 +68,7 @@ async def judge(request: Request, served: CurrentServed, snapshot: CurrentSnapsh
     reply = await _save(served, snapshot, judgment)
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(reply.model_dump(), 201, HEADERS)
-    return RedirectResponse(_place_of(form, request), 303, HEADERS)
+    return RedirectResponse(_place_of(form, served.settings), 303, HEADERS)
 
 
 def require_own_page(request: Request, settings: ServiceSettings, *, is_form: bool = False) -> None:
@@ -124,11 +125,10 @@ async def _read_form(request: Request) -> Mapping[str, str]:
     return dict(fields)
 
 
-def _place_of(form: Mapping[str, str], request: Request) -> str:
+def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
     """The address of the page on which a thumb was pressed, with thanks at the document."""
     lang = form.get("lang")
-    prefix = str(request.scope.get("root_path", "")).rstrip("/")
-    links = Links(prefix, lang if lang in ("en", "fr") else None)
+    links = Links(settings.prefix, lang if lang in LANGUAGES else None)
     page = form.get("page", "1")
     asked = Asked(
         form["q"],

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from telerank.errors import TelerankError
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
@@ -30,6 +31,8 @@ from telerank.service.page.render import (
 from telerank.service.settings import ServiceSettings
 
 _METHODS = ["GET", "HEAD"]
+_OF_REQUESTS = (400, 413, 422)
+"""Errors whose messages help the person who asked; those of others are for the log."""
 _PLACE = re.compile(r"(\d{1,12})-(\d{1,12})")
 
 
@@ -42,10 +45,11 @@ class PageRoute(APIRoute):
         async def handle_page(request: Request) -> Response:
             try:
                 return await handle(request)
-            except TelerankError as error:
-                return error_page(request, as_service_error(error))
-            except RequestValidationError as error:
-                return error_page(request, describe_invalid(error))
+            except TelerankError as raised:
+                error = as_service_error(raised)
+            except RequestValidationError as raised:
+                error = describe_invalid(raised)
+            return error_page(request, error.status, str(error), error.retry_after)
 
         return handle_page
 
@@ -53,23 +57,40 @@ class PageRoute(APIRoute):
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-def error_page(request: Request, error: ServiceError) -> Response:
-    """An error in the language of the page, with what the service says of it."""
+def error_page(request: Request, status: int, detail: str, retry_after: int | None = None) -> Response:
+    """An error in the language of the page; what the service says of it if the request is the cause."""
     settings: ServiceSettings = request.app.state.served.settings
-    asked = Asked(request.query_params.get("q", "")[: settings.limits.query_characters])
     say = messages_of(request)
-    key = f"error.{error.status}"
+    key = f"error.{status}"
     values = {
-        "asked": asked,
-        "code": error.status,
+        "asked": Asked(request.query_params.get("q", "")[: settings.limits.query_characters]),
+        "code": status,
         "message": say(key if key in TEXTS["en"] else "error.500"),
-        "detail": str(error),
-        "can_retry": request.method == "GET" and error.retry_after is not None,
+        "detail": detail if status in _OF_REQUESTS else "",
+        "can_retry": request.method == "GET" and retry_after is not None,
     }
-    page = render(request, "error.html", settings, values, status=error.status)
-    if error.retry_after is not None:
-        page.headers["Retry-After"] = str(error.retry_after)
+    page = render(request, "error.html", settings, values, status=status)
+    if retry_after is not None:
+        page.headers["Retry-After"] = str(retry_after)
     return page
+
+
+def add_page_errors(app: FastAPI) -> None:
+    """Show people who follow a wrong address an error as a page; programs get what they got before."""
+    before = app.exception_handlers[HTTPException]
+
+    @app.exception_handler(HTTPException)
+    async def _(request: Request, error: HTTPException) -> Response:
+        if wants_page(request):
+            return error_page(request, error.status_code, str(error.detail))
+        reply: Response = await before(request, error)  # type: ignore[misc]
+        return reply
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a request is that of a browser for a page, and not for the API."""
+    path = request.url.path.removeprefix(links_of(request).prefix)
+    return "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/")
 
 
 def asked_of(
