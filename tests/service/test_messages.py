@@ -8,7 +8,7 @@ from string import Formatter
 
 import pytest
 
-import telerank.service.page as page
+from telerank.service import page
 from telerank.service.page.messages import TEXTS, Messages, choose_language
 from telerank.service.page.stages import KINDS
 
@@ -75,10 +75,16 @@ def test_numbers_shares_and_times():
     assert [ENGLISH.number(-1.5, 1), FRENCH.number(-1.5, 1)] == ["\u22121.5", "\u22121,5"]
     assert [ENGLISH.share(0.873), FRENCH.share(0.873)] == ["87%", "87\u202f%"]
     assert [ENGLISH.time(0.0123), FRENCH.time(1.25)] == ["12\u00a0ms", "1,2\u00a0s"]
-    assert [FRENCH.score(0.01639), FRENCH.score(12.345), FRENCH.score(2e-9)] == ["0,0164", "12,35", "2e\u221209"]
+    assert [FRENCH.score(0.01639), FRENCH.score(12.345), FRENCH.score(2e-9)] == [
+        "0,0164",
+        "12,35",
+        "2e\u221209",
+    ]
 
 
-@pytest.mark.parametrize(("n", "english", "french"), [(0, "other", "one"), (1, "one", "one"), (2, "other", "other")])
+@pytest.mark.parametrize(
+    ("n", "english", "french"), [(0, "other", "one"), (1, "one", "one"), (2, "other", "other")]
+)
 def test_plurals_are_those_of_the_language(n: int, english: str, french: str):
     key = "home.documents"
     assert ENGLISH(key, n=n) == TEXTS["en"][f"{key}.{english}"].format(n=n)

@@ -29,7 +29,8 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def plain_folder(tmp_path_factory) -> Path:
     docs = [
-        Doc(f"d{n}", "prime x prime\nx", "x prime", "https://example.org/x" if n == 2 else "x") for n in range(5)
+        Doc(f"d{n}", "prime x prime\nx", "x prime", "https://example.org/x" if n == 2 else "x")
+        for n in range(5)
     ]
     return make_index(tmp_path_factory.mktemp("plain") / "idx", docs, "standard")
 
@@ -52,15 +53,20 @@ def plain(plain_folder: Path, tmp_path_factory) -> Iterator[Any]:
 
 def structure(page: str) -> Counter[tuple[str, tuple[str, ...]]]:
     """The elements with their attributes, in any order, without marks, which follow the words."""
-    return Counter(element for element in Outline(page).elements if element[0] not in ("mark", "span", "option"))
+    return Counter(
+        element for element in Outline(page).elements if element[0] not in ("mark", "span", "option")
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("address", ["/search?q={}", "/compare?q={}&a=bm25&b=p", "/document?docno={docno}&q={}"])
+@pytest.mark.parametrize(
+    "address", ["/search?q={}", "/compare?q={}&a=bm25&b=p", "/document?docno={docno}&q={}"]
+)
 def test_a_hostile_query_makes_the_same_page_as_a_plain_one(hostile: Any, address: str, text: str):
     docno = quote(hostile_docs()[0].docno)
     found, expected = (
-        structure(hostile.get(address.format(quote(query), docno=docno)).text) for query in (f"prime {text}", PLAIN)
+        structure(hostile.get(address.format(quote(query), docno=docno)).text)
+        for query in (f"prime {text}", PLAIN)
     )
     assert found == expected
 

@@ -72,7 +72,9 @@ def test_a_page_is_kept_to_itself(client: Any, address: str):
     page = Outline(reply.text)
     names = {name for _, attributes in page.elements for name in attributes}
     assert not {name for name in names if name.startswith("on") or name == "style"}
-    assert not [tag for tag, names in page.elements if tag == "style" or (tag == "script" and "src" not in names)]
+    assert not [
+        tag for tag, names in page.elements if tag == "style" or (tag == "script" and "src" not in names)
+    ]
     own = [page.values(tag, name) for tag, name in (("link", "href"), ("script", "src"), ("form", "action"))]
     assert all(value.startswith("/") and not value.startswith("//") for values in own for value in values)
 
@@ -89,7 +91,9 @@ def test_a_page_can_be_read_by_a_screen_reader(client: Any, address: str, langua
     assert all(after - before <= 1 for before, after in zip(headings, headings[1:], strict=False))
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
-    named = [value for _, name, value in page.attributes if name in ("aria-labelledby", "aria-describedby", "for")]
+    named = [
+        value for _, name, value in page.attributes if name in ("aria-labelledby", "aria-describedby", "for")
+    ]
     assert {*named} <= {*ids}
     assert page.values("a", "href")[0] == "#content"
 
@@ -156,7 +160,9 @@ def test_an_empty_query_leads_to_the_box(client: Any):
 def test_the_language_of_the_address_comes_before_the_browsers_and_stays(client: Any):
     page = outline(client, "/search?q=prime&lang=fr")
     assert "Résultats 1 à 10" in page.text
-    links = [value for value in page.values("a", "href") if value.startswith(("/search", "/document", "/explain"))]
+    links = [
+        value for value in page.values("a", "href") if value.startswith(("/search", "/document", "/explain"))
+    ]
     other = "/search?q=prime&lang=en"
     assert other in links
     assert all("lang=fr" in link for link in links if link != other)
@@ -214,7 +220,9 @@ def test_a_place_in_a_document_is_marked(client: Any):
 
 def test_a_long_document_has_parts_that_are_the_whole(tmp_path: Path):
     lines = [f"line {number} of the report " + "word " * 20 for number in range(1200)]
-    folder = make_index(tmp_path / "long", [Doc("R", "\n".join(lines), "Report"), Doc("S", "word")], "english")
+    folder = make_index(
+        tmp_path / "long", [Doc("R", "\n".join(lines), "Report"), Doc("S", "word")], "english"
+    )
     with page_client(page_settings(folder)) as client:
         texts, part = "", 1
         while True:
@@ -251,7 +259,9 @@ def test_a_long_document_has_parts_that_are_the_whole(tmp_path: Path):
         ("/nothing", 404, "does not exist", "n’existe pas"),
     ],
 )
-def test_errors_are_pages_in_both_languages(client: Any, address: str, status: int, english: str, french: str):
+def test_errors_are_pages_in_both_languages(
+    client: Any, address: str, status: int, english: str, french: str
+):
     assert english in outline(client, address, status).text
     page = outline(client, address, status, **{"Accept-Language": "fr"})
     assert french in page.text

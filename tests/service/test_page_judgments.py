@@ -15,7 +15,15 @@ from telerank.corpus.judgments import read_judgments
 from telerank.service.judgments import query_id
 
 OWN = {"Origin": "http://testserver"}
-FORM = {"q": "prime  d'activité", "docno": "F1", "grade": "1", "page": "2", "rank": "3", "index": "", "model": "dfi"}
+FORM = {
+    "q": "prime  d'activité",
+    "docno": "F1",
+    "grade": "1",
+    "page": "2",
+    "rank": "3",
+    "index": "",
+    "model": "dfi",
+}
 JUDGMENT = {"query": "prime d'activité", "docno": "F1", "grade": 1}
 
 
@@ -39,7 +47,9 @@ def test_a_thumb_saves_a_judgment_and_leads_back_with_thanks(client: Any, judged
     reply = client.post("/judge", data={**FORM, "lang": "fr"}, headers=OWN)
     assert reply.status_code == 303
     location = reply.headers["location"]
-    assert location.startswith("/search?q=prime++d%27activit%C3%A9&model=dfi&page=2&judged=F1&grade=1&lang=fr")
+    assert location.startswith(
+        "/search?q=prime++d%27activit%C3%A9&model=dfi&page=2&judged=F1&grade=1&lang=fr"
+    )
     assert location.endswith("#r3")
     (judgment,) = read_judgments(judged)
     assert (judgment.query, judgment.docno, judgment.grade) == ("prime d'activité", "F1", 1)
@@ -103,7 +113,9 @@ def test_the_services_own_page_is_accepted(client: Any, headers: dict[str, str])
         ({"q": "a" * 2001}, 422),
     ],
 )
-def test_what_cannot_be_judged_is_an_error_page(client: Any, judged: Path, change: dict[str, str], status: int):
+def test_what_cannot_be_judged_is_an_error_page(
+    client: Any, judged: Path, change: dict[str, str], status: int
+):
     reply = client.post("/judge", data={**FORM, **change}, headers=OWN)
     assert reply.status_code == status
     assert Outline(reply.text).values("html", "lang") == ["en"]
@@ -119,7 +131,12 @@ def test_a_form_that_cannot_be_read_is_an_error_page(client: Any, judged: Path, 
 
 def test_a_form_cannot_lead_to_another_place(client: Any):
     """What a form says of its page becomes values of an address here, never an address."""
-    change = {"page": "//evil.example.org", "rank": "1\r\nX: 1", "model": "https://evil.example.org", "lang": "x&y=1"}
+    change = {
+        "page": "//evil.example.org",
+        "rank": "1\r\nX: 1",
+        "model": "https://evil.example.org",
+        "lang": "x&y=1",
+    }
     location = client.post("/judge", data={**FORM, **change}, headers=OWN).headers["location"]
     assert location.startswith("/search?q=")
     assert "\r" not in location
@@ -151,7 +168,9 @@ def test_a_program_judges_with_json(client: Any, judged: Path):
         ({"more": 1}, 422),
     ],
 )
-def test_json_that_cannot_be_judged_is_refused(client: Any, judged: Path, change: dict[str, Any], status: int):
+def test_json_that_cannot_be_judged_is_refused(
+    client: Any, judged: Path, change: dict[str, Any], status: int
+):
     import json
 
     body = json.dumps({**JUDGMENT, **change})

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from telerank.errors import TelerankError
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
-from telerank.service.errors import NotServed, ServiceError, Unprocessable, as_service_error, describe_invalid
+from telerank.service.errors import NotServed, Unprocessable, as_service_error, describe_invalid
 from telerank.service.page.document import Place
 from telerank.service.page.links import Asked
 from telerank.service.page.messages import TEXTS
