@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_a_page_can_be_read_by_a_screen_reader(client: Any, address: str, langua
     assert all(tags.count(tag) == 1 for tag in ("main", "header", "footer", "title"))
     headings = [int(tag[1]) for tag in tags if re.fullmatch(r"h[1-6]", tag)]
     assert headings[0] in (1, 2)
-    assert all(after - before <= 1 for before, after in zip(headings, headings[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(headings))
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     named = [
@@ -303,7 +304,6 @@ def test_a_head_request_has_the_headers_alone(client: Any, address: str):
     assert (reply.status_code, reply.content) == (200, b"")
 
 
-@pytest.mark.filterwarnings("ignore:.*root_path")
 def test_below_a_prefix_every_address_has_it(folder: Path, tmp_path: Path):
     settings = page_settings(folder, prefix="/chercher/ici", judgments=tmp_path / "judged.jsonl")
     with page_client(settings) as client:

@@ -6,6 +6,7 @@ those of text-embeddings-inference ``error`` and ``error_type``.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -13,10 +14,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from telerank.errors import ExpressionError, TelerankError, shorten
 from telerank.expressions import known_names
 
+_log = logging.getLogger(__name__)
 RETRY_SECONDS = 1
 _TYPES = {401: "unauthorized", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
@@ -86,24 +89,31 @@ def error_body(message: str, error_type: str) -> dict[str, str]:
     return {"detail": message, "message": message, "error": message, "error_type": error_type}
 
 
-def error_response(error: ServiceError) -> JSONResponse:
-    """The reply of an error."""
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+def error_response(
+    error: ServiceError, scope: Scope, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """The reply of an error, with further ``headers``; a browser that lacks a key asks its user for it."""
+    own = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == Unauthorized.status:
-        headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(error_body(str(error), error.error_type), error.status, headers)
+        is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+        own["WWW-Authenticate"] = 'Basic realm="telerank", charset="UTF-8"' if is_page else "Bearer"
+    return JSONResponse(error_body(str(error), error.error_type), error.status, {**own, **(headers or {})})
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Give every error of a route the body above."""
 
     @app.exception_handler(TelerankError)
-    async def _(_: Request, error: TelerankError) -> JSONResponse:
-        return error_response(as_service_error(error))
+    async def _(request: Request, error: TelerankError) -> JSONResponse:
+        return error_response(as_service_error(error), request.scope)
 
     @app.exception_handler(RequestValidationError)
-    async def _(_: Request, error: RequestValidationError) -> JSONResponse:
-        return error_response(describe_invalid(error))
+    async def _(request: Request, error: RequestValidationError) -> JSONResponse:
+        return error_response(describe_invalid(error), request.scope)
+
+    @app.exception_handler(Exception)
+    async def _(_: Request, __: Exception) -> JSONResponse:
+        return JSONResponse(error_body("internal error; the log of the service says more", "internal"), 500)
 
     @app.exception_handler(HTTPException)
     async def _(_: Request, error: HTTPException) -> JSONResponse:
@@ -113,10 +123,16 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def as_service_error(error: TelerankError) -> ServiceError:
-    """An error of the library as one of the service: 422 for a pipeline's text, else 424."""
+    """An error of the library as one of the service: 422 for a pipeline's text, else 424.
+
+    What failed may name folders of the server: it stands in the log alone.
+    """
     if isinstance(error, ServiceError):
         return error
-    return Unprocessable(str(error)) if isinstance(error, ExpressionError) else BackendFault(str(error))
+    if isinstance(error, ExpressionError):
+        return Unprocessable(str(error))
+    _log.error("%s: %s", type(error).__name__, error)
+    return BackendFault("an index or a model failed; the log of the service says why")
 
 
 def describe_invalid(error: RequestValidationError) -> ServiceError:
@@ -145,7 +161,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
             "too_large",
         ),
         (422, "A value is not as expected.", "k: Input should be greater than 0", "validation"),
-        (424, "An index or a model failed.", "idx/manifest.json: damaged", "backend"),
+        (
+            424,
+            "An index or a model failed.",
+            "an index or a model failed; the log of the service says why",
+            "backend",
+        ),
         (429, "Too many requests wait.", "512 requests wait: try again", "overloaded"),
         (503, "Not ready, or not in time.", "not ready: opening piaf", "unhealthy"),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from telerank.errors import ExpressionError, TelerankError
 from telerank.pipelines.answers import ends_in_read, read_answers
@@ -20,7 +20,9 @@ from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.models import ServedModels
 from telerank.service.settings import ServiceSettings
 from telerank.service.work import WatchedDocs
+from telerank.sparse.manifest import PIPELINES, VECTORS
 from telerank.stage import Stage
+from telerank.stored import MANIFEST
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -29,9 +31,25 @@ if TYPE_CHECKING:
     from telerank.dense.retriever import DenseRetriever
 
 Result = TypeVar("Result")
+Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
+"""Files with their inodes, sizes and times."""
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
 _PROBE = 8  # words of the query that warms
+
+
+def read_signature(folder: Path) -> Signature:
+    """Which files say what is in an index, with their inodes, sizes and times; empty if it is missing."""
+    files = [folder / MANIFEST, folder / PIPELINES, *sorted(folder.glob(f"{VECTORS}/*/{MANIFEST}"))]
+    files += sorted(folder.glob(f"{VECTORS}/*/approximate.*.json"))
+    signature = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        signature.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(signature)
 
 
 @dataclass(eq=False)
@@ -47,6 +65,7 @@ class ServedIndex:
     index: Index
     models: ServedModels
     settings: ServiceSettings
+    signature: Signature = ()
     pipelines: dict[str, str] = field(default_factory=dict, init=False)
     answering: dict[str, str] = field(default_factory=dict, init=False)
     unavailable: dict[str, str] = field(default_factory=dict, init=False)
@@ -54,7 +73,7 @@ class ServedIndex:
     _recent: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False)
     _retrievers: dict[str, DenseRetriever] = field(default_factory=dict, init=False)
     _is_open: bool = field(default=False, init=False)
-    _names: Names = field(init=False)
+    _texts: dict[str, str] = field(default_factory=dict, init=False)
     _count: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,9 +82,14 @@ class ServedIndex:
     @classmethod
     def open(cls, name: str, folder: Path, models: ServedModels, settings: ServiceSettings) -> ServedIndex:
         """Open an index and read its pipelines; raises TelerankError if it cannot be opened."""
-        served = cls(name, Index(folder), models, settings)
+        signature = read_signature(folder)  # before: a change meanwhile is seen by the next look
+        served = cls(name, Index(folder), models, settings, signature)
         served._read_pipelines()
         return served
+
+    def reopen(self) -> ServedIndex:
+        """The index as it is now, with the same models; raises as :meth:`open`."""
+        return ServedIndex.open(self.name, self.settings.indexes[self.name], self.models, self.settings)
 
     @property
     def generation(self) -> int:
@@ -94,7 +118,7 @@ class ServedIndex:
         if answer is not None and answer not in self.unavailable:
             return answer
         readers = self.models.readers.names
-        return f"{self.default} % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
+        return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
     def pipeline(self, text: str | None = None) -> Stage:
         """The pipeline of a name or a text; None: the default one.
@@ -145,9 +169,7 @@ class ServedIndex:
 
     def _read_pipelines(self) -> None:
         """Read every pipeline of the settings and of the index, so that their models and vectors are open."""
-        texts = {**self.index.pipelines, **self.settings.pipelines}
-        functions = {name: self._own(name, function) for name, function in FUNCTIONS.items() if name != "run"}
-        self._names = Names(self.index, functions=functions, texts=texts, read=self._read_with)
+        texts = self._texts = {**self.index.pipelines, **self.settings.pipelines}
         for name in self.settings.encoders if not self.index.has_texts or self.index.vectors else ():
             self._open_given(name)
         own = (self.settings.model or self.index.default_pipeline, self.settings.answer)
@@ -156,7 +178,7 @@ class ServedIndex:
             try:
                 answering = ends_in_read(text)
                 read = read_answers if answering else read_pipeline
-                self._stages[name] = read(text, self._names)
+                self._stages[name] = read(text, self._make_names())
             except (TelerankError, ValueError) as error:
                 self.unavailable[name] = self.scrub(str(error))
                 continue
@@ -195,7 +217,7 @@ class ServedIndex:
         return result
 
     def _read_stage(self, text: str) -> Stage:
-        stage = read_pipeline(text, self._names)
+        stage = read_pipeline(text, self._make_names())
         # what is cut by the length of the page need not be cut by the text
         check_cost(stage % self.settings.limits.documents, self.settings.limits)
         return stage
@@ -203,11 +225,16 @@ class ServedIndex:
     def _read_answering(self, text: str) -> ReadAnswers:
         if not ends_in_read(text):
             raise ExpressionError(f"{text}: expected a pipeline that ends in read(READER)")
-        stage = read_answers(text, self._names)
+        stage = read_answers(text, self._make_names())
         if stage.first is None:
             raise ExpressionError(f"{text}: expected a first stage, such as bm25 % {READ_DEPTH} >> {text}")
         check_read(stage.first, self.settings.limits)
         return stage
+
+    def _make_names(self) -> Names:
+        """What a text may name; it refers to this object, and so is made anew each time: no cycle."""
+        functions = {name: self._own(name, function) for name, function in FUNCTIONS.items() if name != "run"}
+        return Names(self.index, functions=functions, texts=self._texts, read=self._read_with)
 
     def _own(self, name: str, function: StageFunction) -> StageFunction:
         own: Mapping[str, Callable[..., Stage]] = {"dense": self._dense, "rerank": self._rerank}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from telerank.service.errors import Unprocessable
 from telerank.service.indexes import ServedIndex
+from telerank.service.logs import note
 from telerank.service.state import Served
 from telerank.stage import Chain, Stage
 from telerank.types import Answers, Query, Ranking
@@ -85,6 +86,7 @@ async def search_page(
     cut = stage % (last + 1)
     ranking, timings = await served.run_stage(cut, run_search, cut, query)
     shown = slice(last - k, last)
+    _observe(served, index, stage.text, query, timings)
     return SearchResult(
         index,
         stage,
@@ -100,7 +102,19 @@ async def answer_question(
 ) -> AnswerResult:
     """The ``k`` best answers to a question; raises as :func:`search_page`."""
     answers, timings = await served.compute(run_answers, stage % k, query)
+    _observe(served, index, stage.text, query, timings)
     return AnswerResult(index, stage, answers, timings)
+
+
+def _observe(
+    served: Served, index: ServedIndex, pipeline: str, query: str, timings: tuple[StageTiming, ...]
+) -> None:
+    """Log and count what was run."""
+    note(index=index.name, generation=index.generation, pipeline=pipeline, query=query)
+    for timing in timings:
+        name = timing.stage.partition("(")[0]
+        seconds = timing.milliseconds / 1000
+        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(seconds)
 
 
 def run_search(stage: Stage, query: str) -> tuple[Ranking, tuple[StageTiming, ...]]:

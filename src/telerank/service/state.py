@@ -15,6 +15,7 @@ from telerank.retrieval.index import Index
 from telerank.service.costs import uses_models
 from telerank.service.errors import NotServed, Overloaded, Unready
 from telerank.service.indexes import ServedIndex
+from telerank.service.metrics import Metrics
 from telerank.service.models import ServedModels
 from telerank.service.settings import ServiceSettings
 from telerank.service.work import Work, begin
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
+    from telerank.service.process.workers import Readiness
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -83,10 +85,15 @@ class Served:
     """
 
     settings: ServiceSettings
+    readiness: Readiness | None = None
+    """Counts the processes that are ready, if there are several."""
+    metrics: Metrics = field(default_factory=Metrics)
     doing: str = "starting"
     """What the process does before it is ready, or why it is not."""
     waiting: int = field(default=0, init=False)
     """Requests whose work waits for a thread or runs in one."""
+    is_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when everything is open, or cannot be opened."""
     _snapshot: Snapshot | None = field(default=None, init=False)
     _models: ThreadPoolExecutor = field(init=False)
     _searches: ThreadPoolExecutor = field(init=False)
@@ -100,6 +107,12 @@ class Served:
         if self._snapshot is None:
             raise Unready(f"not ready: {self.doing}")
         return self._snapshot
+
+    def check_ready(self) -> None:
+        """Raise Unready unless this process, and every other one, is ready."""
+        self.snapshot()
+        if self.readiness is not None and not self.readiness.is_complete:
+            raise Unready("not ready: other processes are opening")
 
     def open(self) -> None:
         """Open and warm everything, in the thread of the models.
@@ -122,15 +135,16 @@ class Served:
         models.warm()
         self.doing = "serving"
         self._snapshot = Snapshot(self.settings, indexes, models)
+        for index in indexes.values():
+            self.metrics.generation.labels(index.name).set(index.generation)
+        if self.readiness is not None:
+            self.readiness.mark()
 
     def replace_index(self, index: ServedIndex) -> None:
         """Let requests from now on have this index, opened and warmed, in place of the one of its name."""
         snapshot = self.snapshot()
         self._snapshot = replace(snapshot, indexes={**snapshot.indexes, index.name: index})
-
-    def drain(self) -> None:
-        """From now on the process is not ready; what is being done is finished."""
-        self.doing, self._snapshot = "ending", None
+        self.metrics.generation.labels(index.name).set(index.generation)
 
     def close(self) -> None:
         """End the threads; what waits is dropped."""
@@ -184,6 +198,7 @@ class Served:
         context = copy_context()
         context.run(begin, work)
         self.waiting += 1
+        self.metrics.waiting.inc()
         try:
             running = asyncio.get_running_loop().run_in_executor(pool, context.run, function)
             return await asyncio.wait_for(running, limits.seconds)
@@ -192,6 +207,7 @@ class Served:
         finally:
             work.is_abandoned = True
             self.waiting -= 1
+            self.metrics.waiting.dec()
 
     def _check_defaults(self, indexes: Mapping[str, ServedIndex]) -> None:
         first = next(iter(indexes.values()), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,10 @@ def serve(index: Index | str | Path | ServiceSettings, **settings: Any) -> None:
         If an index or a model cannot be opened.
     """
     for module in ("fastapi", "uvicorn", "prometheus_client"):
-        try:
-            import_module(module)
-        except ModuleNotFoundError as error:
-            raise MissingExtra(module, "serve") from error
+        if find_spec(module) is None:
+            raise MissingExtra(module, "serve")
+    from telerank.service.process.workers import run_service
     from telerank.service.settings import ServiceSettings
-    from telerank.service.workers import run_service
 
     if isinstance(index, ServiceSettings):
         run_service(index)

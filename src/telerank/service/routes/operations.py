@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from telerank.service.depends import CurrentServed
 from telerank.service.errors import ERRORS
@@ -21,5 +22,16 @@ async def live() -> Health:
 @router.get("/health/ready", summary="Whether the service is ready", responses={503: ERRORS[503]})
 async def ready(served: CurrentServed) -> Health:
     """200 if the indexes and the models are open and warm, else 503."""
-    served.snapshot()
+    served.check_ready()
     return Health(status="ready")
+
+
+@router.get(
+    "/metrics",
+    summary="Numbers for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"example": "telerank_requests_waiting 0.0"}}}},
+)
+def metrics(served: CurrentServed) -> Response:
+    """What the processes have counted: requests, times of stages, waiting requests, changes of indexes."""
+    return Response(served.metrics.render(), media_type=CONTENT_TYPE_LATEST)

@@ -77,13 +77,20 @@ def error_page(request: Request, status: int, detail: str, retry_after: int | No
 
 def add_page_errors(app: FastAPI) -> None:
     """Show people who follow a wrong address an error as a page; programs get what they got before."""
-    before = app.exception_handlers[HTTPException]
+    of_status, of_fault = app.exception_handlers[HTTPException], app.exception_handlers[Exception]
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
         if wants_page(request):
             return error_page(request, error.status_code, str(error.detail))
-        reply: Response = await before(request, error)  # type: ignore[misc]
+        reply: Response = await of_status(request, error)  # type: ignore[misc]
+        return reply
+
+    @app.exception_handler(Exception)
+    async def _(request: Request, error: Exception) -> Response:
+        if wants_page(request):
+            return error_page(request, 500, "")
+        reply: Response = await of_fault(request, error)  # type: ignore[misc]
         return reply
 
 
