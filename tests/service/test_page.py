@@ -15,7 +15,7 @@ pytest.importorskip("fastapi")
 import telerank as tr
 from small_pages import DOCS, Outline, make_index, page_client, page_settings
 from telerank.service.page.document import LENGTH
-from telerank.types import Doc
+from telerank.types import Doc, Mark
 
 PIPELINES = {"other": "lm_dirichlet(mu=100) % 20", "short": "bm25 % 3", "fused": "rrf(bm25 % 9, dfi % 9)"}
 PAGES = (
@@ -340,3 +340,26 @@ def test_an_index_of_vectors_alone_has_a_page(tmp_path: Path):
         page = outline(client, "/search?q=q1+x2")
         assert len(docnos(page)) == 5
         assert "Nearness of meaning" in page.text
+
+
+FILE = Doc(
+    "guides/tarifs.pdf#2",
+    "Tarifs\nLa cantine coûte 3 euros.\nGarderie\nLa garderie est gratuite\npour les petits.",
+    "Guide › Tarifs",
+    file="guides/tarifs.pdf",
+    marks=(Mark(0, 3, "Tarifs"), Mark(33, 4, "Tarifs"), Mark(33, 4, "Tarifs › Garderie")),
+)
+
+
+def test_a_hit_of_a_file_says_on_which_page_it_stands(tmp_path: Path):
+    docs = [FILE, Doc("guides/tarifs.pdf#1", "Un sommaire.", file="guides/tarifs.pdf", marks=(Mark(0, 1),))]
+    with page_client(page_settings(make_index(tmp_path / "files", docs))) as client:
+        assert "guides/tarifs.pdf, pages 3–4" in outline(client, "/search?q=cantine+garderie").text
+        assert "guides/tarifs.pdf, pages 3 à 4" in outline(client, "/search?q=cantine&lang=fr").text
+        reply = client.get("/document?docno=guides/tarifs.pdf%232&q=garderie")
+        page = Outline(reply.text)
+        assert page.values("p", "id") == ["p3", "p4"]
+        assert reply.text.index("Page 3") < reply.text.index("cantine") < reply.text.index("Page 4")
+        assert re.findall(r"<h2[^>]*>(.*?)</h2>", reply.text) == ["Tarifs", "<mark>Garderie</mark>"]
+        links = [value for value in page.values("a", "href") if "docno=" in value and "lang" not in value]
+        assert links == ["/document?docno=guides%2Ftarifs.pdf%231&q=garderie"]

@@ -74,12 +74,12 @@ def mark(
 def snippet(
     text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH
 ) -> list[Part]:
-    """The passages of a text that hold most of the query's terms, cut at words.
+    """The passages of :func:`best_passages` as :func:`show_passages` shows them."""
+    return show_passages(text, matches, best_passages(text, matches, weights, length))
 
-    One passage of about ``length`` characters; if it lacks terms that the text has elsewhere, two of half
-    that length. The beginning of the text without matches.
-    """
-    spans = _passages(text, matches, weights, length) or [_fit(text, Span(0, 0), length)]
+
+def show_passages(text: str, matches: Sequence[TermPlace], spans: Sequence[Span]) -> list[Part]:
+    """Passages of a text with the matches in them, and an ellipsis where text is left out."""
     marked = [(place.start, place.end) for place in matches]
     parts: list[Part] = []
     for number, span in enumerate(spans):
@@ -121,12 +121,16 @@ def _joined(text: str, spans: Iterable[tuple[int, int]]) -> list[Span]:
     return joined
 
 
-def _passages(
-    text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int
+def best_passages(
+    text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH
 ) -> list[Span]:
-    """The best passage, or the best two if one lacks terms; in the order of the text."""
+    """The passages of a text that hold most of the query's terms, cut at words, in the order of the text.
+
+    One passage of about ``length`` characters; if it lacks terms that the text has elsewhere, two of half
+    that length. The beginning of the text without matches.
+    """
     if not matches:
-        return []
+        return [_fit(text, Span(0, 0), length)]
     best = _best_window(matches, weights, 3 * length // 4)  # the rest is for the words around them
     lacking = {place.term for place in matches} - {place.term for place in best}
     if not lacking:

@@ -43,9 +43,21 @@ class Links:
         page = asked.page if asked.page > 1 else None
         return {"q": asked.query, "index": asked.index, "model": asked.model, "page": page}
 
-    def document(self, asked: Asked, docno: str, **values: object) -> str:
-        """The address of a document in which the query's words are marked."""
-        return self.to("document", docno=docno, **{**self.values(asked), "page": None, **values})
+    def document(
+        self,
+        asked: Asked,
+        docno: str,
+        place: tuple[int, int] | None = None,
+        *,
+        is_answer: bool = False,
+        part: int | None = None,
+    ) -> str:
+        """The address of a document, at a place in it: an answer or a passage; or of one of its parts."""
+        own = {"at": f"{place[0]}-{place[1]}" if place else None, "kind": "answer" if is_answer else None}
+        address = self.to(
+            "document", docno=docno, **{**self.values(asked), "page": None, **own, "part": part}
+        )
+        return f"{address}#passage" if place else address
 
     def explain(self, asked: Asked, docno: str) -> str:
         """The address of why a document has its rank."""

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from telerank.retrieval.index import Index
-from telerank.service.page.highlight import SEARCHED, Part, around, find_matches, mark, query_terms, snippet
+from telerank.service.page.highlight import (
+    SEARCHED,
+    Part,
+    around,
+    best_passages,
+    find_matches,
+    mark,
+    query_terms,
+    show_passages,
+)
 from telerank.service.page.links import Asked, Links, short_address, web_address
 from telerank.service.page.messages import Messages
 from telerank.service.page.stages import Found, Read, Step
@@ -22,18 +31,20 @@ if TYPE_CHECKING:
 HIGH, MEDIUM = 0.7, 0.4
 """Confidences from which an answer's is called high or medium."""
 _TITLE = 90  # characters of a text that stand for a title
+_LONG = 2_000  # characters of a text from which a result leads to its passage
 _FIRST_LINE = re.compile(r"\s*([^\n\r\f]*)")
 
 
 @dataclass(frozen=True)
 class SourceView:
-    """A document as it is named: its title in parts, its address here, and that on the web, if any."""
+    """A document: its title in parts, its address here and that on the web, and where in a file it stands."""
 
     docno: str
     title: tuple[Part, ...]
     href: str
     address: str = ""
     shown_address: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,32 +133,45 @@ class Shown:
             return []
         return [(place.start, place.end) for place in find_matches(self.index.analyzer, text, self.terms)]
 
-    def source(self, doc: Doc, **place: object) -> SourceView:
-        """A document's title and addresses; ``place`` says which passage its address leads to."""
+    def source(
+        self, doc: Doc, place: tuple[int, int] | None = None, *, is_answer: bool = False
+    ) -> SourceView:
+        """A document's title and addresses; ``place`` are the characters to which its address leads."""
         title = doc.title.strip() or _first_line(doc.text) or self.say("untitled")
         address = web_address(doc.url)
         return SourceView(
             doc.docno,
             tuple(mark(title, self.matches(title))),
-            self.links.document(self.asked, doc.docno, **place),
+            self.links.document(self.asked, doc.docno, place, is_answer=is_answer),
             address,
             short_address(address),
+            self.location(doc, place),
         )
+
+    def location(self, doc: Doc, place: tuple[int, int] | None = None) -> str:
+        """The file and the pages in which a place of a document stands; empty without a file."""
+        where = doc.locate(*(place or (0, None)))
+        if where is None or not where.page:
+            return "" if where is None else where.file
+        pages = self.say("place.page", page=where.page)
+        if where.last_page > where.page:
+            pages = self.say("place.pages", first=where.page, last=where.last_page)
+        return f"{where.file}, {pages}"
 
     def result(self, rank: int, docno: str, score: float, passage: SegmentMatch | None) -> ResultView:
         """A result with its best passage: the one that counted most, or the one with most words."""
         doc = self.index.doc(docno)
-        text, place, where = self._snippet(doc), "", {}
-        if passage is not None:
+        if passage is None:
+            text, span = self._snippet(doc)
+            place = span if len(doc.text) > _LONG else None
+        else:
             span = around(doc.text, passage.span, 0, self.language)
-            text = mark(doc.text, self.matches(doc.text), shown=span)
-            place = self.say("place.passage", n=passage.number + 1, of=self.say.number(passage.count))
-            where = {"at": f"{span.start}-{span.end}"}
+            text, place = mark(doc.text, self.matches(doc.text), shown=span), span
         return ResultView(
             rank,
-            self.source(doc, **where),
+            self.source(doc, place),
             tuple(flow(text)),
-            place,
+            "" if passage is None else self.say("place.passage", n=passage.number + 1, of=passage.count),
             self.say.score(score),
             self.links.explain(self.asked, docno),
         )
@@ -160,7 +184,7 @@ class Shown:
         share = answer.confidence
         return AnswerView(
             answer.text,
-            self.source(doc, at=f"{answer.start}-{answer.end}", kind="answer"),
+            self.source(doc, span, is_answer=True),
             tuple(flow(passage)),
             self.say.share(share),
             share,
@@ -190,13 +214,16 @@ class Shown:
             self.say.time(total),
         )
 
-    def _snippet(self, doc: Doc) -> list[Part]:
+    def _snippet(self, doc: Doc) -> tuple[list[Part], tuple[int, int]]:
+        """The best passages of a document, and the characters of the first of them."""
         if not self.index.has_texts:
-            return []
+            return [], (0, 0)
         searched = doc.text[:SEARCHED]
         places = find_matches(self.index.analyzer, searched, self.terms)
-        shown = snippet(searched, places, self.terms)
-        return shown if len(searched) == len(doc.text) or shown[-1:] == [_CUT] else [*shown, _CUT]
+        spans = best_passages(searched, places, self.terms)
+        parts = show_passages(searched, places, spans)
+        is_cut = len(searched) < len(doc.text) and parts[-1:] != [_CUT]
+        return [*parts, _CUT] if is_cut else parts, spans[0]
 
 
 _CUT = Part(" …", "cut")
