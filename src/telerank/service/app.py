@@ -24,6 +24,7 @@ from telerank.service.routes import (
     models,
     operations,
     page,
+    reference,
     rerank,
     search,
 )
@@ -44,6 +45,7 @@ ROUTERS = (
     judgments.router,
     operations.router,
     page.router,
+    reference.router,
     judgments.page_router,
 )
 """The routes, in the order in which the API's page shows them."""
@@ -62,6 +64,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
         description="Search, answer, re-rank and embed.",
         lifespan=_lifespan,
         redirect_slashes=False,
+        docs_url=None,  # its page loads a script from another host
         redoc_url=None,
     )
     app.state.served = Served(settings, readiness=readiness)

@@ -159,6 +159,21 @@ class PairScore(BaseModel):
 class ScoresReply(BaseModel):
     """The scores of pairs, in their order."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "score-7d1f",
+                    "object": "list",
+                    "created": 1795305600,
+                    "model": "my-reranker",
+                    "data": [{"index": 0, "object": "score", "score": 0.98}],
+                    "usage": {"prompt_tokens": 24, "total_tokens": 24},
+                }
+            ]
+        }
+    )
+
     id: str
     object: Literal["list"] = "list"
     created: int
