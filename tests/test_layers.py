@@ -89,6 +89,10 @@ ALLOWED = {
         *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
         *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines", "training", "inspect"),
     },
+    "service": {
+        *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
+        *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines"),
+    },
     "verbs": {
         *(*_LOW, "stage", "text", "trec", "show", "evaluation", "corpus", "models", "dense", "sparse"),
         *("retrieval", "fusion", "reranking", "segments", "answers", "pipelines", "training", "inspect"),
@@ -137,6 +141,10 @@ def test_what_starts_often_loads_nothing_heavy(command):
         "pandas",
         "numpy",
         "rich",
+        "pydantic",
+        "fastapi",
+        "uvicorn",
+        "prometheus_client",
     }
 
 

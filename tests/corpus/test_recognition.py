@@ -152,6 +152,10 @@ GOOD: dict[str, tuple[str, Files]] = {
     "parallel files": ("parallel", sample("castorini")),
     "TREC-QA": ("trecqa", sample("trecqa")),
     "SelQA": ("selqa", sample("selqa")),
+    "judgments of a service": (
+        "judgments",
+        {"judged.jsonl": '{"qid": "q1", "query": "which", "docno": "1", "grade": 1, "time": "", "index": "a"}\n'},
+    ),
     "SelQA as TSV": ("selqa", sample("selqa", "selqa-ass-dev.tsv")),
 }
 
@@ -208,7 +212,7 @@ def test_a_good_collection_is_recognised_and_read(tmp_path, name, way):
     assert open_collection(folder).format == form
     read = ids(folder)
     assert read == ids(tmp_path / "plain")
-    assert read[0] or form == "topics"
+    assert read[0] or form in ("topics", "judgments")
 
 
 def test_every_format_is_among_the_good_collections():

@@ -19,6 +19,7 @@ SHORT_HELPS = {
     "answer one.",
     "answer": "Answer questions from the documents of an index: rank them, read the first ones, mark the "
     "answers.",
+    "serve": "Serve indexes and models over HTTP: a page for people, an API for programs.",
     "pipeline": "Save pipelines with an index by name, list, show and remove them.",
     "rerank": "Score the documents of a run again with a re-ranker, and write the new run.",
     "fuse": "Fuse runs into one: in turns, by weighted scores, or by ranks.",
@@ -49,6 +50,7 @@ Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or t
 _MODULES = {
     "rerank": "runs.rerank",
     **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
+    "tune": "runs.tune",
     **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
+from telerank.corpus.judgments import JUDGMENTS
 from telerank.corpus.ranking_sets.ranking_set import RANKING_SET
 from telerank.corpus.readers.answer_selection.parallel import PARALLEL
 from telerank.corpus.readers.answer_selection.selqa import SELQA
@@ -58,6 +59,7 @@ FORMATS: tuple[Format, ...] = (
     PASSAGES,
     RANKING_SET,
     TREC_CAR,
+    JUDGMENTS,
 )
 """All formats; of formats that are equally near to an unknown file, the first is named."""
 _NAMED = 5  # entries of an unknown folder that are named

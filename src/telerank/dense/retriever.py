@@ -96,9 +96,10 @@ def open_retriever(
     """
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
     named = opened.manifest.model if model is None else model
-    if isinstance(named, str):
-        encoder = TorchEncoder(named, precision=opened.manifest.settings.get("precision", "float32"))
+    precision = opened.manifest.settings.get("precision", "float32")
+    encoder = TorchEncoder(named, precision=precision) if isinstance(named, str) else named
+    if isinstance(encoder, TorchEncoder):
         device = encoder.device_name
         batch = 64 if device == "cpu" else TOGETHER
         return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
-    return DenseRetriever(opened, named, name=name)
+    return DenseRetriever(opened, encoder, name=name)

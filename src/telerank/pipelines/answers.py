@@ -80,7 +80,8 @@ def _last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
     if isinstance(tree, Operation) and tree.operator == "%":
         return _last(reader, tree.left) % reader.whole(tree.right)
     if isinstance(tree, Call) and tree.name == READ:
-        return build_read(reader.names, **reader.arguments(tree, READ_FUNCTION))
+        build = reader.names.read or build_read
+        return build(reader.names, **reader.arguments(tree, READ_FUNCTION))
     raise ExpressionError(f"{reader.text}: expected a pipeline that ends in read(READER)")
 
 

@@ -36,7 +36,9 @@ class Names:
     """What the words of a text stand for.
 
     ``systems`` and ``models`` are those of an experiment. ``docs`` are the documents that re-rankers read;
-    None stands for those of the index.
+    None stands for those of the index. ``texts`` are the saved pipelines; None stands for those saved with
+    the index. ``read`` makes the stage ``read(READER)``; None stands for
+    :func:`telerank.pipelines.answers.build_read`.
     """
 
     index: Index | None = None
@@ -44,10 +46,14 @@ class Names:
     models: Mapping[str, str | Path] = field(default_factory=dict)
     docs: Any = None
     functions: Mapping[str, StageFunction] = field(default_factory=dict)
+    texts: Mapping[str, str] | None = None
+    read: Callable[..., Any] | None = None
 
     @cached_property
     def saved(self) -> Mapping[str, str]:
-        """The texts of the pipelines saved with the index."""
+        """The texts of the saved pipelines, by name."""
+        if self.texts is not None:
+            return self.texts
         return {} if self.index is None else self.index.pipelines
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJeline
 from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Progress, silent
+from telerank.types import Doc, Location, Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import ApproximateRetriever
@@ -80,6 +80,19 @@ class Index(FolderReader):
         """The document of a docno; without a text if there are vectors alone."""
         return self.docs[docno] if self.has_texts else Doc(docno, "")
 
+    def locate(self, docno: str, start: int = 0, end: int | None = None) -> Location | None:
+        """File, pages and heading of the characters ``start`` to ``end`` of a document's text.
+
+        None if the document was not read from a file of its own, or there are vectors alone. An answer stands
+        at ``index.locate(answer.docno, answer.start, answer.end)``.
+
+        Raises
+        ------
+        KeyError
+            If there is no such document.
+        """
+        return self.doc(docno).locate(start, end)
+
     @property
     def analyzer(self) -> Analyzer:
         return self.sparse.analyzer
@@ -134,12 +147,14 @@ class Index(FolderReader):
         approximate: str | None = None,
         candidates: int = 1000,
         models: Mapping[str, str | Path] | None = None,
+        make_encoder: Callable[[str, str], Encoder] | None = None,
     ) -> DenseRetriever | ApproximateRetriever:
         """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
 
         ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
         ``candidates``, which are scored exactly. The model is looked for among ``models``, those kept with
-        the index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub.
+        the index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub. ``make_encoder``
+        makes the encoder of a model and a precision, for example one that is loaded already.
 
         Raises
         ------
@@ -152,9 +167,14 @@ class Index(FolderReader):
         """
         from telerank.dense.approximate import ApproximateRetriever
         from telerank.dense.retriever import open_retriever
+        from telerank.dense.vectors import Vectors
 
         name, folder = self._named_vectors(model)
-        opened = open_retriever(folder, self._encoder(name, model, folder, models), name=name)
+        vectors = Vectors(folder)
+        source = self._encoder(name, model, folder, models)
+        precision = vectors.manifest.settings.get("precision", "float32")
+        encoder = source if make_encoder is None else make_encoder(source, precision)
+        opened = open_retriever(vectors, encoder, name=name)
         if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
             raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
         if approximate is None:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import tee
 from typing import Any
 
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.reranking.stage import CrossReranker, read_doc
@@ -18,7 +18,7 @@ from telerank.segments.aggregate import Aggregate, Unit, convert
 from telerank.segments.explain import SegmentMatch, explain_document, match_segments
 from telerank.segments.scorer import Candidate, SegmentScorer
 from telerank.segments.settings import NAMED, SegmentSettings
-from telerank.stage import Stage
+from telerank.stage import Stage, walk_stages
 from telerank.types import Explanation, Query, Ranking
 
 FUNCTION_NAMES: Mapping[str, str] = {
@@ -232,6 +232,20 @@ def birch(
     """
     by_sentences = SegmentReranker(reranker, Aggregate("best", weights=weights), settings, of)
     return SegmentSum(first, by_sentences, alpha, 1.0 - alpha, scaled=False, name="birch")
+
+
+def find_segments(stage: Stage) -> SegmentReranker:
+    """The first part of a pipeline that scores documents by their segments.
+
+    Raises
+    ------
+    ExpressionError
+        If there is none.
+    """
+    for part in walk_stages(stage):
+        if isinstance(part, SegmentReranker):
+            return part
+    raise ExpressionError(f"{stage.text}: no stage of it scores segments, such as maxp(rerank(MODEL))")
 
 
 def describe_cut(stage: SegmentReranker) -> list[str]:

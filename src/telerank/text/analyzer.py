@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -81,11 +82,20 @@ class Analyzer:
         """The tokenizer's :attr:`~telerank.text.tokenizers.Tokenizer.classes` of bytes."""
         return self._tokenizer.classes
 
-    def tokens(self, text: str) -> list[str]:
-        """The surface tokens of a text, which :meth:`term` turns into terms."""
+    def normalize(self, text: str) -> str:
+        """The text after the steps on text, in which tokens are found."""
         for apply in self._on_text:
             text = apply(text)
-        return self._tokenizer.findall(text)
+        return text
+
+    def tokens(self, text: str) -> list[str]:
+        """The surface tokens of a text, which :meth:`term` turns into terms."""
+        tokens: list[str] = self._tokenizer.pattern.findall(self.normalize(text))
+        return tokens
+
+    def matches(self, normalized: str) -> Iterator[re.Match[str]]:
+        """The surface tokens of a text that :meth:`normalize` returned, with their positions."""
+        return self._tokenizer.pattern.finditer(normalized)
 
     def term(self, token: str) -> str:
         """The term of a surface token, or "" if it is dropped."""
@@ -100,7 +110,9 @@ class Analyzer:
         for step, apply in zip(self.chain, self._on_text, strict=False):
             text = apply(text)
             yield str(step), [text]
-        tokens = [token for raw in self._tokenizer.findall(text) if (token := self._tokenizer.clean(raw))]
+        tokens = [
+            token for raw in self._tokenizer.pattern.findall(text) if (token := self._tokenizer.clean(raw))
+        ]
         yield str(self.chain[cut]), tokens
         for step, apply in zip(self.chain[cut + 1 :], self._on_token, strict=True):
             tokens = [token for before in tokens if (token := apply(before))]

@@ -39,6 +39,15 @@ def split_sentences(text: str, language: str = "en", *, wrapped: bool | None = N
     return [span for block in _blocks(text, wrapped) for span in _split_block(text, block, words)]
 
 
+def cover_sentences(text: str, span: Span, language: str = "en") -> Span:
+    """The sentences that a span is in, as one span; the span itself where there are only blanks."""
+    start, end = span
+    for sentence in split_sentences(text, language):
+        if sentence.start < span.end and span.start < sentence.end:
+            start, end = min(start, sentence.start), max(end, sentence.end)
+    return Span(start, end)
+
+
 def is_wrapped(paragraph: str) -> bool:
     """Whether the lines seem to be broken at a width of 40 to 132 characters.
 

@@ -41,14 +41,14 @@ _TIDY = str.maketrans(dict.fromkeys(APOSTROPHES + _MODIFIER, "'") | dict.fromkey
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """``findall`` returns the surface tokens of a text, ``clean`` the token of one ("" for none).
+    """``pattern`` matches the surface tokens of a text, ``clean`` returns the token of one ("" for none).
 
     ``classes`` says for each byte of UTF-8 whether texts may be cut there to be analysed in parts
     (:data:`SEPARATES`), not at all (:data:`BELONGS`), or unless it is between two bytes that belong
     (:data:`JOINS`).
     """
 
-    findall: Callable[[str], list[str]]
+    pattern: re.Pattern[str]
     clean: Callable[[str], str]
     classes: bytes
 
@@ -69,9 +69,9 @@ def _class_of(byte: int) -> int:
 
 
 TOKENIZERS: Mapping[str, Tokenizer] = {
-    "words": Tokenizer(re.compile(_WORDS).findall, _clean_word, bytes(map(_class_of, range(256)))),
+    "words": Tokenizer(re.compile(_WORDS), _clean_word, bytes(map(_class_of, range(256)))),
     "whitespace": Tokenizer(
-        re.compile(rf"[^\s\0]{{1,{LONGEST}}}").findall,
+        re.compile(rf"[^\s\0]{{1,{LONGEST}}}"),
         partial(re.compile("[\ud800-\udfff]").sub, "\ufffd"),
         bytes(
             SEPARATES if byte == 0 or (byte < 0x80 and chr(byte).isspace()) else BELONGS

@@ -14,7 +14,7 @@ from telerank.pipelines.functions import answer_pipeline, pipeline
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages
-from telerank.text.sentences import split_sentences
+from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answer, Answers, Progress, Query
 from telerank.verbs.search import read_queries
 
@@ -206,9 +206,6 @@ def in_sentence(index: Index, answer: Answer, language: str = "en") -> AnswerSen
         raise CollectionError(
             f"document {answer.docno!r} has changed: it has no {answer.text!r} at {answer.start}"
         )
-    start, end = answer.start, answer.end
-    for sentence in split_sentences(doc.text, language):
-        if sentence.start < answer.end and answer.start < sentence.end:
-            start, end = min(start, sentence.start), max(end, sentence.end)
+    start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
     before, after = doc.text[start : answer.start], doc.text[answer.end : end]
     return AnswerSentence(before, answer.text, after, doc.title)

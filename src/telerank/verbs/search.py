@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.topics_qrels import open_topics
-from telerank.errors import CollectionError, ExpressionError
+from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.pipelines.saved import remove_pipeline, save_pipeline, saved_pipeline
@@ -84,19 +84,10 @@ def search(
 
 
 def find_segments(stage: Stage) -> SegmentReranker:
-    """The first part of a pipeline that scores documents by their segments.
+    """The first part of a pipeline that scores documents by their segments; ExpressionError without one."""
+    from telerank.segments import stage as segments
 
-    Raises
-    ------
-    ExpressionError
-        If there is none.
-    """
-    from telerank.segments.stage import SegmentReranker
-
-    for part in walk_stages(stage):
-        if isinstance(part, SegmentReranker):
-            return part
-    raise ExpressionError(f"{stage.text}: no stage of it scores segments, such as maxp(rerank(MODEL))")
+    return segments.find_segments(stage)
 
 
 def read_queries(

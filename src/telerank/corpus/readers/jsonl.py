@@ -88,10 +88,12 @@ def _conditions(path: Path) -> Conditions:
     examined = docs[:_EXAMINED]
     keys = {file.name: read_first_keys(file) for file in examined}
     first = next((name for name, own in keys.items() if not own & {*DOCNO_KEYS}), "")
+    judged = next((name for name, own in keys.items() if {"docno", "query", "grade"} <= own), "")
     yield any(own & {*TEXT_KEYS} for own in keys.values()), ""
     objects = any(keys.values())
     yield objects, "no file of JSON objects" if path.is_dir() else "its first line is not a JSON object"
     yield objects and not first, f"the first object of {first} has no {_DOCNO}"
+    yield objects and not judged, f"{judged} has judgments"
     yield docs and plain_name(docs[0]).endswith(_ENDINGS), "its name ends neither in .jsonl nor in .json"
     if path.is_dir() and any(plain_name(file) == "corpus.jsonl" for file in docs):
         yield False, "corpus.jsonl is that of a BEIR folder"

@@ -1,0 +1,143 @@
+"""Judgments as a service collects them: a line of JSON each, with the text of the query.
+
+================  ====================================================================
+``qid``           the same for the same words
+``query``         the text of the query
+``docno``         the document
+``grade``         a whole number; above 0: relevant
+``time``          when it was judged, as ``2026-11-22T09:30:00Z``
+``index``         the name of the index in the service, which is the split; may be absent
+================  ====================================================================
+
+A collection is such a file, or a folder of such files. Of several judgments of a query and a document the
+last counts. There are no documents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from telerank.corpus.collection import Collection, Format
+from telerank.corpus.readers.reading import WHOLE, list_few, plain_name, read_first_keys, read_lines
+from telerank.errors import CollectionError, FormatError
+from telerank.trec.files import check_id, parse_object
+from telerank.trec.recognition import Conditions
+from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Doc, Qrel, Query
+
+_KEYS = ("qid", "query", "docno", "grade")
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """A grade of a document for a query, and when it was given (ISO 8601).
+
+    Raises
+    ------
+    ValueError
+        If the grade is beyond the limits, an id is empty or has a blank, or a text cannot be UTF-8.
+    """
+
+    qid: str
+    query: str
+    docno: str
+    grade: int
+    time: str = ""
+    index: str = WHOLE
+
+    def __post_init__(self) -> None:
+        if not LEAST_GRADE <= self.grade <= HIGHEST_GRADE:
+            raise ValueError(f"a grade is from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}, got {self.grade}")
+        f"{self.query}{self.docno}{self.index}".encode()
+        for name in ("qid", "docno"):
+            try:
+                check_id(getattr(self, name), name, "judgment")
+            except FormatError as error:
+                raise ValueError(str(error)) from error
+
+    def line(self) -> str:
+        """The line of a file, with its end."""
+        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
+
+
+def read_judgments(path: str | Path, encoding: str = "utf-8") -> Iterator[Judgment]:
+    """Read the judgments of a file, in its order.
+
+    Raises
+    ------
+    FormatError
+        If a line is not a judgment.
+    """
+    for number, line in read_lines(Path(path), encoding):
+        yield parse_judgment(parse_object(path, number, line), path, number, line)
+
+
+def parse_judgment(record: dict[str, Any], path: str | Path, number: int | None, line: str) -> Judgment:
+    """The judgment of a line's object; raises FormatError if a value is missing or not as expected."""
+    kinds = {**dict.fromkeys((*_KEYS, "time", "index"), str), "grade": int}
+    values = {name: record[name] for name in kinds if name in record}
+    wrong = [name for name in _KEYS if name not in values]
+    wrong += [name for name, value in values.items() if type(value) is not kinds[name]]
+    if wrong:
+        raise FormatError(path, number, f"a judgment with {', '.join(_KEYS)}, its grade a whole number", line)
+    try:
+        return Judgment(**values)
+    except ValueError as error:
+        raise FormatError(path, number, str(error), line) from error
+
+
+def _conditions(path: Path) -> Conditions:
+    files = list_few(path)
+    keys = [read_first_keys(file) for file in files if plain_name(file).endswith((".jsonl", ".json"))]
+    yield any({"query", "docno", "grade"} <= own for own in keys), ""
+    yield keys and len(keys) == len(files), "its name does not end in .jsonl"
+    yield keys and all({*_KEYS} <= own for own in keys), f"its first line has not {', '.join(_KEYS)}"
+
+
+def _open(path: Path, encoding: str) -> Collection:
+    files = tuple(list_few(path))
+    splits = dict.fromkeys(judgment.index for judgment in _read_files(files, encoding))
+    return Collection(
+        path.name,
+        JUDGMENTS.name,
+        partial(_no_docs, path),
+        {name: partial(_queries, files, encoding, name) for name in splits},
+        {name: partial(_qrels, files, encoding, name) for name in splits},
+        size=0,
+    )
+
+
+def _read_files(files: tuple[Path, ...], encoding: str) -> Iterator[Judgment]:
+    return chain.from_iterable(read_judgments(file, encoding) for file in files)
+
+
+def _queries(files: tuple[Path, ...], encoding: str, index: str) -> Iterator[Query]:
+    """Each query once, with the words in which it came first."""
+    texts: dict[str, str] = {}
+    for judgment in _read_files(files, encoding):
+        if judgment.index == index:
+            texts.setdefault(judgment.qid, judgment.query)
+    yield from (Query(qid, text) for qid, text in texts.items())
+
+
+def _qrels(files: tuple[Path, ...], encoding: str, index: str) -> Iterator[Qrel]:
+    grades = {
+        (judgment.qid, judgment.docno): judgment.grade
+        for judgment in _read_files(files, encoding)
+        if judgment.index == index
+    }
+    yield from (Qrel(qid, docno, grade) for (qid, docno), grade in grades.items())
+
+
+def _no_docs(path: Path) -> Iterator[Doc]:
+    raise CollectionError(f"{path} has only queries and judgments: no documents")
+
+
+JUDGMENTS = Format(
+    "judgments", _conditions, _open, "judgments of a service, one a line: qid, query, docno, grade"
+)

@@ -1,0 +1,117 @@
+"""The application: its routes, its errors, and what it opens at its start and closes at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from telerank.errors import TelerankError
+from telerank.service.errors import add_error_handlers
+from telerank.service.guards.limits import RequestGate
+from telerank.service.process.observe import RequestObserver
+from telerank.service.process.swap import IndexWatch
+from telerank.service.routes import (
+    answers,
+    documents,
+    embed,
+    judgments,
+    models,
+    operations,
+    page,
+    reference,
+    rerank,
+    search,
+)
+from telerank.service.settings import ServiceSettings
+from telerank.service.state import Served
+
+if TYPE_CHECKING:
+    from telerank.service.process.workers import Readiness
+
+_log = logging.getLogger(__name__)
+ROUTERS = (
+    search.router,
+    answers.router,
+    documents.router,
+    rerank.router,
+    embed.router,
+    models.router,
+    judgments.router,
+    operations.router,
+    page.router,
+    reference.router,
+    judgments.page_router,
+)
+"""The routes, in the order in which the API's page shows them."""
+
+
+def create_app(settings: ServiceSettings, readiness: Readiness | None = None) -> FastAPI:
+    """The service as an ASGI application; ``app.state.served`` has what it serves.
+
+    It opens its indexes and models while it answers already: not ready, until they are open and warm. If
+    ``readiness`` says that all processes were ready before, it opens them first: no request meets a process
+    that is not ready. ``app.state.failure`` is why something could not be opened; ``app.state.give_up`` is
+    then called.
+    """
+    app = FastAPI(
+        title="telerank",
+        description="Search, answer, re-rank and embed.",
+        lifespan=_lifespan,
+        redirect_slashes=False,
+        docs_url=None,  # its page loads a script from another host
+        redoc_url=None,
+    )
+    app.state.served = Served(settings, readiness=readiness)
+    app.state.failure, app.state.give_up = None, lambda: None
+    add_error_handlers(app)
+    page.add_page_errors(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_middleware(RequestGate, limits=settings.limits, keys=settings.keys, prefix=settings.prefix)
+    if settings.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors,
+            allow_methods=("GET", "POST"),
+            allow_headers=("authorization", "content-type", "x-api-key", "x-request-id"),
+            expose_headers=("retry-after", "x-request-id"),
+        )
+    served: Served = app.state.served
+    app.add_middleware(RequestObserver, metrics=served.metrics, log_queries=settings.log_queries)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    served: Served = app.state.served
+    keeping = asyncio.create_task(_open_and_watch(app))
+    if served.readiness is not None and served.readiness.is_complete:
+        await served.is_settled.wait()
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+        await served.batchers.aclose()
+        served.close()
+
+
+async def _open_and_watch(app: FastAPI) -> None:
+    served: Served = app.state.served
+    try:
+        await served.prepare(served.open)
+    except TelerankError as error:
+        served.doing, app.state.failure = "failed; the log says why", error
+        _log.error("cannot serve: %s", error)
+        app.state.give_up()
+        return
+    finally:
+        served.is_settled.set()
+    await IndexWatch(served).run()

@@ -1,0 +1,307 @@
+"""An index as it was when it was opened, with the pipelines that can be run over it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from telerank.compiled import start_warm
+from telerank.errors import ExpressionError, TelerankError
+from telerank.pipelines.answers import ends_in_read, read_answers
+from telerank.pipelines.functions import FUNCTIONS, read_pipeline
+from telerank.pipelines.reader import Names, StageFunction
+from telerank.retrieval.index import Index, locate_model
+from telerank.service.costs import check_cost, check_read
+from telerank.service.errors import NotServed, Unprocessable
+from telerank.service.models import ServedModels
+from telerank.service.settings import ServiceSettings
+from telerank.service.work import WatchedDocs
+from telerank.sparse.manifest import PIPELINES, VECTORS
+from telerank.stage import Stage
+from telerank.stored import MANIFEST
+from telerank.types import Query
+
+if TYPE_CHECKING:
+    from telerank.answers.stage import ReadAnswers
+    from telerank.dense.approximate import ApproximateRetriever
+    from telerank.dense.encoder import Encoder
+    from telerank.dense.retriever import DenseRetriever
+
+Result = TypeVar("Result")
+Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
+"""Files with their inodes, sizes and times."""
+_KEPT = 32  # pipelines of requests that are kept
+READ_DEPTH = 20  # documents that a reader reads by default
+_PROBES = (8, 200)  # words of the queries that warm
+
+
+def read_signature(folder: Path) -> Signature:
+    """Which files say what is in an index, with their inodes, sizes and times; empty if it is missing."""
+    files = [folder / MANIFEST, folder / PIPELINES, *sorted(folder.glob(f"{VECTORS}/*/{MANIFEST}"))]
+    files += sorted(folder.glob(f"{VECTORS}/*/approximate.*.json"))
+    signature = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        signature.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(signature)
+
+
+@dataclass(eq=False)
+class ServedIndex:
+    """An index with its pipelines: those of the settings, those saved with it, and texts of requests.
+
+    Nothing is read from the folder after :meth:`open`: a change to it is seen by the next one alone.
+    ``pipelines`` are the texts by name, ``answering`` those that end in ``read(READER)``; ``unavailable``
+    says why others cannot be run here.
+    """
+
+    name: str
+    index: Index
+    models: ServedModels
+    settings: ServiceSettings
+    signature: Signature = ()
+    pipelines: dict[str, str] = field(default_factory=dict, init=False)
+    answering: dict[str, str] = field(default_factory=dict, init=False)
+    unavailable: dict[str, str] = field(default_factory=dict, init=False)
+    _stages: dict[str, Any] = field(default_factory=dict, init=False)
+    _recent: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False)
+    _retrievers: dict[str, DenseRetriever] = field(default_factory=dict, init=False)
+    _is_open: bool = field(default=False, init=False)
+    _texts: dict[str, str] = field(default_factory=dict, init=False)
+    _count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._count = len(self.index)
+
+    @classmethod
+    def open(cls, name: str, folder: Path, models: ServedModels, settings: ServiceSettings) -> ServedIndex:
+        """Open an index and read its pipelines; raises TelerankError if it cannot be opened."""
+        signature = read_signature(folder)  # before: a change meanwhile is seen by the next look
+        served = cls(name, Index(folder), models, settings, signature)
+        served._read_pipelines()
+        return served
+
+    def reopen(self) -> ServedIndex:
+        """The index as it is now, with the same models; raises as :meth:`open`."""
+        return ServedIndex.open(self.name, self.settings.indexes[self.name], self.models, self.settings)
+
+    @property
+    def generation(self) -> int:
+        """How often the index has been changed; 0 of vectors alone."""
+        return self.index.sparse.manifest.generation if self.index.has_texts else 0
+
+    @property
+    def documents(self) -> int:
+        return self._count
+
+    @property
+    def vectors(self) -> list[str]:
+        """The names of the vectors that can be searched."""
+        return list(self._retrievers)
+
+    @property
+    def default(self) -> str:
+        """The name or the text of the pipeline that is searched if none is named."""
+        model = self.settings.model
+        return model if model is not None and model not in self.unavailable else self.index.default_pipeline
+
+    @property
+    def default_answer(self) -> str | None:
+        """The name or the text of the pipeline that answers if none is named; None if there is no reader."""
+        answer = self.settings.answer
+        if answer is not None and answer not in self.unavailable:
+            return answer
+        readers = self.models.readers.names
+        return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
+
+    def pipeline(self, text: str | None = None) -> Stage:
+        """The pipeline of a name or a text; None: the default one.
+
+        Raises
+        ------
+        NotServed
+            If it names a model that the service was not started with.
+        Unprocessable
+            If the text cannot be read, or it would cost more than a request may.
+        """
+        chosen = text or self.default
+        if chosen in self.answering:
+            raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
+        stage: Stage = self._cached(chosen, self._read_stage)
+        return stage
+
+    def answers(self, text: str | None = None) -> ReadAnswers:
+        """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
+
+        Raises
+        ------
+        NotServed
+            If it names a model that the service was not started with, or there is no reader.
+        Unprocessable
+            If the text cannot be read, or it would cost more than a request may.
+        """
+        chosen = text or self.default_answer
+        if chosen is None:
+            raise NotServed("no reader is served: start the service with --reader or --answer")
+        stage: ReadAnswers = self._cached(chosen, self._read_answering)
+        return stage
+
+    def warm(self) -> None:
+        """Run every named pipeline once, with words of the first document: loads what they need."""
+        start_warm()
+        doc = next(iter(self.index.docs), None) if self.index.has_texts else None
+        words = (doc.full_text if doc else "a").split()
+        query, long = (Query("warm", " ".join(words[:count])) for count in _PROBES)
+        for name in (*self.pipelines, self.default):
+            (self.pipeline(name) % READ_DEPTH).search(query)
+        for name in self.answering:
+            self.answers(name).answer(query)
+        if self.index.has_texts:  # queries of many terms are ranked in another way
+            (self.index.bm25() % READ_DEPTH).search(long)
+
+    def scrub(self, message: str) -> str:
+        """A message without the folder of the index."""
+        return message.replace(str(self.index.folder), self.name)
+
+    def _read_pipelines(self) -> None:
+        """Read every pipeline of the settings and of the index, so that their models and vectors are open."""
+        texts = self._texts = {**self.index.pipelines, **self.settings.pipelines}
+        for name in self.settings.encoders if not self.index.has_texts or self.index.vectors else ():
+            self._open_given(name)
+        own = (self.settings.model or self.index.default_pipeline, self.settings.answer)
+        extra = [text for text in own if text is not None]
+        for name, text in {**texts, **{text: text for text in extra if text not in texts}}.items():
+            try:
+                answering = ends_in_read(text)
+                read = read_answers if answering else read_pipeline
+                self._stages[name] = read(text, self._make_names())
+            except (TelerankError, ValueError) as error:
+                self.unavailable[name] = self.scrub(str(error))
+                continue
+            (self.answering if answering else self.pipelines)[name] = text
+        self._is_open = True
+
+    def _open_given(self, name: str) -> None:
+        """Open the vectors of a model that the settings name, if the index has any of it."""
+        from telerank.dense.manifest import folder_name
+
+        if folder_name(name) in self.index.vectors:
+            try:
+                self._retriever(name)
+            except TelerankError as error:
+                self.unavailable[f"dense({name})"] = self.scrub(str(error))
+
+    def _cached(self, text: str, read: Callable[[str], Result]) -> Result:
+        if text in self.unavailable:
+            raise Unprocessable(f"the pipeline {text} cannot be run here: {self.unavailable[text]}")
+        known = self._stages.get(text) or self._recent.get(text)
+        if known is not None:
+            result: Result = known
+            return result
+        if len(text) > self.settings.limits.pipeline_characters:
+            most = self.settings.limits.pipeline_characters
+            raise Unprocessable(f"a pipeline of a request has at most {most:,} characters, got {len(text):,}")
+        try:
+            result = read(text)
+        except (NotServed, Unprocessable):
+            raise
+        except (TelerankError, ValueError) as error:
+            raise Unprocessable(self.scrub(str(error))) from error
+        self._recent[text] = result
+        while len(self._recent) > _KEPT:
+            self._recent.popitem(last=False)
+        return result
+
+    def _read_stage(self, text: str) -> Stage:
+        stage = read_pipeline(text, self._make_names())
+        # what is cut by the length of the page need not be cut by the text
+        check_cost(stage % self.settings.limits.documents, self.settings.limits)
+        return stage
+
+    def _read_answering(self, text: str) -> ReadAnswers:
+        if not ends_in_read(text):
+            raise ExpressionError(f"{text}: expected a pipeline that ends in read(READER)")
+        stage = read_answers(text, self._make_names())
+        if stage.first is None:
+            raise ExpressionError(f"{text}: expected a first stage, such as bm25 % {READ_DEPTH} >> {text}")
+        check_read(stage.first, self.settings.limits)
+        return stage
+
+    def _make_names(self) -> Names:
+        """What a text may name; it refers to this object, and so is made anew each time: no cycle."""
+        functions = {name: self._own(name, function) for name, function in FUNCTIONS.items() if name != "run"}
+        return Names(self.index, functions=functions, texts=self._texts, read=self._read_with)
+
+    def _own(self, name: str, function: StageFunction) -> StageFunction:
+        own: Mapping[str, Callable[..., Stage]] = {"dense": self._dense, "rerank": self._rerank}
+        return replace(function, build=own.get(name, function.build))
+
+    def _dense(
+        self, _: Names, model: str | None = None, approximate: str | None = None, candidates: int = 1000
+    ) -> DenseRetriever | ApproximateRetriever:
+        retriever = self._retriever(model)
+        if approximate is None:
+            return retriever
+        from telerank.dense.approximate import ApproximateRetriever
+
+        return ApproximateRetriever(
+            retriever.vectors, retriever.encoder, approximate, candidates, name=retriever.name
+        )
+
+    def _retriever(self, model: str | None) -> DenseRetriever:
+        known = {retriever.name: retriever for retriever in self._retrievers.values()} | self._retrievers
+        if model is None and len(set(map(id, known.values()))) == 1:
+            return next(iter(known.values()))
+        if model is not None and model in known:
+            return known[model]
+        if self._is_open:
+            raise NotServed.named("vectors", model or "", known)
+        make = partial(self._make_encoder, model or next(iter(self.index.vectors), ""))
+        opened: Any = self.index.dense(model, models=self.models.encoders.sources, make_encoder=make)
+        self._retrievers[model or opened.name] = opened
+        return self._retrievers[model or opened.name]
+
+    def _make_encoder(self, name: str, source: str, precision: str) -> Encoder:
+        return self.models.encoders.open(name, source, self._scope(source), precision=precision)
+
+    def _rerank(self, _: Names, model: str, **settings: Any) -> Stage:
+        self._require_texts("rerank")
+        from telerank.reranking.stage import CrossReranker
+
+        if self._is_open:
+            scorer = self.models.rerankers.find(model, self.name, **settings)
+        else:
+            source = self._locate(model, self.models.rerankers.sources)
+            scorer = self.models.rerankers.open(model, source, self._scope(source), **settings)
+        return CrossReranker(scorer, WatchedDocs(self.index.docs), name=model)
+
+    def _read_with(self, _: Names, model: str, mu: float | None = None, **settings: Any) -> ReadAnswers:
+        self._require_texts("read")
+        from telerank.answers.stage import ReadAnswers
+
+        if self._is_open:
+            reader = self.models.readers.find(model, self.name, **settings)
+        else:
+            source = self._locate(model, self.models.readers.sources)
+            reader = self.models.readers.open(model, source, self._scope(source), **settings)
+        return ReadAnswers(reader, WatchedDocs(self.index.docs), mu, name=model)
+
+    def _locate(self, model: str, sources: Mapping[str, str]) -> str:
+        return locate_model(model, models=sources, index=self.index.folder)
+
+    def _scope(self, source: str) -> str:
+        """The name of the index if it keeps the model, else empty."""
+        return (
+            self.name if Path(source).is_absolute() and Path(source).is_relative_to(self.index.folder) else ""
+        )
+
+    def _require_texts(self, function: str) -> None:
+        if not self.index.has_texts:
+            raise Unprocessable(f"the index {self.name} holds vectors alone: {function} has no texts to read")

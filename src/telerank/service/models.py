@@ -1,0 +1,159 @@
+"""The models of a process by name: a closed set, to which no request adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from telerank.errors import MissingExtra
+from telerank.retrieval.index import locate_model
+from telerank.service.errors import NotServed, Unprocessable
+from telerank.service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from telerank.answers.scorer import SpanReader
+    from telerank.dense.encoder import TorchEncoder
+    from telerank.reranking.scorer import Scorer
+
+Model = TypeVar("Model")
+PRECISION = "float32"
+"""Of encoders, unless the vectors that they search name another one."""
+
+
+class ModelKey(NamedTuple):
+    """A model by its name; ``scope`` is the index that it is kept with, or empty."""
+
+    name: str
+    scope: str
+    settings: tuple[tuple[str, Any], ...]
+
+
+@dataclass(eq=False)
+class ModelFamily(Generic[Model]):
+    """The models of one kind; ``make`` makes one of its source and settings, ``sources`` were given by name.
+
+    Each is made once, while the process opens what it serves. Afterwards the family is closed.
+    """
+
+    kind: str
+    make: Callable[..., Model]
+    sources: Mapping[str, str]
+    closed: bool = False
+    _models: dict[ModelKey, Model] = field(default_factory=dict, init=False)
+
+    def open(self, name: str, source: str | None = None, scope: str = "", **settings: Any) -> Model:
+        """The model of that source and these settings, made if there is none yet.
+
+        Raises
+        ------
+        NotServed
+            If it would have to be made, and the family is closed.
+        """
+        key = ModelKey(name, scope, tuple(sorted(settings.items())))
+        if key not in self._models:
+            if self.closed:
+                raise NotServed.named(self.kind, name, self.names)
+            self._models[key] = self.make(source or locate_model(name, models=self.sources), **settings)
+        return self._models[key]
+
+    def find(self, name: str | None = None, scope: str = "", **settings: Any) -> Model:
+        """The model of a name, with the settings that it is served with; None: the first.
+
+        Raises
+        ------
+        NotServed
+            If there is none of that name.
+        Unprocessable
+            If it is not served with these settings.
+        """
+        chosen = tuple(sorted(settings.items()))
+        known = [key for key in self._models if name in (None, key.name) and key.scope in ("", scope)]
+        known.sort(key=lambda key: not key.scope)  # that of the index before one of the same name
+        if not known:
+            raise NotServed.named(self.kind, name or "", self.names)
+        for key in known:
+            if not chosen or key.settings == chosen:
+                return self._models[key]
+        served = "; ".join(sorted({_settings_text(key) for key in known}))
+        raise Unprocessable(f"the {self.kind} {name} is served with {served}, not {_settings_text(chosen)}")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the models, each once."""
+        return list(dict.fromkeys(key.name for key in self._models))
+
+    def __iter__(self) -> Iterator[Model]:
+        return iter(self._models.values())
+
+
+@dataclass(eq=False)
+class ServedModels:
+    """Re-rankers, encoders and readers; loaded when they are first used."""
+
+    rerankers: ModelFamily[Scorer]
+    encoders: ModelFamily[TorchEncoder]
+    readers: ModelFamily[SpanReader]
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> ServedModels:
+        """The models that the settings name; pipelines add theirs until :meth:`close`."""
+        served = cls(
+            ModelFamily("re-ranker", _make_reranker, settings.rerankers),
+            ModelFamily("encoder", _make_encoder, settings.encoders),
+            ModelFamily("reader", _make_reader, settings.readers),
+        )
+        for name in settings.rerankers:
+            served.rerankers.open(name)
+        for name in settings.encoders:
+            served.encoders.open(name, precision=PRECISION)
+        for name in settings.readers:
+            served.readers.open(name)
+        return served
+
+    def close(self) -> None:
+        """From now on there are no other models."""
+        self.rerankers.closed = self.encoders.closed = self.readers.closed = True
+
+    def warm(self) -> None:
+        """Load each model, and let it compute once; raises ModelError if one cannot be loaded."""
+        for scorer in self.rerankers:
+            scorer.score([("a", "a")])
+        for encoder in self.encoders:
+            encoder.encode_queries(["a"])
+        for reader in self.readers:
+            reader.read([("a", "a")])
+
+
+def _settings_text(settings: ModelKey | tuple[tuple[str, Any], ...]) -> str:
+    pairs = settings.settings if isinstance(settings, ModelKey) else settings
+    return ", ".join(f"{name}={value}" for name, value in pairs) or "its own settings"
+
+
+def _make_reranker(source: str, **settings: Any) -> Scorer:
+    _require_torch()
+    from telerank.reranking.scorer import Scorer
+
+    return Scorer(source, **settings)
+
+
+def _make_encoder(source: str, precision: str) -> TorchEncoder:
+    _require_torch()
+    from telerank.dense.encoder import TorchEncoder
+
+    return TorchEncoder(source, precision=precision)
+
+
+def _make_reader(source: str, **settings: Any) -> SpanReader:
+    _require_torch()
+    from telerank.answers.scorer import SpanReader
+
+    return SpanReader(source, **settings)
+
+
+def _require_torch() -> None:
+    from importlib.util import find_spec
+
+    for module in ("torch", "transformers"):
+        if find_spec(module) is None:
+            raise MissingExtra(module, "neural")

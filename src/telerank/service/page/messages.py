@@ -1,0 +1,313 @@
+"""The texts of the page in English and in French, with the typography of each.
+
+In a text ``{name}`` is replaced. Of a key with ``.one`` and ``.other`` the number ``n`` chooses the form.
+In French ``~`` stands for the narrow no-break space (U+202F) before ; : ! ? and in « ».
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LANGUAGES = ("en", "fr")
+NARROW = "\u202f"
+
+_ENGLISH: dict[str, str] = {
+    "about": "Texts are ranked on this machine by telerank.",
+    "alternate": "Français",
+    "answer": "Answer",
+    "answer.confidence": "Confidence: {share}",
+    "answer.high": "high",
+    "answer.low": "low",
+    "answer.medium": "medium",
+    "answer.more": "Other possible answers",
+    "answer.none": "No answer found",
+    "answer.none.hint.one": "The one document that was read has no answer to this question.",
+    "answer.none.hint.other": "None of the {n} documents that were read has an answer to this question. "
+    "The results below may still help.",
+    "answer.source": "From:",
+    "answer.warning": "Marked by a program in the text below. Please check it there.",
+    "api": "API",
+    "back": "Back to the results",
+    "box": "What are you looking for?",
+    "box.hint": "A question or a few words",
+    "compare": "Compare two rankings",
+    "compare.both.one": "{n} document is in both lists.",
+    "compare.both.other": "{n} of the first {of} documents are in both lists.",
+    "compare.down.one": "{n} rank lower",
+    "compare.down.other": "{n} ranks lower",
+    "compare.equal": "same rank",
+    "compare.hint": "A name, or a pipeline such as bm25(k1=0.9, b=0.4).",
+    "compare.left": "First ranking",
+    "compare.only": "only here",
+    "compare.right": "Second ranking",
+    "compare.submit": "Compare",
+    "compare.up.one": "{n} rank higher",
+    "compare.up.other": "{n} ranks higher",
+    "document.empty": "This document has no text.",
+    "document.jump": "Go to the marked passage",
+    "document.number": "Document number:",
+    "document.page": "Page {page}",
+    "document.part": "Part {n} of {of}",
+    "document.parts": "Parts of the document",
+    "error": "Error",
+    "error.400": "This request cannot be read.",
+    "error.401": "A key is needed to search here.",
+    "error.403": "This was not sent from this page, so nothing was saved.",
+    "error.404": "This page does not exist, or not any more.",
+    "error.405": "This page cannot be used in this way.",
+    "error.413": "This request is too long.",
+    "error.422": "This search cannot be carried out as it was asked.",
+    "error.424": "The search failed. The people who run this service can find the cause in its log.",
+    "error.429": "Too many people search at this moment. Please try again shortly.",
+    "error.500": "Something went wrong on our side. Please try again later.",
+    "error.503": "The service is not ready, or did not answer in time. Please try again shortly.",
+    "error.detail": "What the service says:",
+    "error.home": "New search",
+    "error.retry": "Try again",
+    "explain": "Why this rank?",
+    "explain.absent": "not in this list",
+    "explain.additive": "The bars show how much each part adds.",
+    "explain.of": "rank {rank} of {of}",
+    "explain.score": "score {score}",
+    "explain.stages.one": "One stage ranked this document.",
+    "explain.stages.other": "{n} stages ranked this document one after the other; the last one decides.",
+    "explain.title": "Why this document has rank {rank}",
+    "explain.title.absent": "Why this document is not in the ranking",
+    "home.documents.one": "{n} document can be searched.",
+    "home.documents.other": "{n} documents can be searched.",
+    "how": "How these results were ranked",
+    "how.kept": "Kept",
+    "how.stage": "Stage",
+    "how.time": "Time",
+    "how.total": "In all",
+    "index": "Search in",
+    "judge": "Is this what you were looking for?",
+    "judge.down": "No, this does not help",
+    "judge.failed": "Your opinion could not be saved. Please try again.",
+    "judge.thanks": "Thank you, your opinion is saved.",
+    "judge.up": "Yes, this helps",
+    "language": "Language",
+    "loading": "Loading …",
+    "next": "Next page",
+    "none": "Nothing found",
+    "none.hint": "No document has one of these words. Try others, or fewer.",
+    "none.shown": "There are no results on this page.",
+    "page": "Page {n}",
+    "paging": "Pages of results",
+    "pipeline": "Ranked by",
+    "pipeline.default": "the usual way",
+    "place.page": "page {page}",
+    "place.pages": "pages {first}–{last}",
+    "place.passage": "Best passage ({n} of {of})",
+    "previous": "Previous page",
+    "results": "Results",
+    "results.range": "Results {first} to {last}",
+    "results.time": "in {time}",
+    "search": "Search",
+    "searching": "Searching …",
+    "skip": "Go to the content",
+    "source": "Source:",
+    "stage.dense": "Nearness of meaning",
+    "stage.fused": "Several rankings combined",
+    "stage.other": "Ranking",
+    "stage.passages": "Best passages",
+    "stage.read": "Reading for an answer",
+    "stage.rerank": "Second reading by a model",
+    "stage.segments": "Second reading, passage by passage",
+    "stage.words": "Words in common",
+    "untitled": "Document without a title",
+}
+
+_FRENCH: dict[str, str] = {
+    "about": "Les textes sont classés sur cette machine par telerank.",
+    "alternate": "English",
+    "answer": "Réponse",
+    "answer.confidence": "Confiance~: {share}",
+    "answer.high": "élevée",
+    "answer.low": "faible",
+    "answer.medium": "moyenne",
+    "answer.more": "Autres réponses possibles",
+    "answer.none": "Aucune réponse trouvée",
+    "answer.none.hint.one": "Le seul document lu ne contient pas de réponse à cette question.",
+    "answer.none.hint.other": "Aucun des {n} documents lus ne contient de réponse à cette question. "
+    "Les résultats ci-dessous peuvent tout de même vous aider.",
+    "answer.source": "Extrait de~:",
+    "answer.warning": "Repérée par un programme dans le texte ci-dessous. Vérifiez-la dans ce texte.",
+    "api": "API",
+    "back": "Retour aux résultats",
+    "box": "Que cherchez-vous~?",
+    "box.hint": "Une question ou quelques mots",
+    "compare": "Comparer deux classements",
+    "compare.both.one": "{n} document est dans les deux listes.",
+    "compare.both.other": "{n} des {of} premiers documents sont dans les deux listes.",
+    "compare.down.one": "{n} rang plus bas",
+    "compare.down.other": "{n} rangs plus bas",
+    "compare.equal": "même rang",
+    "compare.hint": "Un nom, ou une suite d’étapes comme bm25(k1=0.9, b=0.4).",
+    "compare.left": "Premier classement",
+    "compare.only": "seulement ici",
+    "compare.right": "Second classement",
+    "compare.submit": "Comparer",
+    "compare.up.one": "{n} rang plus haut",
+    "compare.up.other": "{n} rangs plus haut",
+    "document.empty": "Ce document n’a pas de texte.",
+    "document.jump": "Aller au passage surligné",
+    "document.number": "Numéro du document~:",
+    "document.page": "Page {page}",
+    "document.part": "Partie {n} sur {of}",
+    "document.parts": "Parties du document",
+    "error": "Erreur",
+    "error.400": "Cette demande est illisible.",
+    "error.401": "Il faut une clé pour chercher ici.",
+    "error.403": "Cet envoi ne vient pas de cette page~; rien n’a été enregistré.",
+    "error.404": "Cette page n’existe pas, ou n’existe plus.",
+    "error.405": "Cette page ne s’utilise pas de cette manière.",
+    "error.413": "Cette demande est trop longue.",
+    "error.422": "Cette recherche ne peut pas être faite telle qu’elle est demandée.",
+    "error.424": "La recherche a échoué. Ses responsables en trouveront la cause dans le journal.",
+    "error.429": "Trop de personnes cherchent en ce moment. Réessayez dans un instant.",
+    "error.500": "Une erreur s’est produite de notre côté. Réessayez plus tard.",
+    "error.503": "Le service n’est pas prêt, ou n’a pas répondu à temps. Réessayez dans un instant.",
+    "error.detail": "Ce que dit le service~:",
+    "error.home": "Nouvelle recherche",
+    "error.retry": "Réessayer",
+    "explain": "Pourquoi ce rang~?",
+    "explain.absent": "absent de cette liste",
+    "explain.additive": "Les barres montrent ce que chaque partie ajoute.",
+    "explain.of": "rang {rank} sur {of}",
+    "explain.score": "score {score}",
+    "explain.stages.one": "Une seule étape a classé ce document.",
+    "explain.stages.other": "{n} étapes ont classé ce document l’une après l’autre~; la dernière décide.",
+    "explain.title": "Pourquoi ce document est au rang {rank}",
+    "explain.title.absent": "Pourquoi ce document n’est pas dans le classement",
+    "home.documents.one": "{n} document est consultable.",
+    "home.documents.other": "{n} documents sont consultables.",
+    "how": "Comment ces résultats ont été classés",
+    "how.kept": "Retenus",
+    "how.stage": "Étape",
+    "how.time": "Durée",
+    "how.total": "En tout",
+    "index": "Chercher dans",
+    "judge": "Est-ce ce que vous cherchiez~?",
+    "judge.down": "Non, cela ne m’aide pas",
+    "judge.failed": "Votre avis n’a pas pu être enregistré. Réessayez.",
+    "judge.thanks": "Merci, votre avis est enregistré.",
+    "judge.up": "Oui, cela m’aide",
+    "language": "Langue",
+    "loading": "Chargement…",
+    "next": "Page suivante",
+    "none": "Aucun résultat",
+    "none.hint": "Aucun document ne contient un de ces mots. Essayez-en d’autres, ou moins.",
+    "none.shown": "Il n’y a pas de résultats sur cette page.",
+    "page": "Page {n}",
+    "paging": "Pages de résultats",
+    "pipeline": "Classés par",
+    "pipeline.default": "la méthode habituelle",
+    "place.page": "page {page}",
+    "place.pages": "pages {first} à {last}",
+    "place.passage": "Meilleur passage ({n} sur {of})",
+    "previous": "Page précédente",
+    "results": "Résultats",
+    "results.range": "Résultats {first} à {last}",
+    "results.time": "en {time}",
+    "search": "Rechercher",
+    "searching": "Recherche en cours…",
+    "skip": "Aller au contenu",
+    "source": "Source~:",
+    "stage.dense": "Proximité du sens",
+    "stage.fused": "Plusieurs classements combinés",
+    "stage.other": "Classement",
+    "stage.passages": "Meilleurs passages",
+    "stage.read": "Lecture pour une réponse",
+    "stage.rerank": "Relecture par un modèle",
+    "stage.segments": "Relecture passage par passage",
+    "stage.words": "Mots en commun",
+    "untitled": "Document sans titre",
+}
+
+TEXTS: Mapping[str, Mapping[str, str]] = {
+    "en": _ENGLISH,
+    "fr": {key: text.replace("~", NARROW) for key, text in _FRENCH.items()},
+}
+"""``TEXTS[language][key]``."""
+_DECIMAL = {"en": ".", "fr": ","}
+_THOUSANDS = {"en": ",", "fr": NARROW}
+
+
+@dataclass(frozen=True)
+class Messages:
+    """The texts, numbers, shares and times of a language (``en`` or ``fr``)."""
+
+    language: str
+
+    def __call__(self, key: str, *, n: int | None = None, **values: object) -> str:
+        """The text of a key; ``n`` chooses the form and is written as a number."""
+        texts = TEXTS[self.language]
+        if n is not None:
+            values["n"] = self.number(n)
+            key = key if key in texts else f"{key}.{self._form(n)}"
+        return texts[key].format(**values)
+
+    @property
+    def other(self) -> str:
+        """The other language."""
+        return next(language for language in LANGUAGES if language != self.language)
+
+    def number(self, value: float, decimals: int = 0) -> str:
+        """A number with its thousands apart."""
+        shown = f"{value:,.{decimals}f}"
+        return shown.translate(
+            {ord(","): _THOUSANDS[self.language], ord("."): _DECIMAL[self.language], ord("-"): "\u2212"}
+        )
+
+    def score(self, value: float) -> str:
+        """A score with four significant digits; very large and very small ones as a power of ten."""
+        size = abs(value)
+        if size and not 1e-4 <= size < 1e7:
+            return f"{value:.3g}".replace(".", _DECIMAL[self.language]).replace("-", "\u2212")
+        decimals = 4 if size < 1 else 3 if size < 10 else 2 if size < 1000 else 0
+        return self.number(value, decimals)
+
+    def share(self, value: float) -> str:
+        """A part of one as a percentage."""
+        percent = self.number(100 * value)
+        return f"{percent}{NARROW}%" if self.language == "fr" else f"{percent}%"
+
+    def time(self, seconds: float) -> str:
+        """A duration in milliseconds, or in seconds from one second up."""
+        if seconds >= 1:
+            return f"{self.number(seconds, 1)}\u00a0s"
+        milliseconds = 1000 * seconds
+        return f"{self.number(milliseconds, 0 if milliseconds >= 10 else 1)}\u00a0ms"
+
+    def _form(self, n: int) -> str:
+        return "one" if n == 1 or (n == 0 and self.language == "fr") else "other"
+
+
+def choose_language(accepted: str, wanted: str | None = None) -> str:
+    """The language of a page: the one ``wanted``, or the first of the ``Accept-Language`` header that it has.
+
+    English if there is none.
+    """
+    if wanted in LANGUAGES:
+        return str(wanted)
+    best, language = 0.0, LANGUAGES[0]
+    for item in accepted.split(",")[:50]:
+        name, *settings = item.split(";")
+        quality = _quality(settings)
+        primary = name.strip().lower().partition("-")[0]
+        if primary in LANGUAGES and quality > best:
+            best, language = quality, primary
+    return language
+
+
+def _quality(settings: list[str]) -> float:
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0

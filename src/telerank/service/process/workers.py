@@ -1,0 +1,241 @@
+"""The processes of the service: one, or several that share a socket and the memory-mapped indexes.
+
+The first process binds the socket. With several, it computes nothing itself: it starts the others, replaces
+one that dies, and ends them.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from telerank.errors import CollectionError, TelerankError
+from telerank.service.logs import configure_logs
+from telerank.service.metrics import FOLDER_VARIABLE
+from telerank.service.settings import ServiceSettings
+
+_log = logging.getLogger(__name__)
+_FAILED = 3
+"""The exit status of a process that could not open what it serves."""
+_LOOK = 0.5  # seconds between two looks at the processes
+_YOUNG, _LONGEST_PAUSE = 10.0, 30.0  # seconds: a process that dies so young is replaced after a pause
+
+
+def run_service(settings: ServiceSettings) -> None:
+    """Serve until the process is ended by SIGTERM or Ctrl-C; open requests are answered before.
+
+    Raises
+    ------
+    CollectionError
+        If the address cannot be listened on.
+    TelerankError
+        If something that is served cannot be opened.
+    """
+    configure_logs()
+    listening = listen(settings)
+    fields = {"host": settings.host, "port": listening.getsockname()[1], "processes": settings.workers}
+    _log.info("listening", extra={"fields": fields})
+    if settings.workers == 1:
+        run_process(settings, listening)
+        return
+    with TemporaryDirectory(prefix="telerank-metrics-") as folder:
+        os.environ[FOLDER_VARIABLE] = folder  # before prometheus_client is imported, here and in processes
+        try:
+            Supervisor(settings, listening).run()
+        finally:
+            del os.environ[FOLDER_VARIABLE]
+
+
+def listen(settings: ServiceSettings) -> socket.socket:
+    """A socket that listens on the address of the settings; raises CollectionError if it cannot."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        raise CollectionError(f"serve: cannot listen on {where}: {error.strerror}") from error
+    listening.set_inheritable(True)
+    return listening
+
+
+def run_process(
+    settings: ServiceSettings, listening: socket.socket, readiness: Readiness | None = None
+) -> None:
+    """Serve in this process; raises what :func:`run_service` does."""
+    from telerank.service.app import create_app
+    from telerank.service.guards.protocol import BoundedConfig
+
+    app = create_app(settings, readiness)
+    config = BoundedConfig(
+        settings.limits,
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=max(1, round(settings.grace)),
+        lifespan="on",
+    )
+    server = uvicorn.Server(config)
+    app.state.give_up = lambda: setattr(server, "should_exit", True)
+    _end_with(server)
+    server.run([listening])
+    failure: TelerankError | None = app.state.failure
+    if failure is not None:
+        raise failure
+
+
+def _end_with(server: uvicorn.Server) -> None:
+    """Let the server end if the process is asked to, or the process that started it dies."""
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)  # uvicorn raises the signal again when it has ended
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def follow() -> None:
+            parent.join()
+            end()
+
+        threading.Thread(target=follow, daemon=True).start()
+
+
+class Readiness:
+    """Counts the processes that are ready; shared by all of them."""
+
+    def __init__(self, processes: int) -> None:
+        self._count = multiprocessing.get_context("spawn").Value("i", 0)
+        self._processes = processes
+
+    def mark(self) -> None:
+        """Count this process."""
+        with self._count.get_lock():
+            self._count.value += 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many processes were ready as there are."""
+        ready: int = self._count.value
+        return ready >= self._processes
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    since: float
+
+
+class Supervisor:
+    """Starts the processes, replaces those that die, and ends them."""
+
+    def __init__(self, settings: ServiceSettings, listening: socket.socket) -> None:
+        self.settings, self.listening = settings, listening
+        self.readiness = Readiness(settings.workers)
+        self._stopping = False
+        self._pause, self._start_at = 0.0, 0.0
+        self._workers: list[_Worker] = []
+
+    def run(self) -> None:
+        """Serve until this process is asked to end.
+
+        Raises
+        ------
+        TelerankError
+            If a process cannot open what it serves, and none ever could.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        try:
+            self._workers = [self._start() for _ in range(self.settings.workers)]
+            while not self._stopping:
+                wait([worker.process.sentinel for worker in self._workers], timeout=_LOOK)
+                self._replace_dead()
+        finally:
+            self._end()
+
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        self._stopping = True
+
+    def _start(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        arguments = (self.settings, self.listening, self.readiness)
+        process = context.Process(target=_work, args=arguments, name="telerank")
+        process.start()
+        return _Worker(process, time.monotonic())
+
+    def _replace_dead(self) -> None:
+        now = time.monotonic()
+        for worker in [worker for worker in self._workers if not worker.process.is_alive()]:
+            self._workers.remove(worker)
+            _forget(worker.process)
+            if self._stopping:
+                continue
+            status = worker.process.exitcode
+            if status == _FAILED and not self.readiness.is_complete:
+                raise TelerankError("serve: what is to be served cannot be opened; the log says why")
+            young = now - worker.since < _YOUNG
+            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE) if young else 0.0
+            self._start_at = now + self._pause
+            fields = {"process": worker.process.pid, "status": status, "pause": self._pause}
+            _log.error("process died", extra={"fields": fields})
+        if not self._stopping and now >= self._start_at:
+            self._workers += [self._start() for _ in range(self.settings.workers - len(self._workers))]
+
+    def _end(self) -> None:
+        """Let the processes answer their open requests, then end them."""
+        self.listening.close()
+        for worker in self._workers:
+            worker.process.terminate()
+        until = time.monotonic() + self.settings.grace + 5
+        for worker in self._workers:
+            worker.process.join(max(0.1, until - time.monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+
+
+def _work(settings: ServiceSettings, listening: socket.socket, readiness: Readiness) -> None:
+    """One of several processes."""
+    configure_logs()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // settings.workers)))
+    try:
+        run_process(settings, listening, readiness)
+    except TelerankError as error:
+        _log.error("%s", error)
+        sys.exit(_FAILED)
+
+
+def _cores() -> int:
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def _forget(process: SpawnProcess) -> None:
+    """Take the gauges of a process that died out of the metrics."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    if process.pid is not None:
+        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]

@@ -1,0 +1,37 @@
+"""Whether the process lives, and whether it is ready."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from telerank.service.depends import CurrentServed
+from telerank.service.errors import ERRORS
+from telerank.service.schemas.operations import Health
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/health/live", summary="Whether the process answers")
+async def live() -> Health:
+    """200 from the start to the end of the process."""
+    return Health(status="live")
+
+
+@router.get("/health", summary="Whether the service is ready", responses={503: ERRORS[503]})
+@router.get("/health/ready", summary="Whether the service is ready", responses={503: ERRORS[503]})
+async def ready(served: CurrentServed) -> Health:
+    """200 if the indexes and the models are open and warm, else 503."""
+    served.check_ready()
+    return Health(status="ready")
+
+
+@router.get(
+    "/metrics",
+    summary="Numbers for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"example": "telerank_requests_waiting 0.0"}}}},
+)
+def metrics(served: CurrentServed) -> Response:
+    """What the processes have counted: requests, times of stages, waiting requests, changes of indexes."""
+    return Response(served.metrics.render(), media_type=CONTENT_TYPE_LATEST)

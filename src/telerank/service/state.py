@@ -1,0 +1,224 @@
+"""What a process serves: its indexes, pipelines and models, and the threads that compute with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from telerank.errors import IndexFault
+from telerank.retrieval.index import Index
+from telerank.service.batching.batcher import BatchLimits
+from telerank.service.batching.batchers import Batchers
+from telerank.service.batching.metrics import BatchMetrics
+from telerank.service.costs import uses_models
+from telerank.service.errors import NotServed, Overloaded, Unready
+from telerank.service.indexes import ServedIndex
+from telerank.service.metrics import Metrics
+from telerank.service.models import ServedModels
+from telerank.service.settings import ServiceSettings
+from telerank.service.work import RequestWork, begin
+from telerank.stage import Stage
+
+if TYPE_CHECKING:
+    from telerank.answers.scorer import SpanReader
+    from telerank.answers.stage import ReadAnswers
+    from telerank.dense.encoder import TorchEncoder
+    from telerank.reranking.scorer import Scorer
+    from telerank.service.process.workers import Readiness
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The indexes at one moment, and the models; everything in an answer comes from one of them."""
+
+    settings: ServiceSettings
+    indexes: Mapping[str, ServedIndex]
+    models: ServedModels
+
+    def served_index(self, name: str | None = None) -> ServedIndex:
+        """The index of a name with its pipelines; None: the first. Raises NotServed if there is none."""
+        known = self.indexes
+        if name is None and known:
+            return next(iter(known.values()))
+        if name is None or name not in known:
+            raise NotServed.named("index", name or "", known)
+        return known[name]
+
+    def index(self, name: str | None = None) -> Index:
+        """The index of a name; None: the first. Raises NotServed if there is none."""
+        return self.served_index(name).index
+
+    def pipeline(self, text: str | None = None, index: str | None = None) -> Stage:
+        """The pipeline of a name or a text over an index; None: the default one.
+
+        Raises as :meth:`~telerank.service.indexes.ServedIndex.pipeline`.
+        """
+        return self.served_index(index).pipeline(text)
+
+    def answers(self, text: str | None = None, index: str | None = None) -> ReadAnswers:
+        """The pipeline that answers; raises as :meth:`~telerank.service.indexes.ServedIndex.answers`."""
+        return self.served_index(index).answers(text)
+
+    def reranker(self, name: str | None = None) -> Scorer:
+        """The re-ranker of a name; None: the first. Raises NotServed."""
+        return self.models.rerankers.find(name)
+
+    def encoder(self, name: str | None = None) -> TorchEncoder:
+        """The encoder of a name; None: the first. Raises NotServed."""
+        return self.models.encoders.find(name)
+
+    def reader(self, name: str | None = None) -> SpanReader:
+        """The reader of a name; None: the first. Raises NotServed."""
+        return self.models.readers.find(name)
+
+
+@dataclass(eq=False)
+class Served:
+    """What this process serves, behind one object: requests take a :meth:`snapshot` of it.
+
+    :meth:`open` opens and warms everything; until then there is no snapshot.
+    """
+
+    settings: ServiceSettings
+    readiness: Readiness | None = None
+    """Counts the processes that are ready, if there are several."""
+    metrics: Metrics = field(default_factory=Metrics)
+    doing: str = "starting"
+    """What the process does before it is ready, or why it is not."""
+    waiting: int = field(default=0, init=False)
+    """Requests whose work waits for a thread or runs in one."""
+    batchers: Batchers = field(init=False)
+    """Scores and vectors in batches across requests."""
+    is_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when everything is open, or cannot be opened."""
+    _snapshot: Snapshot | None = field(default=None, init=False)
+    _models: ThreadPoolExecutor = field(init=False)
+    _searches: ThreadPoolExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
+        self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
+        limits = self.settings.limits
+        waiting = BatchLimits(limits.batch_wait, limits.queue, limits.queue_texts, limits.seconds)
+        self.batchers = Batchers(self._models, waiting, BatchMetrics(self.metrics.registry))
+
+    def snapshot(self) -> Snapshot:
+        """The present snapshot. Raises Unready if there is none."""
+        if self._snapshot is None:
+            raise Unready(f"not ready: {self.doing}")
+        return self._snapshot
+
+    def check_ready(self) -> None:
+        """Raise Unready unless this process, and every other one, is ready."""
+        self.snapshot()
+        if self.readiness is not None and not self.readiness.is_complete:
+            raise Unready("not ready: other processes are opening")
+
+    def open(self) -> None:
+        """Open and warm everything, in the thread of the models.
+
+        Raises
+        ------
+        TelerankError
+            If something cannot be opened, or the default pipeline cannot be run over the first index.
+        """
+        models = ServedModels.of(self.settings)
+        indexes = {}
+        for name, folder in self.settings.indexes.items():
+            self.doing = f"opening {name}"
+            indexes[name] = ServedIndex.open(name, folder, models, self.settings)
+        models.close()
+        self._check_defaults(indexes)
+        self.doing = "warming"
+        for index in indexes.values():
+            index.warm()
+        models.warm()
+        self.doing = "serving"
+        self._snapshot = Snapshot(self.settings, indexes, models)
+        for index in indexes.values():
+            self.metrics.generation.labels(index.name).set(index.generation)
+        if self.readiness is not None:
+            self.readiness.mark()
+
+    def replace_index(self, index: ServedIndex) -> None:
+        """Let requests from now on have this index, opened and warmed, in place of the one of its name."""
+        snapshot = self.snapshot()
+        self._snapshot = replace(snapshot, indexes={**snapshot.indexes, index.name: index})
+        self.metrics.generation.labels(index.name).set(index.generation)
+
+    def close(self) -> None:
+        """End the threads; what waits is dropped."""
+        self._models.shutdown(wait=False, cancel_futures=True)
+        self._searches.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Run a function in the thread of the models, for as long as it takes: nobody waits for it."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._models, partial(function, *args, **kwargs)
+        )
+
+    async def compute(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Run a function that computes with models, in their thread; raises as it does.
+
+        Raises
+        ------
+        Overloaded
+            If too many requests wait.
+        Unready
+            If it was not done in time.
+        """
+        return await self._run(self._models, partial(function, *args, **kwargs))
+
+    async def search(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Run a function that uses no model, beside others; raises as :meth:`compute`."""
+        return await self._run(self._searches, partial(function, *args, **kwargs))
+
+    async def run_stage(
+        self,
+        stage: Stage,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Run a function that runs this stage, in the thread of the models if it has any."""
+        run = self.compute if uses_models(stage) else self.search
+        return await run(function, *args, **kwargs)
+
+    async def _run(self, pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Result:
+        limits = self.settings.limits
+        if self.waiting >= limits.queue:
+            raise Overloaded(f"{self.waiting} requests wait: try again")
+        work = RequestWork()
+        context = copy_context()
+        context.run(begin, work)
+        self.waiting += 1
+        self.metrics.waiting.inc()
+        try:
+            running = asyncio.get_running_loop().run_in_executor(pool, context.run, function)
+            return await asyncio.wait_for(running, limits.seconds)
+        except TimeoutError as error:
+            raise Unready(f"not done within {limits.seconds:g} seconds") from error
+        finally:
+            work.is_abandoned = True
+            self.waiting -= 1
+            self.metrics.waiting.dec()
+
+    def _check_defaults(self, indexes: Mapping[str, ServedIndex]) -> None:
+        first = next(iter(indexes.values()), None)
+        for text in (self.settings.model, self.settings.answer):
+            if first is not None and text is not None and text in first.unavailable:
+                raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")

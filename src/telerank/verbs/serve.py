@@ -1,0 +1,47 @@
+"""Serving indexes and models over HTTP."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telerank.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from telerank.retrieval.index import Index
+    from telerank.service.settings import ServiceSettings
+
+__all__ = ["make_settings", "name_folders", "read_keys", "read_settings", "serve"]
+
+from telerank.service.settings import make_settings, name_folders, read_keys, read_settings
+
+
+def serve(index: Index | str | Path | ServiceSettings, **settings: Any) -> None:
+    """Serve an index over HTTP until the process is ended (Ctrl-C, SIGTERM).
+
+    ``settings`` are those of :class:`~telerank.service.settings.ServiceSettings`, such as ``model``, ``port``
+    and ``rerankers``; or ``index`` is all of them.
+
+    >>> tr.serve("piaf-index", model="bm25 % 100 >> rerank(my-reranker) % 10", port=8080)
+
+    Raises
+    ------
+    CollectionError
+        If a setting is not as expected.
+    MissingExtra
+        If fastapi or uvicorn is not installed.
+    TelerankError
+        If an index or a model cannot be opened.
+    """
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        if find_spec(module) is None:
+            raise MissingExtra(module, "serve")
+    from telerank.service.process.workers import run_service
+    from telerank.service.settings import ServiceSettings
+
+    if isinstance(index, ServiceSettings):
+        run_service(index)
+        return
+    folder = index if isinstance(index, str | Path) else index.folder
+    run_service(make_settings({"indexes": name_folders([str(folder)]), **settings}))

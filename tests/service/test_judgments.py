@@ -1,0 +1,131 @@
+"""What users judge is written whole or not at all, and read as queries and qrels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import telerank as tr
+from telerank.corpus.formats import open_collection
+from telerank.corpus.judgments import read_judgments
+from telerank.errors import CollectionError, FormatError
+from telerank.service.errors import Unready
+from telerank.service.judgments import JudgmentFile, query_id
+from telerank.types import Query
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> JudgmentFile:
+    return JudgmentFile(tmp_path / "judged.jsonl")
+
+
+def test_a_judgment_has_query_document_grade_and_time(file: JudgmentFile):
+    judgment = file.add("prime d'activité", "F1", 1, "dila")
+    assert list(read_judgments(file.path)) == [judgment]
+    record = json.loads(file.path.read_text("utf-8"))
+    assert (record["query"], record["docno"], record["grade"], record["index"]) == (
+        "prime d'activité", "F1", 1, "dila",
+    )  # fmt: skip
+    assert record["time"].endswith("Z")
+    assert record["qid"] == query_id("Prime  D'ACTIVITÉ ")
+
+
+def test_the_file_is_queries_and_qrels_of_which_the_last_judgment_counts(file: JudgmentFile):
+    file.add("Prime", "d1", 1, "a")
+    file.add("prime", "d1", 0, "a")
+    file.add("prime", "d2", 1, "a")
+    file.add("other", "d1", 1, "b")
+    collection = open_collection(file.path)
+    assert collection.format == "judgments"
+    assert collection.splits == ("a", "b")
+    assert list(collection.split_queries("a")) == [Query(query_id("prime"), "Prime")]
+    assert collection.judged("a") == {query_id("prime"): {"d1": 0, "d2": 1}}
+    with pytest.raises(CollectionError, match="no documents"):
+        next(collection.docs())
+
+
+def test_a_search_for_its_queries_is_evaluated_with_it(file: JudgmentFile, tmp_path: Path):
+    docs = tmp_path / "docs.jsonl"
+    docs.write_text('{"docno": "d1", "text": "red apple"}\n{"docno": "d2", "text": "green pear"}\n')
+    tr.index(docs, tmp_path / "idx")
+    file.add("apple", "d1", 1, "idx")
+    file.add("pear", "d1", 0, "idx")
+    file.add("pear", "d2", 1, "idx")
+    tr.search(tmp_path / "idx", file.path, "bm25").save(tmp_path / "found.run")
+    evaluation = tr.evaluate(tr.judge([tmp_path / "found.run"], file.path), "P@1")
+    assert evaluation.evaluations["found"].mean == {"P@1": 1.0}
+
+
+@pytest.mark.parametrize("left", ['{"qid": "q', '{"qid": "q1", "query": "x", "docno": "d"', "\udcff{"])
+def test_what_a_killed_writer_left_of_a_line_is_removed(file: JudgmentFile, left: str, caplog):
+    file.add("one", "d1", 1, "a")
+    with file.path.open("ab") as damaged:
+        damaged.write(left.encode(errors="surrogateescape"))
+    file.add("two", "d2", 1, "a")
+    assert [judgment.query for judgment in read_judgments(file.path)] == ["one", "two"]
+    assert "removed a line that a writer did not complete" in caplog.text
+
+
+def test_a_whole_last_line_without_its_end_stays(file: JudgmentFile):
+    file.add("one", "d1", 1, "a")
+    file.path.write_text(file.path.read_text("utf-8").rstrip("\n"), "utf-8")
+    file.add("two", "d2", 1, "a")
+    assert [judgment.query for judgment in read_judgments(file.path)] == ["one", "two"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(file: JudgmentFile, monkeypatch: pytest.MonkeyPatch):
+    file.add("one", "d1", 1, "a")
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(Unready, match="could not be saved"):
+        file.add("two", "d2", 1, "a")
+    monkeypatch.undo()
+    assert [judgment.query for judgment in read_judgments(file.path)] == ["one"]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from telerank.service.judgments import JudgmentFile
+for number in range(50):
+    JudgmentFile(Path(sys.argv[1])).add(f"{sys.argv[2]} {number} " + "word " * 300, f"d{number}", 1, "a")
+"""
+
+
+def test_several_processes_write_one_file(file: JudgmentFile):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(file.path), name]) for name in "abc"]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    assert len(list(read_judgments(file.path))) == 150
+
+
+@pytest.mark.parametrize(
+    ("docno", "grade", "query"), [("", 1, "q"), ("a b", 1, "q"), ("d", 2**15, "q"), ("d", 1, "\ud800")]
+)
+def test_what_no_reader_accepts_is_refused(file: JudgmentFile, docno: str, grade: int, query: str):
+    with pytest.raises(ValueError):
+        file.add(query, docno, grade, "a")
+    assert not file.path.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"qid": "q", "query": "x", "docno": "d", "grade": true}',
+        '{"qid": "q", "query": "x", "docno": "d", "grade": 1.5}',
+        '{"qid": "q", "query": "x", "docno": "d"}',
+        '{"qid": "q", "query": 3, "docno": "d", "grade": 1}',
+        '{"qid": "q", "query": "x", "docno": "a b", "grade": 1}',
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, line: str):
+    path = tmp_path / "judged.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.raises(FormatError, match=r"judged\.jsonl"):
+        list(read_judgments(path))

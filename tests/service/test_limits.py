@@ -1,0 +1,182 @@
+"""What is too long, too deep or not UTF-8 is refused with a status of the list, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from small_service import make_index, serving, settings_of
+from telerank.service.guards.limits import measure_depth
+
+KEYS = ("first-key-0001", "second-key-0002")
+LIMITS = {"body_bytes": 20_000, "json_depth": 8, "headers": 20, "header_bytes": 2_000, "path_bytes": 500}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_index(tmp_path_factory.mktemp("limits") / "idx")
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with serving(settings_of(folder, limits=LIMITS)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def guarded(folder):
+    with serving(settings_of(folder, keys=KEYS, prefix="/search", cors=("https://example.org",))) as client:
+        yield client
+
+
+def post(client, content, kind="application/json"):
+    return client.post("/v1/search", content=content, headers={"content-type": kind})
+
+
+def body_of(size: int) -> bytes:
+    text = json.dumps({"query": "q1", "index": "idx"})
+    return f"{text}{' ' * (size - len(text))}".encode()
+
+
+@pytest.mark.parametrize(("size", "status"), [(19_999, 200), (20_000, 200), (20_001, 413), (500_000, 413)])
+def test_a_body_has_a_limit(client, size, status):
+    reply = post(client, body_of(size))
+    assert reply.status_code == status
+    assert status == 200 or reply.json()["message"] == "the body has more than 20,000 bytes"
+
+
+def test_a_body_without_a_length_has_the_same_limit(client):
+    assert post(client, iter([body_of(20_000)])).status_code == 200
+    assert post(client, iter([body_of(15_000)] * 2)).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[" * 9 + b"]" * 9, "the body has more than 8 levels of brackets"),
+        (b"[" * 19_999, "the body has more than 8 levels of brackets"),
+        (b'{"query": "q\xff"}', "the body is not UTF-8, from byte 12 on"),
+        ('{"query": "q1"}'.encode("utf-16-le"), "the body is no JSON"),
+        (b'{"query": ', "the body is no JSON"),
+        (b"{'query': 1}", "the body is no JSON"),
+        (b'{"query": "q1", "k": ' + b"9" * 5000 + b"}", "parsing the body"),
+    ],
+)
+def test_a_body_that_is_no_json_is_a_bad_request(client, content, message):
+    reply = post(client, content)
+    assert reply.status_code == 400, reply.text
+    assert message in reply.json()["message"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"1", b'"q1"', b"null", b'{"query": null}', b'{"query": 1}']
+)
+def test_a_body_without_a_query_cannot_be_processed(client, content):
+    assert post(client, content).status_code == 422
+
+
+def test_brackets_in_strings_do_not_count():
+    assert measure_depth(rb'{"a": "[[[[\"[[", "b": [[1], "\\", [[]]]}') == 4
+    assert measure_depth(b"") == 0
+    assert measure_depth(b"[" * 7) == 7
+
+
+def test_the_depth_of_hostile_strings_is_measured_quickly():
+    begin = time.perf_counter()
+    measure_depth(b'"' + rb"\"" * 1_000_000 + b"\\")
+    measure_depth(b"[]" * 1_000_000)
+    measure_depth(b'"' * 2_000_001)
+    assert time.perf_counter() - begin < 10
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/search?query=q1", 200),
+        ("/v1/search?query=%ff", 400),
+        ("/v1/indexes/%ff", 400),
+        ("/v1/indexes/%00", 400),
+        ("/v1/indexes/a%0d%0ab", 400),
+        ("/v1/indexes/..%2f..%2fetc%2fpasswd", 404),
+        ("/v1/indexes/%2e%2e", 404),
+        ("//v1/search?query=q1", 404),
+        ("/v1/search/?query=q1", 404),
+        ("/V1/search?query=q1", 404),
+        ("/v1/documents?docno=../../etc/passwd", 404),
+        ("/v1/search?query=" + "q" * 500, 413),
+        ("/v1/search?query=q1&query=q2", 200),
+        ("/v1/search?query=q1&unknown=1", 422),
+        ("/v1/search?query=q1&k=1e3", 422),
+        ("/v1/search", 422),
+    ],
+)
+def test_a_path_leads_to_a_route_or_nowhere(client, path, status):
+    reply = client.get(path)
+    assert reply.status_code == status, reply.text
+    assert "root:" not in reply.text
+
+
+def test_a_flood_of_headers_is_refused(client):
+    assert client.get("/health", headers={f"x-{n}": "1" for n in range(30)}).status_code == 413
+    assert client.get("/health", headers={"x-long": "1" * 3000}).status_code == 413
+    assert client.put("/v1/search").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer first-key-0001"}, 200),
+        ({"Authorization": "bearer second-key-0002"}, 200),
+        ({"Authorization": "second-key-0002"}, 200),
+        ({"X-API-Key": "first-key-0001"}, 200),
+        ({"Authorization": "Basic YW5uOnNlY29uZC1rZXktMDAwMg=="}, 200),
+        ({"Authorization": "Basic !!!"}, 401),
+        ({"Authorization": "Bearer first-key-000"}, 401),
+        ({"Authorization": "Bearer first-key-00011"}, 401),
+        ({"Authorization": "Bearer "}, 401),
+        ({"X-API-Key": ""}, 401),
+        ({"X-API-Key": "first-key-0001, second-key-0002"}, 401),
+    ],
+)
+def test_with_keys_a_request_needs_one(guarded, headers, status):
+    for path in ("/v1/search?query=q1", "/metrics", "/openapi.json"):
+        reply = guarded.get(path, headers=headers)
+        assert reply.status_code == status, reply.text
+    assert guarded.get("/health").status_code == 200
+    if status == 401:
+        assert guarded.get("/v1/nothing", headers=headers).status_code == 401
+        assert reply.headers["WWW-Authenticate"] == "Bearer"
+        assert "key-000" not in reply.text
+
+
+def test_a_browser_asks_its_user_for_the_key(guarded):
+    reply = guarded.get("/", headers={"Accept": "text/html"})
+    assert reply.headers["WWW-Authenticate"].startswith("Basic ")
+
+
+def test_a_prefix_may_be_stripped_by_a_proxy_or_not(guarded):
+    headers = {"Authorization": KEYS[0]}
+    for path in ("/v1/indexes", "/search/v1/indexes"):
+        assert guarded.get(path, headers=headers).status_code == 200
+    assert guarded.get("/search/health").status_code == 200
+    assert guarded.get("/searchx/health").status_code == 401
+    assert guarded.get("/openapi.json", headers=headers).json()["servers"] == [{"url": "/search"}]
+
+
+def test_pages_of_other_origins_are_refused_unless_they_are_named(client, guarded):
+    asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    assert "access-control-allow-origin" not in client.options("/v1/search", headers=asked).headers
+    allowed = guarded.options(
+        "/v1/search", headers={**asked, "Access-Control-Request-Headers": "authorization"}
+    )
+    assert allowed.headers["access-control-allow-origin"] == "https://example.org"
+    other = guarded.options("/v1/search", headers={**asked, "Origin": "https://example.com"})
+    assert "access-control-allow-origin" not in other.headers
+    assert guarded.get("/v1/search", headers={"Origin": "https://example.org"}).headers[
+        "access-control-allow-origin"
+    ]

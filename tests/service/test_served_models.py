@@ -1,0 +1,162 @@
+"""A request names models that the service was started with, and no others; never a path."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("transformers")
+
+import telerank as tr
+from small_service import make_index, save_models, serving, settings_of
+from telerank.errors import TelerankError
+from telerank.pipelines.saved import save_pipeline
+from telerank.service.state import Served
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return save_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, models):
+    folder = make_index(tmp_path_factory.mktemp("served") / "idx")
+    tr.encode(folder, model=str(models["encoder"]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def settings(folder, models):
+    return settings_of(
+        folder,
+        model="bm25 % 4 >> rerank(mine)",
+        rerankers={"mine": str(models["reranker"])},
+        readers={"answers": str(models["reader"])},
+        pipelines={"vectors": f"dense({models['encoder']})", "long": "bm25 >> maxp(rerank(mine), window=8)"},
+    )
+
+
+@pytest.fixture(scope="module")
+def client(settings):
+    with serving(settings) as client:
+        yield client
+
+
+def hits(reply):
+    assert reply.status_code == 200, reply.text
+    return [(hit["docno"], pytest.approx(hit["score"], abs=1e-5)) for hit in reply.json()["hits"]]
+
+
+def test_the_default_pipeline_re_ranks(client, folder, models):
+    reply = client.post("/v1/search", json={"query": "q1 x1"})
+    ranking = tr.pipeline(f"bm25 % 4 >> rerank('{models['reranker']}')", folder).search("q1 x1")
+    assert hits(reply) == list(ranking)
+    assert [stage["stage"] for stage in reply.json()["stages"]] == [
+        "bm25(k1=1.2, b=0.75) % 4",
+        "rerank(mine) % 11",
+    ]
+
+
+def test_vectors_are_searched(client, folder, models):
+    ranking = tr.pipeline(f"dense({models['encoder']})", folder).search("q1 x1")
+    assert hits(client.post("/v1/search", json={"query": "q1 x1", "pipeline": "vectors"})) == list(ranking)
+
+
+def test_the_segment_that_counts_most_is_shown(client, folder):
+    found = client.post("/v1/search", json={"query": "q1", "pipeline": "long", "segment": True}).json()[
+        "hits"
+    ]
+    index = tr.Index(folder)
+    for hit in found:
+        segment = hit["segment"]
+        assert index.doc(hit["docno"]).text[segment["start"] : segment["end"]] == segment["text"]
+        assert segment["score"] == pytest.approx(hit["score"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "status"),
+    [
+        ("bm25 % 9 >> rerank(minilm)", 404),
+        ("bm25 % 9 >> rerank('{reranker}')", 404),
+        ("bm25 % 9 >> rerank('../models/small-reranker')", 404),
+        ("dense('{reader}')", 404),
+        ("bm25 % 9 >> rerank(mine, backend=onnx)", 422),
+        ("bm25 % 9 >> rerank(mine, tokens=1000000)", 422),
+        ("bm25 % 201 >> rerank(mine)", 422),
+        ("bm25 % 101 >> rerank(mine) >> rerank(mine)", 422),
+        ("bm25 % 9 >> maxp(rerank(mine))", 422),
+        ("bm25 % 9 >> maxp(rerank(mine), first=23)", 422),
+        ("passages(bm25 % 9, rerank(mine), alpha=0.5, beta=0.5)", 422),
+        ("bm25 % 9 >> maxp(rerank(mine), first=22)", 200),
+        ("bm25 % 9 >> rerank(mine)", 200),
+        ("bm25 % 9 >> rerank(mine) + long % 3", 422),
+        ("passages(bm25 % 9, rerank(mine), alpha=0.5, beta=0.5, first=2)", 200),
+        ("dense % 3", 200),
+        ("minmax(vectors % 9) + minmax(bm25 % 9)", 200),
+    ],
+)
+def test_a_pipeline_of_a_request_is_bounded(client, models, pipeline, status):
+    text = pipeline.format(**models)
+    reply = client.post("/v1/search", json={"query": "q1", "pipeline": text})
+    assert reply.status_code == status, reply.text
+
+
+def test_answers_are_the_librarys(client, folder, models):
+    text = f"bm25 % 20 >> read('{models['reader']}') % 3"
+    expected = tr.pipelines.functions.answer_pipeline(text, folder).answer("q1 x1")
+    reply = client.post(
+        "/v1/answer", json={"query": "q1 x1", "pipeline": "bm25 % 20 >> read(answers)"}
+    ).json()
+    found = reply["answers"]
+    assert [(each["text"], each["docno"], each["start"]) for each in found] == [
+        (each.text, each.docno, each.start) for each in expected
+    ]
+    for each in found:
+        text = tr.Index(folder).doc(each["docno"]).text
+        assert text[each["start"] : each["end"]] == each["text"]
+        assert f"{each['before']}{each['text']}{each['after']}" in text
+    named = {"query": "q1 x1", "pipeline": "bm25", "reader": "answers", "explain": True}
+    again = client.post("/v1/answer", json=named).json()["answers"]
+    assert [each.pop("explanation")["value"] for each in again] == pytest.approx(
+        [each["score"] for each in found]
+    )
+    assert again == found
+
+
+def test_the_default_answers_read_what_the_default_pipeline_ranks(client):
+    reply = client.post("/v1/answer", json={"query": "q1"}).json()
+    assert [stage["stage"].partition("(")[0] for stage in reply["stages"]] == ["bm25", "rerank", "read"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"query": "q1", "reader": "other"},
+        {"query": "q1", "pipeline": "bm25 % 201", "reader": "answers", "depth": 201},
+        {"query": "q1", "pipeline": "bm25 % 9"},
+        {"query": "q1", "depth": 9},
+        {"query": "q1", "pipeline": "read(answers)"},
+    ],
+)
+def test_an_answer_of_what_is_not_served_is_refused(client, request_):
+    assert client.post("/v1/answer", json=request_).status_code in (404, 422)
+
+
+def test_a_model_kept_with_an_index_is_of_that_index_alone(tmp_path, models):
+    import shutil
+
+    one, other = make_index(tmp_path / "one"), make_index(tmp_path / "other")
+    shutil.copytree(models["reranker"], one / "models" / "own")
+    save_pipeline(tr.Index(one), "best", "bm25 % 9 >> rerank(own)")
+    with serving(settings_of(one, indexes={"one": one, "other": other})) as client:
+        request = {"query": "q1", "pipeline": "bm25 % 9 >> rerank(own)"}
+        assert client.post("/v1/search", json=request).status_code == 200
+        reply = client.post("/v1/search", json={**request, "index": "other"})
+        assert reply.status_code == 404, reply.text
+
+
+def test_a_default_that_cannot_be_run_ends_the_start(tmp_path):
+    folder = make_index(tmp_path / "idx")
+    with pytest.raises(TelerankError, match="no vectors of minilm"):
+        Served(settings_of(folder, model="dense(minilm)")).open()
