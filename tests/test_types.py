@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.types import Answer, Doc, Explanation, Query, Ranking
+from telerank.types import Answer, Doc, Explanation, Location, Mark, Query, Ranking
 
 QUERY = Query("7", "black bear")
 DOCNOS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)
@@ -137,3 +137,33 @@ def test_an_answer_ends_where_its_text_ends():
 def test_an_explanation_is_an_indented_tree():
     said = Explanation(3.0, "sum of", (Explanation(1.0, "bear"), Explanation(2.0, "attack")))
     assert str(said) == "3  sum of\n  1  bear\n  2  attack"
+
+
+MARKED = Doc(
+    "d",
+    "0123456789",
+    file="a/b.pdf",
+    marks=(Mark(0, 3, "A"), Mark(4, 4, "A"), Mark(6, 4, "B"), Mark(8, 5, "B")),
+)
+
+
+@pytest.mark.parametrize(
+    ("span", "expected", "printed"),
+    [
+        ((), Location("a/b.pdf", 3, 5, "A"), "a/b.pdf, pages 3–5"),
+        ((1, 4), Location("a/b.pdf", 3, 3, "A"), "a/b.pdf, page 3"),
+        ((3, 5), Location("a/b.pdf", 3, 4, "A"), "a/b.pdf, pages 3–4"),
+        ((7,), Location("a/b.pdf", 4, 5, "B"), "a/b.pdf, pages 4–5"),
+        ((8, 8), Location("a/b.pdf", 5, 5, "B"), "a/b.pdf, page 5"),
+        ((99,), Location("a/b.pdf", 5, 5, "B"), "a/b.pdf, page 5"),
+    ],
+)
+def test_characters_of_a_document_lead_to_its_file_and_pages(span, expected, printed):
+    assert MARKED.locate(*span) == expected
+    assert str(expected) == printed
+
+
+def test_a_file_may_have_no_pages_and_a_document_no_file():
+    assert str(Doc("d", "x", file="a.md").locate()) == "a.md"
+    assert str(Doc("d", "x", file="a.md", marks=(Mark(0, 0, "A"),)).locate()) == "a.md"
+    assert Doc("d", "x").locate() is None

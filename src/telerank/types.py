@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +26,75 @@ class Query:
     text: str
 
 
+class Mark(NamedTuple):
+    """From character ``start`` of a document's text on, the text stands on ``page`` and under ``heading``.
+
+    Pages count from 1; 0 is that of a file without pages. A heading below others is named with them:
+    ``Tarifs › Cantine``.
+    """
+
+    start: int
+    page: int = 0
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where in a file a text stands: from ``page`` to ``last_page``, beginning under ``heading``.
+
+    ``file`` is the path within the folder of the collection, with ``/``. Pages count from 1; both are 0 if
+    the file has no pages.
+    """
+
+    file: str
+    page: int = 0
+    last_page: int = 0
+    heading: str = ""
+
+    def __str__(self) -> str:
+        if not self.page:
+            return self.file
+        return f"{self.file}, {name_pages(self.page, self.last_page)}"
+
+
+def name_pages(first: int, last: int) -> str:
+    """The pages as they are named in a sentence: ``page 3``, ``pages 3–5``."""
+    return f"page {first}" if first == last else f"pages {first}–{last}"
+
+
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """A document as its collection gives it; ``title`` and ``url`` are empty if it has none."""
+    """A document as its collection gives it; ``title`` and ``url`` are empty if it has none.
+
+    ``file`` is the path of the file that it was read from, within the folder of the collection, and ``marks``
+    the pages and headings there, by ascending ``start``; documents that are not files of their own have none.
+    """
 
     docno: str
     text: str
     title: str = ""
     url: str = ""
+    file: str = ""
+    marks: tuple[Mark, ...] = ()
 
     @property
     def full_text(self) -> str:
         """The text that is indexed and re-ranked: the title, a blank, the text."""
         return f"{self.title} {self.text}" if self.title else self.text
+
+    def locate(self, start: int = 0, end: int | None = None) -> Location | None:
+        """Where in its file the characters ``start`` to ``end`` of the text stand; None without a file.
+
+        Without ``end`` the text's end is taken.
+        """
+        if not self.file:
+            return None
+        last = max(start, (len(self.text) if end is None else end) - 1)
+        first, following = (bisect_right(self.marks, n, key=_mark_start) for n in (start, last))
+        if not first:
+            return Location(self.file)
+        begins, ends = self.marks[first - 1], self.marks[following - 1]
+        return Location(self.file, begins.page, ends.page, begins.heading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +268,10 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _mark_start(mark: Mark) -> int:
+    return mark.start
 
 
 def _freeze(ranking: Ranking, scores: Scores) -> None:

@@ -18,7 +18,7 @@ from telerank.corpus import docstore as module
 from telerank.corpus.docstore import FILES, TEXTS, Docstore, DocstoreWriter
 from telerank.corpus.formats import open_collection
 from telerank.errors import DocumentError, IndexDamaged
-from telerank.types import Doc
+from telerank.types import Doc, Mark
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 
@@ -68,13 +68,37 @@ def test_documents_of_a_megabyte_and_empty_ones_stand_side_by_side(tmp_path, mon
     assert list(store) == docs
 
 
-@pytest.mark.parametrize("part", ["text", "title", "url"])
+@pytest.mark.parametrize("part", ["text", "title", "url", "file"])
 def test_half_of_a_surrogate_pair_is_refused_by_document_and_place(tmp_path, part):
     broken = {"text": "fine", part: "smile \ud83d"}
     expected = rf"document 'bad': its {part} contains a lone surrogate \(U\+D83D at character 7\).*repair it"
     with pytest.raises(DocumentError, match=expected):
         stored(tmp_path, [Doc("good", "fine"), Doc("bad", **broken), Doc("more", "fine")])
     assert list(tmp_path.iterdir()) == []
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.tuples(TEXT, st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), TEXT))), max_size=9)
+)
+def test_files_and_marks_come_back(texts):
+    docs = [
+        Doc(f"d{row}", "x", file=file, marks=tuple(Mark(*mark) for mark in marks) if file else ())
+        for row, (file, marks) in enumerate(texts)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        assert list(stored(Path(folder), docs)) == docs
+
+
+def test_a_store_written_before_there_were_files_is_read(tmp_path):
+    docs = [Doc("a", "one", "t", "u"), Doc("b", "two")]
+    stored(tmp_path, docs)
+    table = pyarrow.feather.read_table(tmp_path / TEXTS).select(["text", "title", "url"])
+    schema = pyarrow.schema([field.with_nullable(False) for field in table.schema])
+    with pyarrow.ipc.new_file(str(tmp_path / TEXTS), schema) as file:
+        file.write_table(table.cast(schema))
+    assert list(Docstore(tmp_path)) == docs
+    assert Docstore(tmp_path)["a"].locate() is None
 
 
 def test_the_mending_that_the_message_names_mends():

@@ -1,13 +1,15 @@
 """The texts of a corpus by docno or by row, memory-mapped: ``docs.arrow`` beside the files of :mod:`.docnos`.
 
-``docs.arrow`` is an Arrow IPC file with the columns ``text``, ``title`` and ``url``, one document a row, in
-the order of ``docnos.bin``. Its batches are not compressed: 300,000 technical passages (62 MB) took 28 MB
-(LZ4) or 20 MB (Zstandard) in batches of 64 documents, but reading a random text took 25 or 50 microseconds a
-column instead of 0.8, and a re-ranker reads hundreds for each query.
+``docs.arrow`` is an Arrow IPC file with the columns ``text``, ``title``, ``url``, ``file`` and ``marks``, one
+document a row, in the order of ``docnos.bin``. The marks are JSON, ``[[start, page, heading], …]``; files
+written before there were any lack the last two columns. Its batches are not compressed: 300,000 technical
+passages (62 MB) took 28 MB (LZ4) or 20 MB (Zstandard) in batches of 64 documents, but reading a random text
+took 25 or 50 microseconds a column instead of 0.8, and a re-ranker reads hundreds for each query.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +22,13 @@ from telerank.corpus.docnos import FILES as DOCNO_FILES
 from telerank.corpus.docnos import Docnos, DocnosWriter, FolderWriter, check_text
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.stored import FolderReader
-from telerank.types import Doc
+from telerank.types import Doc, Mark
 
 TEXTS = "docs.arrow"
 FILES = (TEXTS, *DOCNO_FILES)
-_COLUMNS = ("text", "title", "url")
+_COLUMNS = ("text", "title", "url", "file", "marks")
 _SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in _COLUMNS])
+_BEFORE_FILES = pa.schema([_SCHEMA.field(name) for name in _COLUMNS[:3]])
 _BATCH = 4 << 20  # characters held before they are written
 _LARGEST = 1 << 30  # characters of one document: a batch's offsets have 32 bits
 
@@ -42,7 +45,7 @@ class DocstoreWriter(FolderWriter):
         self._docnos = DocnosWriter(self._folder)
         self._part = self._folder / f"{TEXTS}.part"
         self._file = ipc.new_file(str(self._part), _SCHEMA)
-        self._held: tuple[list[str], list[str], list[str]] = ([], [], [])  # as _COLUMNS
+        self._held: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
         self._names: list[str] = []
         self._room = _BATCH
 
@@ -52,7 +55,9 @@ class DocstoreWriter(FolderWriter):
         Raises DocumentError for a bad docno, or a text with a lone surrogate or over 2**30 characters.
         """
         row = self._docnos.add(doc.docno)
-        size = len(doc.text) + len(doc.title) + len(doc.url)
+        marks = json.dumps(doc.marks, ensure_ascii=False) if doc.file else ""
+        record = (doc.text, doc.title, doc.url, doc.file, marks)
+        size = sum(map(len, record))
         if size > self._room:
             if size > _LARGEST:
                 raise DocumentError(
@@ -60,8 +65,8 @@ class DocstoreWriter(FolderWriter):
                 )
             self._flush()
         self._names.append(doc.docno)
-        for values, text in zip(self._held, (doc.text, doc.title, doc.url), strict=True):
-            values.append(text)
+        for values, value in zip(self._held, record, strict=True):
+            values.append(value)
         self._room -= size + 1
         return row
 
@@ -142,7 +147,11 @@ _Column = tuple[memoryview, memoryview]  # offsets of the texts (int32), their b
 
 
 def _doc(docno: str, columns: tuple[_Column, ...], row: int) -> Doc:
-    return Doc(docno, *[str(texts[begins[row] : begins[row + 1]], "utf-8") for begins, texts in columns])
+    text, title, url = [str(texts[begins[row] : begins[row + 1]], "utf-8") for begins, texts in columns[:3]]
+    file, marks = [bytes(texts[begins[row] : begins[row + 1]]) for begins, texts in columns[3:]] or (b"", b"")
+    if not file:
+        return Doc(docno, text, title, url)
+    return Doc(docno, text, title, url, file.decode(), tuple(Mark(*values) for values in json.loads(marks)))
 
 
 def _batches(path: Path) -> list[tuple[int, tuple[_Column, ...]]]:
@@ -150,7 +159,7 @@ def _batches(path: Path) -> list[tuple[int, tuple[_Column, ...]]]:
         raise IndexDamaged(f"{path}: missing")
     try:
         file = ipc.open_file(pa.memory_map(str(path)))
-        if file.schema != _SCHEMA:
+        if file.schema not in (_SCHEMA, _BEFORE_FILES):
             raise IndexDamaged(f"{path}: columns {file.schema.names}, not {list(_COLUMNS)}")
         batches = [file.get_batch(number) for number in range(file.num_record_batches)]
     except (pa.ArrowInvalid, OSError) as error:

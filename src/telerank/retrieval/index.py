@@ -24,7 +24,7 @@ from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJeline
 from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Progress, silent
+from telerank.types import Doc, Location, Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import ApproximateRetriever
@@ -79,6 +79,19 @@ class Index(FolderReader):
     def doc(self, docno: str) -> Doc:
         """The document of a docno; without a text if there are vectors alone."""
         return self.docs[docno] if self.has_texts else Doc(docno, "")
+
+    def locate(self, docno: str, start: int = 0, end: int | None = None) -> Location | None:
+        """File, pages and heading of the characters ``start`` to ``end`` of a document's text.
+
+        None if the document was not read from a file of its own, or there are vectors alone. An answer stands
+        at ``index.locate(answer.docno, answer.start, answer.end)``.
+
+        Raises
+        ------
+        KeyError
+            If there is no such document.
+        """
+        return self.doc(docno).locate(start, end)
 
     @property
     def analyzer(self) -> Analyzer:

@@ -16,7 +16,17 @@ from telerank.service.errors import add_error_handlers
 from telerank.service.guards.limits import RequestGate
 from telerank.service.process.observe import RequestObserver
 from telerank.service.process.swap import IndexWatch
-from telerank.service.routes import answers, documents, embed, models, operations, rerank, search
+from telerank.service.routes import (
+    answers,
+    documents,
+    embed,
+    judgments,
+    models,
+    operations,
+    page,
+    rerank,
+    search,
+)
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 
@@ -31,7 +41,10 @@ ROUTERS = (
     rerank.router,
     embed.router,
     models.router,
+    judgments.router,
     operations.router,
+    page.router,
+    judgments.page_router,
 )
 """The routes, in the order in which the API's page shows them."""
 
@@ -54,6 +67,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
     app.state.served = Served(settings, readiness=readiness)
     app.state.failure, app.state.give_up = None, lambda: None
     add_error_handlers(app)
+    page.add_page_errors(app)
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(RequestGate, limits=settings.limits, keys=settings.keys, prefix=settings.prefix)

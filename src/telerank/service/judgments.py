@@ -73,7 +73,7 @@ class JudgmentFile:
                 raise
 
     def _mend(self, file: BinaryIO) -> int:
-        """The size of the file, after a last line without its end was ended, or removed if it is part of one."""
+        """The size of the file, after its last line was ended, or removed if it is part of one."""
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _LONGEST))
         last = file.read().rpartition(b"\n")[2]

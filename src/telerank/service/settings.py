@@ -78,6 +78,8 @@ class ServiceSettings(Section):
     encoders: Mapping[str, str] = Field(default_factory=dict)
     readers: Mapping[str, str] = Field(default_factory=dict)
 
+    title: str = Field("telerank", min_length=1, max_length=100)
+    """The name of the service on its page."""
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
     prefix: str = ""

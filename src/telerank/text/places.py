@@ -26,8 +26,8 @@ class TermPlace(NamedTuple):
 def locate_terms(analyzer: Analyzer, text: str, terms: Container[str] | None = None) -> Iterator[TermPlace]:
     """The terms that the analyzer makes of a text (or those of them in ``terms``), in order, with places.
 
-    What an analyzer removes before an apostrophe is not part of the place: of ``l'État`` it is ``État``. Where
-    normalizing moves characters across each other, the place is the whole run without blanks.
+    What an analyzer removes before an apostrophe is not part of the place: of ``l'État`` it is ``État``.
+    Where normalizing moves characters across each other, the place is the whole run without blanks.
     """
     aligned = _Aligned.of(analyzer, text)
     known: dict[str, tuple[str, int]] = {}

@@ -50,7 +50,8 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     for number, row in rows:
         if len(row) != len(header):
             raise FormatError(path, number, f"{len(header)} columns as in the header", ", ".join(row))
-        yield Doc(**{field: row[column] for field, column in columns.items()})
+        fields = {field: row[column] for field, column in columns.items()}
+        yield Doc(fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""))
 
 
 def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:

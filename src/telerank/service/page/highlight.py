@@ -45,33 +45,41 @@ def find_matches(analyzer: Analyzer, text: str, terms: Mapping[str, float]) -> l
 
 
 def mark(
-    text: str, spans: Iterable[tuple[int, int]], kind: str = "match", shown: Span | None = None
+    text: str,
+    matches: Iterable[tuple[int, int]],
+    *,
+    answer: tuple[int, int] | None = None,
+    shown: tuple[int, int] | None = None,
 ) -> list[Part]:
-    """The characters ``shown`` of a text (None: all) in parts, those of the spans marked as ``kind``.
+    """The characters ``shown`` of a text (None: all) in parts: the answer's, the matches', the others.
 
-    Spans that touch, or are separated by a blank alone, are one part.
+    Matches that touch, or are separated by a blank alone, are one part; those in the answer are part of it.
     """
     start, end = shown or (0, len(text))
+    spans = [(first, last, "match") for first, last in _joined(text, matches)]
+    if answer is not None:
+        before = [(first, min(last, answer[0]), kind) for first, last, kind in spans if first < answer[0]]
+        behind = [(max(first, answer[1]), last, kind) for first, last, kind in spans if last > answer[1]]
+        spans = [*before, (*answer, "answer"), *behind]
     parts: list[Part] = []
     at = start
-    for first, last in _joined(text, spans):
-        first, last = max(first, start), min(last, end)
-        if first >= last:
-            continue
-        parts += [Part(text[at:first]), Part(text[first:last], kind)]
-        at = last
+    for first, last, kind in spans:
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            parts += [Part(text[at:first]), Part(text[first:last], kind)]
+            at = last
     return [part for part in (*parts, Part(text[at:end])) if part.text]
 
 
 def snippet(
     text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH
 ) -> list[Part]:
-    """The passages of a text that hold most of the query's terms, cut at words.
+    """The passages of :func:`best_passages` as :func:`show_passages` shows them."""
+    return show_passages(text, matches, best_passages(text, matches, weights, length))
 
-    One passage of about ``length`` characters; if it lacks terms that the text has elsewhere, two of half
-    that length. The beginning of the text without matches.
-    """
-    spans = _passages(text, matches, weights, length) or [_fit(text, Span(0, 0), length)]
+
+def show_passages(text: str, matches: Sequence[TermPlace], spans: Sequence[Span]) -> list[Part]:
+    """Passages of a text with the matches in them, and an ellipsis where text is left out."""
     marked = [(place.start, place.end) for place in matches]
     parts: list[Part] = []
     for number, span in enumerate(spans):
@@ -113,20 +121,24 @@ def _joined(text: str, spans: Iterable[tuple[int, int]]) -> list[Span]:
     return joined
 
 
-def _passages(
-    text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int
+def best_passages(
+    text: str, matches: Sequence[TermPlace], weights: Mapping[str, float], length: int = LENGTH
 ) -> list[Span]:
-    """The best passage, or the best two if one lacks terms; in the order of the text."""
+    """The passages of a text that hold most of the query's terms, cut at words, in the order of the text.
+
+    One passage of about ``length`` characters; if it lacks terms that the text has elsewhere, two of half
+    that length. The beginning of the text without matches.
+    """
     if not matches:
-        return []
-    best = _best_window(matches, weights, length)
+        return [_fit(text, Span(0, 0), length)]
+    best = _best_window(matches, weights, 3 * length // 4)  # the rest is for the words around them
     lacking = {place.term for place in matches} - {place.term for place in best}
     if not lacking:
         return [_fit(text, _hull(best), length)]
-    first = _hull(_best_window(matches, weights, length // 2))
+    first = _hull(_best_window(matches, weights, length // 3))
     own = {place.term for place in matches if first.start <= place.start < first.end}
     others = [place for place in matches if place.term not in own]
-    second = _hull(_best_window(others, weights, length // 2))
+    second = _hull(_best_window(others, weights, length // 3))
     spans = sorted(_fit(text, span, length // 2) for span in (first, second))
     return [Span(spans[0].start, spans[1].end)] if spans[1].start <= spans[0].end + 1 else spans
 
@@ -156,7 +168,7 @@ def _hull(places: Sequence[TermPlace]) -> Span:
 def _fit(text: str, span: Span, length: int) -> Span:
     """A span of about ``length`` characters around a span, from and to the ends of words."""
     room = max(0, length - (span.end - span.start))
-    start = max(0, span.start - room // 3)
+    start = max(0, span.start - room // 2)
     sentence = _sentence_start(text, start, span.start)
     start = _word_start(text, start) if sentence is None else sentence
     end = _word_end(text, min(len(text), max(start + length, span.end)))

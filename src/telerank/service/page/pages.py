@@ -1,0 +1,225 @@
+"""The pages: what each shows for what is asked, computed in a thread of the service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from telerank.errors import shorten
+from telerank.retrieval.index import Index
+from telerank.service.errors import NotServed, Unprocessable
+from telerank.service.indexes import READ_DEPTH, ServedIndex
+from telerank.service.page.document import DocumentView, Place, view_document
+from telerank.service.page.links import SIZE, Asked, Links
+from telerank.service.page.messages import Messages
+from telerank.service.page.stages import Found, Step, explain_stages, find, find_passages, read
+from telerank.service.page.view import HowView, ReadingView, ResultView, Shown, SourceView, StepView
+from telerank.service.page.why import Reason, reasons
+from telerank.service.searching import QID, refuse_values
+from telerank.service.state import Snapshot
+from telerank.stage import Stage
+from telerank.types import Doc, Query, Ranking
+
+if TYPE_CHECKING:
+    from telerank.answers.stage import ReadAnswers
+
+ANSWERS = 3
+"""Answers to a question that are shown."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a person can choose: indexes and pipelines by name, the number of documents of the index."""
+
+    indexes: tuple[str, ...]
+    pipelines: tuple[str, ...]
+    default: str
+    documents: int
+
+
+@dataclass(frozen=True)
+class ResultsView:
+    """A page of results; ``reading`` is None where no reader is served, or behind the first page."""
+
+    results: tuple[ResultView, ...]
+    reading: ReadingView | None
+    how: HowView
+    previous: str
+    next: str
+
+    @property
+    def first(self) -> int:
+        return self.results[0].rank
+
+    @property
+    def last(self) -> int:
+        return self.results[-1].rank
+
+
+@dataclass(frozen=True)
+class ComparedView:
+    """A list of a comparison; ``moves`` are the other ranks of its documents, None for those only here."""
+
+    how: HowView
+    results: tuple[ResultView, ...]
+    others: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class ExplainedStage:
+    """A stage of a ranking with a document's rank in it (None: absent) and the reason of its score."""
+
+    step: StepView
+    rank: int | None
+    kept: str
+    reason: Reason | None
+
+
+@dataclass(frozen=True)
+class ExplainedView:
+    """Why a document has its rank (None: it is not in the ranking)."""
+
+    source: SourceView
+    rank: int | None
+    stages: tuple[ExplainedStage, ...]
+    how: HowView
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pages over one snapshot, for what an address asks, in a language.
+
+    Raises
+    ------
+    NotServed
+        If there is no such index, pipeline or document.
+    ExpressionError
+        If the text of a pipeline cannot be read.
+    """
+
+    snapshot: Snapshot
+    asked: Asked
+    links: Links
+    say: Messages
+
+    @property
+    def served(self) -> ServedIndex:
+        return self.snapshot.served_index(self.asked.index)
+
+    @property
+    def index(self) -> Index:
+        return self.served.index
+
+    @property
+    def query(self) -> Query:
+        return Query(QID, self.asked.query)
+
+    @property
+    def shown(self) -> Shown:
+        return Shown.of(self.index, self.asked, self.links, self.say)
+
+    @property
+    def most(self) -> int:
+        """The most documents of a ranking."""
+        return self.snapshot.settings.limits.documents
+
+    def choices(self) -> Choices:
+        """What can be chosen for a search."""
+        served, chosen = self.served, self.asked.model
+        names = [name for name in served.pipelines if name != served.default]
+        if chosen is not None and chosen not in (*names, served.default):
+            names.append(chosen)
+        return Choices(tuple(self.snapshot.indexes), tuple(names), served.default, served.documents)
+
+    def stage(self, model: str | None = None) -> Stage:
+        """The pipeline of a name or a text, by default the one that is asked for."""
+        return self.served.pipeline(model or self.asked.model)
+
+    def reader(self) -> ReadAnswers | None:
+        """What answers questions on the first page: the pipeline of the settings, or what reads the results.
+
+        None if no reader is served.
+        """
+        if self.asked.page > 1 or self.served.default_answer is None:
+            return None
+        stage = self.served.answers() % ANSWERS
+        return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
+
+    def results(self, stage: Stage, reader: ReadAnswers | None) -> ResultsView:
+        """A page of results, and what the reader, if there is one, answers.
+
+        Raises
+        ------
+        Unprocessable
+            If the page is behind the last one.
+        """
+        first = (self.asked.page - 1) * SIZE
+        if first + SIZE > self.most:
+            raise Unprocessable(f"page {self.asked.page}: there are pages 1 to {self.most // SIZE}")
+        depth = min(max(first + SIZE + 1, 0 if reader is None else READ_DEPTH), self.most)
+        found = refuse_values(lambda: find(stage, self.query, depth))
+        results, steps = self._list(found, stage, first)
+        answered = None
+        if reader is not None:
+            answered = refuse_values(lambda: read(reader, found.ranking.cut(READ_DEPTH), self.most))
+            steps += answered.steps
+        has_next = len(found.ranking) > first + SIZE and first + 2 * SIZE <= self.most
+        page = self.asked.page
+        return ResultsView(
+            results,
+            None if answered is None else self.shown.reading(answered),
+            self.shown.how(found, steps),
+            self.links.search(self.asked, page=page - 1 if page > 2 else None) if page > 1 else "",
+            self.links.search(self.asked, page=page + 1) if has_next else "",
+        )
+
+    def compare(self, left: Stage, right: Stage) -> tuple[ComparedView, ComparedView]:
+        """The first results of two pipelines side by side."""
+        both = [refuse_values(partial(find, stage, self.query, SIZE)) for stage in (left, right)]
+        ranks = [{docno: rank for rank, docno in enumerate(found.ranking.docnos, 1)} for found in both]
+        views = []
+        for found, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
+            results, more = self._list(found, stage, 0)
+            others = tuple(other.get(result.source.docno) for result in results)
+            views.append(ComparedView(self.shown.how(found, more), results, others))
+        return views[0], views[1]
+
+    def explained(self, stage: Stage, docno: str) -> ExplainedView:
+        """Why a document has its rank: what each stage made of it."""
+        doc = self._doc(docno)
+        shares = refuse_values(lambda: explain_stages(stage, self.query, docno, self.most))
+        how = self.shown.how(Found(stage.text, Ranking(self.query), tuple(share.step for share in shares)))
+        words = self.shown.words
+        stages = tuple(
+            ExplainedStage(
+                step,
+                share.rank,
+                step.kept,
+                None if share.explanation is None else reasons(share.explanation, self.say, words),
+            )
+            for step, share in zip(how.steps, shares, strict=True)
+        )
+        return ExplainedView(self.shown.source(doc), stages[-1].rank, stages, how)
+
+    def document(self, docno: str, place: Place) -> DocumentView:
+        """A document, with what is marked in it."""
+        return view_document(self.shown, self._doc(docno), place)
+
+    def _list(
+        self, found: Found, stage: Stage, first: int
+    ) -> tuple[tuple[ResultView, ...], tuple[Step, ...]]:
+        """A page of results behind the ``first`` ones, and the stage that found their passages, if any."""
+        listed = list(enumerate(found.ranking, 1))[first : first + SIZE]
+        passages, step = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
+        shown = self.shown
+        results = tuple(
+            shown.result(rank, docno, score, passages.get(docno)) for rank, (docno, score) in listed
+        )
+        return results, () if step is None else (step,)
+
+    def _doc(self, docno: str) -> Doc:
+        try:
+            return self.index.doc(docno)
+        except KeyError as error:
+            raise NotServed(f"no document {shorten(docno)}") from error

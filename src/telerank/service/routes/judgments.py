@@ -1,0 +1,142 @@
+"""Judging documents: from the page, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import ClassVar
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+
+from telerank.errors import shorten
+from telerank.service.depends import CurrentServed, CurrentSnapshot
+from telerank.service.errors import ERRORS, BadRequest, NotServed, ServiceError, Unprocessable
+from telerank.service.judgments import JudgmentFile
+from telerank.service.page.links import Asked, Links
+from telerank.service.page.messages import LANGUAGES
+from telerank.service.page.render import HEADERS
+from telerank.service.routes.page import PageRoute, check_length
+from telerank.service.schemas.judgments import JudgmentReply, JudgmentRequest
+from telerank.service.settings import ServiceSettings
+from telerank.service.state import Served, Snapshot
+
+_FIELDS = 20
+
+
+class Forbidden(ServiceError):  # noqa: N818 — named as its status is
+    """403: a page of another host sent the request."""
+
+    status: ClassVar[int] = 403
+    error_type: ClassVar[str] = "forbidden"
+
+
+router = APIRouter(tags=["judgments"])
+page_router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.post(
+    "/v1/judgments",
+    status_code=201,
+    summary="Judge a document",
+    responses={status: ERRORS[status] for status in (400, 401, 404, 413, 422, 503)},
+)
+async def add_judgment(
+    request: Request, served: CurrentServed, snapshot: CurrentSnapshot, judgment: JudgmentRequest
+) -> JudgmentReply:
+    """Save a grade of a document for a query, if the service keeps judgments."""
+    require_own_page(request, served.settings)
+    return await _save(served, snapshot, judgment)
+
+
+@page_router.post("/judge")
+async def judge(request: Request, served: CurrentServed, snapshot: CurrentSnapshot) -> Response:
+    """What a thumb of the page sends: saved, then back to where it was pressed, or JSON for the script."""
+    require_own_page(request, served.settings, is_form=True)
+    form = await _read_form(request)
+    index = form.get("index") or None
+    try:
+        grade = int(form.get("grade", ""))
+    except ValueError as error:
+        raise Unprocessable(
+            f"grade: expected a whole number, got {shorten(form.get('grade', ''))}"
+        ) from error
+    judgment = JudgmentRequest.model_construct(
+        query=form.get("q", ""), docno=form.get("docno", ""), grade=grade, index=index
+    )
+    reply = await _save(served, snapshot, judgment)
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse(reply.model_dump(), 201, HEADERS)
+    return RedirectResponse(_place_of(form, served.settings), 303, HEADERS)
+
+
+def require_own_page(request: Request, settings: ServiceSettings, *, is_form: bool = False) -> None:
+    """Refuse what a page of another host sent.
+
+    Browsers say where a request comes from in ``Sec-Fetch-Site``, or in ``Origin``. A form that says neither
+    is refused; other programs may send JSON without.
+
+    Raises
+    ------
+    Forbidden
+        If it comes from another host than the one that it goes to, and not from one of ``cors``.
+    """
+    origin = request.headers.get("origin") or request.headers.get("referer")
+    if origin in settings.cors:
+        return
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        is_own = site in ("same-origin", "none")
+    elif origin is not None:
+        is_own = urlsplit(origin).netloc == request.headers.get("host", "")
+    else:
+        is_own = not is_form
+    if not is_own:
+        raise Forbidden("judgments are taken from this service's own page alone")
+
+
+async def _save(served: Served, snapshot: Snapshot, judgment: JudgmentRequest) -> JudgmentReply:
+    settings = served.settings
+    if settings.judgments is None:
+        raise NotServed("this service keeps no judgments")
+    if not judgment.query.strip():
+        raise Unprocessable("query: expected a text that is not empty")
+    check_length("the query", judgment.query, settings.limits.query_characters)
+    opened = snapshot.served_index(judgment.index)
+    if not opened.index.has_texts or judgment.docno not in opened.index.docs:
+        raise NotServed(f"no document {shorten(judgment.docno)} in the index {opened.name}")
+    file = JudgmentFile(settings.judgments)
+    query = " ".join(judgment.query.split())
+    try:
+        saved = await served.search(file.add, query, judgment.docno, judgment.grade, opened.name)
+    except ValueError as error:
+        raise Unprocessable(str(error)) from error
+    return JudgmentReply(**asdict(saved))
+
+
+async def _read_form(request: Request) -> Mapping[str, str]:
+    """The fields of a form, each once."""
+    body = await request.body()
+    try:
+        fields = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
+    except ValueError as error:  # of which UnicodeDecodeError is one
+        raise BadRequest("the form cannot be read") from error
+    return dict(fields)
+
+
+def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
+    """The address of the page on which a thumb was pressed, with thanks at the document."""
+    lang = form.get("lang")
+    links = Links(settings.prefix, lang if lang in LANGUAGES else None)
+    page = form.get("page", "1")
+    asked = Asked(
+        form["q"],
+        form.get("index"),
+        form.get("model"),
+        int(page) if page.isdecimal() and len(page) < 7 else 1,
+    )
+    judged = {"judged": form["docno"], "grade": form["grade"]}
+    rank = form.get("rank", "")
+    where = f"#r{rank}" if rank.isdecimal() else ""
+    return links.search(asked, **judged) + where

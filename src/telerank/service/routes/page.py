@@ -1,0 +1,230 @@
+"""The page on which people search: the box, results, comparisons, explanations, documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from telerank.errors import TelerankError
+from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
+from telerank.service.errors import NotServed, Unprocessable, as_service_error, describe_invalid
+from telerank.service.page.document import Place
+from telerank.service.page.links import Asked
+from telerank.service.page.messages import TEXTS
+from telerank.service.page.pages import Pages
+from telerank.service.page.render import (
+    HEADERS,
+    STATIC,
+    links_of,
+    messages_of,
+    render,
+    static_file,
+    static_version,
+)
+from telerank.service.settings import ServiceSettings
+
+_METHODS = ["GET", "HEAD"]
+_OF_REQUESTS = (400, 413, 422)
+"""Errors whose messages help the person who asked; those of others are for the log."""
+_PLACE = re.compile(r"(\d{1,12})-(\d{1,12})")
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_page(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except TelerankError as raised:
+                error = as_service_error(raised)
+            except RequestValidationError as raised:
+                error = describe_invalid(raised)
+            return error_page(request, error.status, str(error), error.retry_after)
+
+        return handle_page
+
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def error_page(request: Request, status: int, detail: str, retry_after: int | None = None) -> Response:
+    """An error in the language of the page; what the service says of it if the request is the cause."""
+    settings: ServiceSettings = request.app.state.served.settings
+    say = messages_of(request)
+    key = f"error.{status}"
+    values = {
+        "asked": Asked(request.query_params.get("q", "")[: settings.limits.query_characters]),
+        "code": status,
+        "message": say(key if key in TEXTS["en"] else "error.500"),
+        "detail": detail if status in _OF_REQUESTS else "",
+        "can_retry": request.method == "GET" and retry_after is not None,
+    }
+    page = render(request, "error.html", settings, values, status=status)
+    if retry_after is not None:
+        page.headers["Retry-After"] = str(retry_after)
+    return page
+
+
+def add_page_errors(app: FastAPI) -> None:
+    """Show people who follow a wrong address an error as a page; programs get what they got before."""
+    of_status, of_fault = app.exception_handlers[HTTPException], app.exception_handlers[Exception]
+
+    @app.exception_handler(HTTPException)
+    async def _(request: Request, error: HTTPException) -> Response:
+        if wants_page(request):
+            return error_page(request, error.status_code, str(error.detail))
+        reply: Response = await of_status(request, error)  # type: ignore[misc]
+        return reply
+
+    @app.exception_handler(Exception)
+    async def _(request: Request, error: Exception) -> Response:
+        if wants_page(request):
+            return error_page(request, 500, "")
+        reply: Response = await of_fault(request, error)  # type: ignore[misc]
+        return reply
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a request is that of a browser for a page, and not for the API."""
+    path = request.url.path.removeprefix(links_of(request).prefix)
+    return "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/")
+
+
+def asked_of(
+    settings: CurrentSettings,
+    q: str = "",
+    index: str | None = None,
+    model: str | None = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> Asked:
+    """What the address asks for; an empty value is none.
+
+    Raises
+    ------
+    Unprocessable
+        If the query or the pipeline is too long.
+    """
+    limits = settings.limits
+    check_length("the query", q, limits.query_characters)
+    check_length("the pipeline", model or "", limits.pipeline_characters)
+    return Asked(" ".join(q.split()), index or None, model or None, page)
+
+
+def check_length(what: str, text: str, most: int) -> None:
+    """Raise Unprocessable if a text is longer than ``most`` characters."""
+    if len(text) > most:
+        raise Unprocessable(f"{what} has {len(text):,} characters, at most {most:,}")
+
+
+def pages_of(
+    request: Request, snapshot: CurrentSnapshot, asked: Annotated[Asked, Depends(asked_of)]
+) -> Pages:
+    return Pages(snapshot, asked, links_of(request), messages_of(request))
+
+
+CurrentPages = Annotated[Pages, Depends(pages_of)]
+
+
+@router.api_route("/", methods=_METHODS)
+async def home(request: Request, pages: CurrentPages, settings: CurrentSettings) -> Response:
+    return render(request, "home.html", settings, {"asked": pages.asked, "choices": pages.choices()})
+
+
+@router.api_route("/search", methods=_METHODS)
+async def search(
+    request: Request,
+    served: CurrentServed,
+    pages: CurrentPages,
+    judged: str | None = None,
+    grade: int | None = None,
+) -> Response:
+    """The results of a query; ``judged`` is the document that was just judged with ``grade``."""
+    settings, asked = served.settings, pages.asked
+    if not asked.query:
+        return RedirectResponse(pages.links.to("", index=asked.index, model=asked.model), 303, HEADERS)
+    stage, reader = pages.stage(), pages.reader()
+    if reader is None:
+        view = await served.run_stage(stage, pages.results, stage, reader)
+    else:
+        view = await served.compute(pages.results, stage, reader)
+    thanks = {} if judged is None or grade is None else {judged: grade}
+    values = {
+        "asked": asked,
+        "choices": pages.choices(),
+        "view": view,
+        "thanks": thanks,
+        "can_judge": settings.judgments is not None,
+    }
+    return render(request, "results.html", settings, values)
+
+
+@router.api_route("/compare", methods=_METHODS)
+async def compare(
+    request: Request, served: CurrentServed, pages: CurrentPages, a: str | None = None, b: str | None = None
+) -> Response:
+    """The first results of the pipelines ``a`` and ``b`` side by side; without both, the form alone."""
+    settings = served.settings
+    for name in (a, b):
+        check_length("the pipeline", name or "", settings.limits.pipeline_characters)
+    views = None
+    if pages.asked.query and a and b:
+        left, right = pages.stage(a), pages.stage(b)
+        views = await served.run_stage(left + right, pages.compare, left, right)
+    values = {"asked": pages.asked, "choices": pages.choices(), "views": views, "a": a or "", "b": b or ""}
+    return render(request, "compare.html", settings, values)
+
+
+@router.api_route("/explain", methods=_METHODS)
+async def explain(request: Request, served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
+    """Why a document has its rank."""
+    stage = pages.stage()
+    view = await served.run_stage(stage, pages.explained, stage, docno)
+    return render(request, "explain.html", served.settings, {"asked": pages.asked, "view": view})
+
+
+def place_of(
+    at: str | None = None,
+    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    kind: str = "passage",
+) -> Place:
+    """The place that the address names: its first character and the one behind its last, as ``120-180``."""
+    match = _PLACE.fullmatch(at or "")
+    span = None if match is None else (int(match[1]), int(match[2]))
+    return Place(span, part, is_answer=kind == "answer")
+
+
+@router.api_route("/document", methods=_METHODS)
+async def document(
+    request: Request,
+    served: CurrentServed,
+    pages: CurrentPages,
+    docno: str,
+    place: Annotated[Place, Depends(place_of)],
+) -> Response:
+    """A document, with a place marked in it."""
+    view = await served.search(pages.document, docno, place)
+    return render(request, "document.html", served.settings, {"asked": pages.asked, "view": view})
+
+
+@router.api_route("/static/{name}", methods=_METHODS)
+async def static(request: Request, name: str, v: str = "") -> Response:
+    """A file of the page; kept for ever under the address that names its version."""
+    if name not in STATIC:
+        raise NotServed(f"no file {name!r}")
+    version = static_version(name)
+    tag = f'"{version}"'
+    kept = "public, max-age=31536000, immutable" if v == version else "no-cache"
+    headers = {**HEADERS, "Cache-Control": kept, "ETag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(static_file(name), media_type=STATIC[name], headers=headers)
