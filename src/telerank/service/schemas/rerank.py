@@ -70,6 +70,12 @@ RerankBody = Annotated[
 ]
 
 
+RERANK_EXAMPLES: dict[str, Any] = {
+    "documents": {"summary": "Cohere, Jina", "value": {"query": _QUERY, "documents": _DOCUMENTS, "top_n": 1}},
+    "texts": {"summary": "text-embeddings-inference", "value": {"query": _QUERY, "texts": _DOCUMENTS}},
+}
+
+
 class PairsRequest(ClientRequest):
     """vLLM's request for the scores of pairs: one text and several, or as many as there are of the other."""
 
@@ -163,12 +169,12 @@ class ScoresReply(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "id": "score-7d1f",
+                    "id": "score-0b1f8a52c9e04c2f8d8e7f3a4a5b6c7d",
                     "object": "list",
-                    "created": 1795305600,
-                    "model": "my-reranker",
+                    "created": 1795348800,
+                    "model": "monobert",
                     "data": [{"index": 0, "object": "score", "score": 0.98}],
-                    "usage": {"prompt_tokens": 24, "total_tokens": 24},
+                    "usage": {"prompt_tokens": 21, "total_tokens": 21},
                 }
             ]
         }
