@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: default demo test lint types docs wheel clean
+.PHONY: default demo test lint types docs clients wheel clean
 default: test lint types
 
 $(BIN)/python:
@@ -32,6 +32,9 @@ types: $(VENV)/.test
 
 docs: $(VENV)/.test  # writes what the documents' code prints now into the documents
 	$(BIN)/python tests/documents.py
+
+clients: $(VENV)/.test  # packages that speak to the service, each in an environment of its own
+	$(BIN)/python scripts/clients.py $(CLIENTS)
 
 wheel: $(VENV)/.test  # dist/telerank-VERSION-py3-none-any.whl and .tar.gz
 	$(BIN)/hatchling build

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from threading import RLock
 from typing import Any
 
@@ -64,6 +65,11 @@ class ColdStart:
 
 cold_start = ColdStart()
 """Of this process."""
+
+
+def start_warm() -> None:
+    """Load numba now: in a process that lives long, no later call should have to."""
+    import_module("numba")
 
 
 @compiled

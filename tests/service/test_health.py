@@ -36,3 +36,12 @@ def test_an_index_that_cannot_be_opened_is_never_ready(tmp_path):
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "1"
         assert answer.json().keys() == {"detail", "message", "error", "error_type"}
+
+
+def test_compiled_code_is_loaded_before_the_first_request(tmp_path):
+    import sys
+
+    tr.index({"1": "a text"}, tmp_path / "idx", workers=1)
+    with TestClient(create_app(ServiceSettings(indexes={"idx": tmp_path / "idx"}))) as client:
+        wait_until_ready(client)
+        assert "numba" in sys.modules

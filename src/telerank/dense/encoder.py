@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -125,6 +126,24 @@ class TorchEncoder:
         side, computed = self._loaded[1].documents, self._computed
         most = self.batch_tokens if budget is None else budget
         return computed.encode(side, tokens, computed.model.encode_documents, most, progress)
+
+    def copy_tokenizers(self) -> Tokenizers:
+        """Its tokenizers, for another thread: two threads cannot use one at a time."""
+        return deepcopy(self._loaded[1])
+
+    def encode_batch(
+        self, tokens: Sequence[Sequence[int]], *, queries: bool, normalise: bool = True
+    ) -> Floats:
+        """The vectors (N, D) of tokenized texts of a side, as one batch.
+
+        Without ``normalise`` they keep their lengths, if the model divides by them.
+        """
+        _, tokenizers = self._loaded
+        computed = self._computed
+        model = computed.model if normalise else computed.model.without_normalising()
+        if queries:
+            return computed.encode(tokenizers.queries, tokens, model.encode_queries)
+        return computed.encode(tokenizers.documents, tokens, model.encode_documents)
 
     def describe_memory(self) -> str:
         """How large batches are, if a larger one did not fit into memory; else empty."""

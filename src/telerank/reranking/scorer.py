@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -177,7 +178,7 @@ class Scorer:
     ) -> Iterator[tuple[list[int], Scores]]:
         """The scores of each window, and the ends of the groups in it."""
         ahead = _OF_GPU if self._on_gpu else _OF_PROCESSOR
-        most = self._budget // _TOKENS_OF_PAIR if self._on_gpu else _WINDOW
+        most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else _WINDOW
         running: deque[tuple[list[int], _Launched]] = deque()
         with (
             switch_often(self._device),
@@ -202,13 +203,22 @@ class Scorer:
         """The logits of pairs of tokens in their order; all of them are in memory."""
         return self._launch(pairs, progress).fetch()
 
+    def score_batch(self, parts: Sequence[tuple[TokenizedPairs, Sequence[int]]]) -> Scores:
+        """The logits of one batch: of the rows of each of several lists of pairs, one list after the other.
+
+        It is computed in smaller batches if it does not fit into memory. Nothing is counted.
+        """
+        width = int(max(self._widths(pairs.lengths[list(rows)]).max(initial=0) for pairs, rows in parts))
+        blocks = [pairs.join(rows, width, self._fields) for pairs, rows in parts]
+        block = torch.cat(blocks, 1)  # (fields, B, width)
+        rows = range(block.shape[1])
+        logits = self.counts.room.compute(rows, width, lambda some: self._compute_block(block[:, list(some)]))
+        return torch.cat(logits).double().cpu().numpy()
+
     def _launch(self, pairs: TokenizedPairs, progress: Progress) -> _Launched:
-        lengths, done = pairs.lengths, self.counts.pairs
-        if self._on_gpu:
-            longest = max(self.reranker.shape.max_length, int(lengths.max(initial=0)))
-            lengths = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, longest)
+        lengths, done = self._widths(pairs.lengths), self.counts.pairs
         launched = _Launched([], [])
-        for rows in batch_by_length(lengths, self._budget):
+        for rows in batch_by_length(lengths, self.budget):
             launched.rows.append(rows)
             width = int(lengths[rows[0]])
             compute = partial(self._compute_rows, pairs, width=width)
@@ -218,9 +228,23 @@ class Scorer:
         self.counts.add(pairs)
         return launched
 
+    def _widths(self, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How wide batches of pairs of these lengths are; a GPU prefers multiples."""
+        if not self._on_gpu:
+            return lengths
+        longest = max(self.reranker.shape.max_length, int(lengths.max(initial=0)))
+        return np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, longest)
+
     def _compute_rows(self, pairs: TokenizedPairs, rows: Sequence[int], width: int) -> Tensor:
-        block = pairs.join(rows, width, 5 if self.reranker.kind.reads_parts else 3)
+        return self._compute_block(pairs.join(rows, width, self._fields))
+
+    def _compute_block(self, block: Tensor) -> Tensor:
         return self._compute(PairBatch.of_block(pin(block, self._device)))
+
+    @property
+    def _fields(self) -> int:
+        """How many tensors of a batch the model reads."""
+        return 5 if self.reranker.kind.reads_parts else 3
 
     def describe_memory(self) -> str:
         """How large batches are, if a larger one did not fit into memory; else empty."""
@@ -252,7 +276,8 @@ class Scorer:
         return self._device.type != "cpu"
 
     @cached_property
-    def _budget(self) -> int:
+    def budget(self) -> int:
+        """The tokens of a batch at most, padding included; a longer pair has a batch of its own."""
         if self.tokens is not None:
             return self.tokens
         return _TOKENS_OF_GPU if self._on_gpu else _TOKENS

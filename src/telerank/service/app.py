@@ -16,7 +16,18 @@ from telerank.service.errors import add_error_handlers
 from telerank.service.guards.limits import RequestGate
 from telerank.service.process.observe import RequestObserver
 from telerank.service.process.swap import IndexWatch
-from telerank.service.routes import answers, documents, judgments, operations, page, search
+from telerank.service.routes import (
+    answers,
+    documents,
+    embed,
+    judgments,
+    models,
+    operations,
+    page,
+    reference,
+    rerank,
+    search,
+)
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 
@@ -28,9 +39,13 @@ ROUTERS = (
     search.router,
     answers.router,
     documents.router,
+    rerank.router,
+    embed.router,
+    models.router,
     judgments.router,
     operations.router,
     page.router,
+    reference.router,
     judgments.page_router,
 )
 """The routes, in the order in which the API's page shows them."""
@@ -49,6 +64,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
         description="Search, answer, re-rank and embed.",
         lifespan=_lifespan,
         redirect_slashes=False,
+        docs_url=None,  # its page loads a script from another host
         redoc_url=None,
     )
     app.state.served = Served(settings, readiness=readiness)
@@ -83,6 +99,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
+        await served.batchers.aclose()
         served.close()
 
 

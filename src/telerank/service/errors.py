@@ -29,7 +29,12 @@ class ServiceError(TelerankError):
 
     status: ClassVar[int] = 500
     error_type: ClassVar[str] = "internal"
-    retry_after: ClassVar[int | None] = None
+    retry_after: int | None = None
+
+    def __init__(self, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        if retry_after is not None:
+            self.retry_after = retry_after
 
 
 class BadRequest(ServiceError):  # noqa: N818 — these are named as the statuses are

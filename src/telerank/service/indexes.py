@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, TelerankError
 from telerank.pipelines.answers import ends_in_read, read_answers
 from telerank.pipelines.functions import FUNCTIONS, read_pipeline
@@ -23,6 +23,7 @@ from telerank.service.work import WatchedDocs
 from telerank.sparse.manifest import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
+from telerank.types import Query
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -35,7 +36,7 @@ Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Files with their inodes, sizes and times."""
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
-_PROBE = 8  # words of the query that warms
+_PROBES = (8, 200)  # words of the queries that warm
 
 
 def read_signature(folder: Path) -> Signature:
@@ -154,14 +155,16 @@ class ServedIndex:
 
     def warm(self) -> None:
         """Run every named pipeline once, with words of the first document: loads what they need."""
-        from telerank.types import Query
-
+        start_warm()
         doc = next(iter(self.index.docs), None) if self.index.has_texts else None
-        query = Query("warm", " ".join(islice((doc.full_text if doc else "a").split(), _PROBE)))
+        words = (doc.full_text if doc else "a").split()
+        query, long = (Query("warm", " ".join(words[:count])) for count in _PROBES)
         for name in (*self.pipelines, self.default):
             (self.pipeline(name) % READ_DEPTH).search(query)
         for name in self.answering:
             self.answers(name).answer(query)
+        if self.index.has_texts:  # queries of many terms are ranked in another way
+            (self.index.bm25() % READ_DEPTH).search(long)
 
     def scrub(self, message: str) -> str:
         """A message without the folder of the index."""

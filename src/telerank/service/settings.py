@@ -45,6 +45,10 @@ class Limits(Section):
     """Characters of each of them."""
     queue: int = Field(default=512, ge=1)
     """Requests that wait for a process; more are refused with 429."""
+    queue_texts: int = Field(default=32_000, ge=1)
+    """Texts of requests that wait for one model; more are refused with 429."""
+    batch_wait: float = Field(default=0.003, ge=0, le=1)
+    """Seconds that a batch waits to be filled, counted from when its oldest request came."""
     seconds: float = Field(default=60.0, gt=0)
     """Seconds after which a request is given up with 503."""
     connections: int = Field(default=1_000, ge=1)

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from telerank.errors import IndexFault
 from telerank.retrieval.index import Index
+from telerank.service.batching.batcher import BatchLimits
+from telerank.service.batching.batchers import Batchers
+from telerank.service.batching.metrics import BatchMetrics
 from telerank.service.costs import uses_models
 from telerank.service.errors import NotServed, Overloaded, Unready
 from telerank.service.indexes import ServedIndex
@@ -92,6 +95,8 @@ class Served:
     """What the process does before it is ready, or why it is not."""
     waiting: int = field(default=0, init=False)
     """Requests whose work waits for a thread or runs in one."""
+    batchers: Batchers = field(init=False)
+    """Scores and vectors in batches across requests."""
     is_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when everything is open, or cannot be opened."""
     _snapshot: Snapshot | None = field(default=None, init=False)
@@ -101,6 +106,9 @@ class Served:
     def __post_init__(self) -> None:
         self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
         self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
+        limits = self.settings.limits
+        waiting = BatchLimits(limits.batch_wait, limits.queue, limits.queue_texts, limits.seconds)
+        self.batchers = Batchers(self._models, waiting, BatchMetrics(self.metrics.registry))
 
     def snapshot(self) -> Snapshot:
         """The present snapshot. Raises Unready if there is none."""

@@ -24,12 +24,19 @@ class SideTokenizer:
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each text, prompt and special tokens among them, cut to the side's length."""
+        return list(self._encode(texts)["input_ids"]) if texts else []
+
+    def ids_and_cut(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """The same, and whether each text was cut."""
         if not texts:
-            return []
+            return [], []
+        encoded = self._encode(texts)
+        return list(encoded["input_ids"]), [bool(encoding.overflowing) for encoding in encoded.encodings]
+
+    def _encode(self, texts: Sequence[str]) -> Any:
         prompted = [self.side.prompt + text for text in texts]
         cut = {"truncation": True, "max_length": self.side.max_length}
-        encodings = self.tokenizer(prompted, **cut, return_attention_mask=False, return_token_type_ids=False)
-        return list(encodings["input_ids"])
+        return self.tokenizer(prompted, **cut, return_attention_mask=False, return_token_type_ids=False)
 
     def pad(self, ids: Sequence[Sequence[int]], width: int | None = None) -> dict[str, Tensor]:
         """``input_ids`` and ``attention_mask``, (B, L), of texts, from their :meth:`ids`.

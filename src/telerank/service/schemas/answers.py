@@ -66,7 +66,7 @@ class AnswerHit(BaseModel):
 class AnswerReply(BaseModel):
     """The answers, best first; none if the documents that were read have none.
 
-    ``no_answer`` is the score of no answer minus that of the best span; null if no document has a span.
+    ``no_answer`` is the score of no answer minus that of the best span; missing if no document has a span.
     """
 
     model_config = ConfigDict(
@@ -108,5 +108,5 @@ class AnswerReply(BaseModel):
     pipeline: str
     milliseconds: float
     stages: list[Timing]
-    no_answer: float | None
+    no_answer: float | None = None
     answers: list[AnswerHit]

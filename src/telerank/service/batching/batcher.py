@@ -1,0 +1,210 @@
+"""One model's batches, filled across requests: admission, deadlines, and the loop that computes them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sized
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from telerank.service.batching.waiting import BatchParts, Job, Waiting
+from telerank.service.batching.work import (
+    BatchedModel,
+    BatchedReply,
+    BatchObserver,
+    Results,
+    SilentObserver,
+    Timings,
+    TokenizedWork,
+)
+from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
+
+Request = TypeVar("Request", bound=Sized)
+Value = TypeVar("Value")
+_SMOOTHING = 0.2  # of the measured seconds of a text: the weight of a new batch
+_LONGEST_RETRY = 60  # seconds
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """How long and how much may wait.
+
+    A batch that is not full waits ``wait`` seconds, counted from when its oldest request came. ``requests``
+    and ``texts`` wait at most; a request is given up after ``seconds``.
+    """
+
+    wait: float = 0.003
+    requests: int = 512
+    texts: int = 32_000
+    seconds: float = 60.0
+
+
+class Batcher(Generic[Request]):
+    """Computes the texts of many requests with one model; used on one event loop.
+
+    ``computing`` is the thread of the models. :meth:`aclose` ends the loop and drops what waits.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: BatchedModel[Request, Any],
+        computing: Executor,
+        limits: BatchLimits | None = None,
+        observer: BatchObserver | None = None,
+    ) -> None:
+        self.name, self.model, self.limits = name, model, limits or BatchLimits()
+        self.observer = observer or SilentObserver()
+        self.requests, self.texts = 0, 0
+        self._computing = computing
+        self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenising")
+        self._waiting, self._changed = Waiting(), asyncio.Event()
+        self._pace = 0.0  # seconds of a text
+        self._loop_task: asyncio.Task[None] | None = None
+
+    async def submit(self, request: Request, *, may_cut: bool = True) -> BatchedReply:
+        """The results of a request.
+
+        If it is cancelled, for example since its client has left, what is not computed yet is dropped.
+
+        Raises
+        ------
+        BadRequest
+            If it has no texts.
+        Overloaded
+            If too much waits.
+        Unprocessable
+            If a text is longer than the model reads, and may not be cut.
+        Unready
+            If it is not done in time.
+        """
+        count = len(request)
+        self._admit(count)
+        self.requests, self.texts = self.requests + 1, self.texts + count
+        outcome = "failed"
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                reply = await self._answer(request, may_cut)
+            outcome = ""
+        except TimeoutError as error:
+            outcome = "late"
+            raise Unready(f"not done within {self.limits.seconds:g} seconds") from error
+        except asyncio.CancelledError:
+            outcome = "left"
+            raise
+        except Unprocessable:
+            outcome = "cut"
+            raise
+        finally:
+            self.requests, self.texts = self.requests - 1, self.texts - count
+            if outcome:
+                self.observer.dropped(self.name, outcome)
+        self.observer.replied(self.name, reply)
+        return reply
+
+    async def aclose(self) -> None:
+        """End; requests that wait are not answered."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._loop_task
+        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+
+    def _admit(self, count: int) -> None:
+        if not count:
+            raise BadRequest("there are no texts")
+        limits = self.limits
+        if self.requests >= limits.requests or (self.texts and self.texts + count > limits.texts):
+            self.observer.dropped(self.name, "full")
+            waiting = f"{self.requests:,} requests with {self.texts:,} texts wait: try again"
+            raise Overloaded(waiting, retry_after=self._retry_after())
+
+    def _retry_after(self) -> int:
+        """Seconds in which half of what waits should be computed."""
+        return min(_LONGEST_RETRY, max(1, math.ceil(self.texts * self._pace / 2)))
+
+    async def _answer(self, request: Request, may_cut: bool) -> BatchedReply:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        tokenize = partial(_timed, self.model.tokenize, request)
+        work, tokenise = await loop.run_in_executor(self._tokenizing, tokenize)
+        if not may_cut:
+            _check_whole(work)
+        job = Job(work, began, loop.create_future())
+        self._waiting.add(job)
+        self._changed.set()
+        if self._loop_task is None:
+            self._loop_task = asyncio.create_task(self._compute_batches())
+        try:
+            await job.done
+        finally:
+            self._waiting.discard(job)
+        queue = max(0.0, loop.time() - began - tokenise - job.infer)
+        timings = Timings(queue, tokenise, job.infer)
+        return BatchedReply(np.asarray(job.results), work.lengths, work.cut, timings)
+
+    async def _compute_batches(self) -> None:
+        while True:
+            await self._wait_until_due()
+            batch = self._waiting.take(self.model.budget)
+            error = await self._compute(batch)
+            if error is None:
+                continue
+            for part in batch:  # each by itself, so that it fails alone
+                error = await self._compute([part]) if len(batch) > 1 else error
+                if error is not None:
+                    self._waiting.discard(part[0])
+                    part[0].fail(error)
+
+    async def _wait_until_due(self) -> None:
+        """Until a batch is full, or its oldest request has waited long enough."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._changed.clear()
+            oldest = self._waiting.oldest
+            left = None if oldest is None else oldest + self.limits.wait - loop.time()
+            if left is not None and (left <= 0 or self._waiting.tokens >= self.model.budget):
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+
+    async def _compute(self, batch: BatchParts) -> BaseException | None:
+        """Compute a batch and give each job its results; the error, if it failed."""
+        parts = [(job.work.content, rows.tolist()) for job, rows in batch]
+        compute: Callable[[], tuple[Results, float]] = partial(_timed, self.model.compute, parts)
+        running = asyncio.get_running_loop().run_in_executor(self._computing, compute)
+        await asyncio.wait([running])
+        error = running.exception()
+        if error is not None:
+            return error
+        results, seconds = running.result()
+        lengths = np.concatenate([job.work.lengths[rows] for job, rows in batch])
+        pace = seconds / len(lengths)
+        self._pace = (1 - _SMOOTHING) * self._pace + _SMOOTHING * pace if self._pace else pace
+        self.observer.computed(self.name, lengths)
+        start = 0
+        for job, rows in batch:
+            job.fill(rows, results[start : start + len(rows)], seconds)
+            start += len(rows)
+        return None
+
+
+def _timed(function: Callable[[Any], Value], argument: Any) -> tuple[Value, float]:
+    began = perf_counter()
+    value = function(argument)
+    return value, perf_counter() - began
+
+
+def _check_whole(work: TokenizedWork[Any]) -> None:
+    if work.cut.any():
+        count, first = int(work.cut.sum()), int(np.flatnonzero(work.cut)[0])
+        others = f", and {count - 1} more texts are" if count > 1 else " is"
+        raise Unprocessable(f"text {first}{others} longer than the model reads, and truncate is false")

@@ -1,0 +1,136 @@
+"""The texts that wait, and which of them are the next batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from telerank.service.batching.work import Results, TokenizedWork
+
+_NEAR = 4  # budgets: so many tokens of the first requests are searched for texts of one length
+_LONGER, _LONGER_TOKENS = 1.25, 8  # a longer text makes a batch at most so much wider
+
+BatchParts: TypeAlias = Sequence[tuple["Job", npt.NDArray[np.int64]]]
+"""The rows of each of several jobs."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A request's texts on their way: ``left`` has the rows that wait, the longest first."""
+
+    work: TokenizedWork[Any]
+    began: float
+    """When the request came, by the event loop's clock."""
+    done: asyncio.Future[None]
+    left: npt.NDArray[np.int64] = field(init=False)
+    tokens: int = field(init=False)
+    """Of the rows that wait."""
+    missing: int = field(init=False)
+    """Rows without a result."""
+    infer: float = 0.0
+    results: Results | None = None
+
+    def __post_init__(self) -> None:
+        self.left = np.argsort(-self.work.lengths, kind="stable")
+        self.tokens, self.missing = int(self.work.lengths.sum()), len(self.left)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> None:
+        self.left = self.left[~np.isin(self.left, rows)]
+        self.tokens -= int(self.work.lengths[rows].sum())
+
+    def fill(self, rows: npt.NDArray[np.int64], results: Results, seconds: float) -> None:
+        """Keep the results of rows; the last ones complete the job."""
+        if self.results is None:
+            self.results = np.empty((len(self.work.lengths), *results.shape[1:]), results.dtype)
+        self.results[rows] = results
+        self.infer += seconds
+        self.missing -= len(rows)
+        if not self.missing and not self.done.done():
+            self.done.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class Waiting:
+    """The jobs with texts that wait.
+
+    Every second batch begins with the request that has waited longest, so that each is served; the others
+    begin with the one that has least left, so that a short one does not wait for a long one to end. A batch
+    begins with the longest text of that request, and is filled with those next in length, of its own and of
+    the requests after it: shorter ones, and then somewhat longer ones if there is room.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}  # in the order in which they came
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def tokens(self) -> int:
+        return sum(job.tokens for job in self._jobs.values())
+
+    @property
+    def oldest(self) -> float | None:
+        """When the request that has waited longest came; None if nothing waits."""
+        return next((job.began for job in self._jobs.values()), None)
+
+    def add(self, job: Job) -> None:
+        self._jobs[id(job)] = job
+
+    def discard(self, job: Job) -> None:
+        """Drop what is left of a job, if anything is."""
+        self._jobs.pop(id(job), None)
+
+    def take(self, budget: int) -> BatchParts:
+        """The next batch, of at most ``budget`` tokens with its padding; a longer text is alone."""
+        jobs = self._next_jobs(_NEAR * budget)
+        lengths = np.concatenate([job.work.lengths[job.left] for job in jobs])
+        rows = np.concatenate([job.left for job in jobs])
+        owners = np.repeat(np.arange(len(jobs)), [len(job.left) for job in jobs])
+        chosen = _fill(lengths, budget)
+        parts = [(job, rows[chosen[owners[chosen] == owner]]) for owner, job in enumerate(jobs)]
+        parts = [(job, taken) for job, taken in parts if len(taken)]
+        for job, taken in parts:
+            job.take(taken)
+            if not len(job.left):
+                self.discard(job)
+        return parts
+
+    def _next_jobs(self, tokens: int) -> list[Job]:
+        """The first job, and those of its lane after it, until they have so many tokens."""
+        jobs = list(self._jobs.values())
+        self._turn += 1
+        if not self._turn % 2:
+            jobs.sort(key=lambda job: job.tokens)
+        chosen: list[Job] = []
+        for job in jobs:
+            if job.work.lane == jobs[0].work.lane:
+                chosen.append(job)
+                tokens -= job.tokens
+            if tokens <= 0:
+                break
+        return chosen
+
+
+def _fill(lengths: npt.NDArray[np.int64], budget: int) -> npt.NDArray[np.int64]:
+    """The places of the texts that go into a batch with the first one."""
+    width = int(lengths[0])
+    shorter = np.flatnonzero(lengths <= width)
+    longer = np.flatnonzero((lengths > width) & (lengths <= _LONGER * width + _LONGER_TOKENS))
+    order = np.concatenate(
+        [
+            shorter[np.argsort(-lengths[shorter], kind="stable")],
+            longer[np.argsort(lengths[longer], kind="stable")],
+        ]
+    )
+    padded = np.maximum.accumulate(lengths[order]) * np.arange(1, len(order) + 1)
+    return order[: max(1, int((padded <= budget).sum()))]

@@ -1,0 +1,80 @@
+"""Embeddings as the clients of other services ask for them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+
+from telerank.service.batching.work import BatchedReply, TextsToEncode
+from telerank.service.errors import ERRORS, BackendFault
+from telerank.service.model_calls import Calls
+from telerank.service.schemas.clients import as_list
+from telerank.service.schemas.embed import EmbeddingsReply, EmbeddingsRequest, EmbedRequest, SparseRequest
+
+router = APIRouter(tags=["embedding"], responses=ERRORS)
+_Vectors = npt.NDArray[np.float32]
+
+
+@router.post("/v1/embeddings", summary="Embed texts (OpenAI)", response_model=EmbeddingsReply)
+@router.post("/embeddings", summary="Embed texts (OpenAI)", response_model=EmbeddingsReply)
+async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
+    """The vectors of texts in OpenAI's form; with ``dimensions`` their first numbers, of length 1 again."""
+    texts = TextsToEncode(as_list(body.input), queries=_are_queries(body.input_type))
+    may_cut = body.truncate is not False
+    name, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
+    vectors = reply.results if body.dimensions is None else _normalise(reply.results[:, : body.dimensions])
+    encoded = _encode_base64(vectors) if body.encoding_format == "base64" else vectors.tolist()
+    usage = {"prompt_tokens": reply.tokens, "total_tokens": reply.tokens}
+    content = {"object": "list", "model": name, "data": _items(encoded, reply), "usage": usage}
+    return _respond(calls, content)
+
+
+@router.post("/embed", summary="Embed texts (text-embeddings-inference)", response_model=list[list[float]])
+async def embed(body: EmbedRequest, calls: Calls) -> Response:
+    """The vectors of texts; the header ``x-truncated-texts`` counts the texts that were cut."""
+    texts = TextsToEncode(as_list(body.inputs), _are_queries(body.prompt_name), body.normalize)
+    may_cut = body.truncate is not False
+    _, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
+    vectors = reply.results[:, : body.dimensions]
+    return _respond(calls, (_normalise(vectors) if body.normalize else vectors).tolist())
+
+
+@router.post(
+    "/embed_sparse", summary="Sparse vectors of texts: not served", response_model=list[list[dict[str, Any]]]
+)
+async def embed_sparse(_: SparseRequest) -> Response:
+    """424: no model that is served gives sparse vectors."""
+    raise BackendFault("no model here gives sparse vectors: for weights of terms search with bm25")
+
+
+def _are_queries(kind: str | None) -> bool:
+    return kind in ("query", "search_query")
+
+
+def _items(encoded: list[Any], reply: BatchedReply) -> list[dict[str, Any]]:
+    return [
+        {"object": "embedding", "index": index, "embedding": vector} | ({"truncated": True} if cut else {})
+        for index, (vector, cut) in enumerate(zip(encoded, reply.cut.tolist(), strict=True))
+    ]
+
+
+def _normalise(vectors: _Vectors) -> _Vectors:
+    """Vectors of length 1; those that have it stay as they are, and so does zero."""
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    lengths[(np.abs(lengths - 1) < 1e-6) | (lengths == 0)] = 1
+    scaled: _Vectors = (vectors / lengths).astype(np.float32)
+    return scaled
+
+
+def _encode_base64(vectors: _Vectors) -> list[str]:
+    return [base64.b64encode(vector.tobytes()).decode() for vector in vectors.astype("<f4")]
+
+
+def _respond(calls: Calls, content: Any) -> Response:
+    """A reply as it is: to check a hundred thousand numbers takes longer than to compute them."""
+    return JSONResponse(content, headers=dict(calls.response.headers))

@@ -1,0 +1,111 @@
+"""Which models there are, and the tokens that they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+
+from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
+from telerank.service.errors import ERRORS, NotServed, TooLarge
+from telerank.service.schemas.clients import as_list
+from telerank.service.schemas.models import (
+    ModelCard,
+    ModelInfo,
+    ModelsReply,
+    SimpleToken,
+    TokenizeRequest,
+)
+from telerank.service.state import Snapshot
+from telerank.versions import versions
+
+if TYPE_CHECKING:
+    from telerank.dense.encoder import TorchEncoder
+    from telerank.reranking.scorer import Scorer
+
+router = APIRouter(tags=["models"], responses=ERRORS)
+
+
+@router.get("/v1/models", summary="The models (OpenAI)")
+@router.get("/models", summary="The models (OpenAI)")
+async def models(snapshot: CurrentSnapshot) -> ModelsReply:
+    """The names that requests may give as ``model``."""
+    served = snapshot.models
+    kinds: Any = (("re-ranker", served.rerankers), ("encoder", served.encoders), ("reader", served.readers))
+    cards = [ModelCard(id=name, kind=kind) for kind, family in kinds for name in family.names]
+    return ModelsReply(data=cards)
+
+
+@router.get("/info", summary="The first model (text-embeddings-inference)")
+async def info(snapshot: CurrentSnapshot, settings: CurrentSettings) -> ModelInfo:
+    """The first re-ranker, or else the first encoder, and the limits of a request."""
+    names = [*snapshot.models.rerankers.names, *snapshot.models.encoders.names]
+    model = _find(snapshot, None)
+    limits = settings.limits
+    return ModelInfo(
+        model_id=names[0],
+        max_concurrent_requests=limits.queue,
+        max_client_batch_size=limits.texts,
+        version=versions().get("telerank", ""),
+        **_describe(model),
+    )
+
+
+@router.post("/tokenize", summary="The tokens of texts (text-embeddings-inference)")
+async def tokenize(
+    body: TokenizeRequest, snapshot: CurrentSnapshot, served: CurrentServed
+) -> list[list[SimpleToken]]:
+    """The tokens of each text, none of them cut, of a re-ranker or an encoder; default: the first."""
+    texts, limits = as_list(body.inputs), served.settings.limits
+    if len(texts) > limits.texts:
+        raise TooLarge(f"{len(texts):,} texts, at most {limits.texts:,}")
+    model = _find(snapshot, body.model)
+
+    def read() -> list[list[SimpleToken]]:
+        tokenizer = served.batchers.tokenizer_of(model)
+        return [
+            [
+                SimpleToken(
+                    id=token.number,
+                    text=token.form,
+                    special=token.special,
+                    start=None if token.special else token.start,
+                    stop=None if token.special else token.stop,
+                )
+                for token in tokens
+            ]
+            for tokens in tokenizer.read(texts, special=body.add_special_tokens)
+        ]
+
+    return await served.search(read)
+
+
+def _find(snapshot: Snapshot, name: str | None) -> Scorer | TorchEncoder:
+    """The re-ranker or encoder of a name; None: the first re-ranker, else the first encoder."""
+    rerankers, encoders = snapshot.models.rerankers.names, snapshot.models.encoders.names
+    if name in rerankers or (name is None and rerankers):
+        return snapshot.reranker(name)
+    if name in encoders or (name is None and encoders):
+        return snapshot.encoder(name)
+    raise NotServed.named("re-ranker or encoder", name or "", [*rerankers, *encoders])
+
+
+def _describe(model: Scorer | TorchEncoder) -> dict[str, Any]:
+    """What text-embeddings-inference says of a model."""
+    from telerank.reranking.scorer import Scorer
+
+    if isinstance(model, Scorer):
+        labels = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+        return {
+            "model_dtype": model.computes_in,
+            "model_type": {"reranker": labels},
+            "max_input_length": model.reranker.shape.max_length,
+            "max_batch_tokens": model.budget,
+        }
+    settings = model.settings
+    return {
+        "model_dtype": settings["precision"],
+        "model_type": {"embedding": {"pooling": settings["model"]["pooling"]}},
+        "max_input_length": settings["model"]["document"]["max_length"],
+        "max_batch_tokens": model.batch_tokens,
+    }

@@ -1,0 +1,125 @@
+"""Embeddings over HTTP: OpenAI's form and that of text-embeddings-inference."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+
+from small_rerankers import pairs
+from small_service import save_models, serving
+from telerank.dense.encoder import TorchEncoder
+from telerank.service.settings import make_settings
+
+TEXTS = [text for _, text in pairs(9, longest=25)]
+LONG = "d1 d2 d3 " * 200
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(save_models(tmp_path_factory.mktemp("models"))["encoder"])
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with serving(make_settings({"encoders": {"small": folder}, "limits": {"texts": 50}})) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def vectors(folder):
+    encoder = TorchEncoder(folder)
+    return encoder.encode_tokens(encoder.tokenize(TEXTS)[0])
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("route", ["/v1/embeddings", "/embeddings"])
+def test_openais_embeddings_are_those_of_the_encoder(client, vectors, route):
+    reply = client.post(route, json={"model": "small", "input": TEXTS}).json()
+    assert [found["index"] for found in reply["data"]] == list(range(len(TEXTS)))
+    assert np.allclose([found["embedding"] for found in reply["data"]], vectors, atol=2e-6)
+    assert reply["usage"]["prompt_tokens"] == reply["usage"]["total_tokens"] > len(TEXTS)
+    assert reply["model"] == "small"
+
+
+def test_base64_has_the_same_numbers(client):
+    numbers, encoded = (
+        client.post("/v1/embeddings", json={"input": TEXTS[0], "encoding_format": form}).json()["data"][0]
+        for form in ("float", "base64")
+    )
+    assert np.frombuffer(base64.b64decode(encoded["embedding"]), "<f4").tolist() == numbers["embedding"]
+
+
+def test_fewer_dimensions_are_the_first_ones_of_length_1(client, vectors):
+    body = {"input": TEXTS, "dimensions": 5}
+    data = client.post("/v1/embeddings", json=body).json()["data"]
+    assert np.allclose([found["embedding"] for found in data], unit(vectors[:, :5]), atol=2e-6)
+    reply = client.post("/embed", json={"inputs": TEXTS, "dimensions": 5}).json()
+    assert np.allclose(reply, unit(vectors[:, :5]), atol=2e-6)
+    refused = client.post("/v1/embeddings", json={"input": "d1", "dimensions": 33})
+    assert refused.status_code == 422
+    assert "small has 32, got 33" in refused.json()["message"]
+
+
+def test_teis_embeddings_have_length_1_unless_they_should_not(client, vectors):
+    assert np.allclose(client.post("/embed", json={"inputs": TEXTS}).json(), unit(vectors), atol=2e-6)
+    plain = client.post("/embed", json={"inputs": TEXTS, "normalize": False}).json()
+    assert np.allclose(plain, vectors, atol=2e-6)
+    assert np.shape(client.post("/embed", json={"inputs": "d1"}).json()) == (1, 32)
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("/embed", {"inputs": TEXTS, "prompt_name": "query", "normalize": False}),
+        ("/v1/embeddings", {"input": TEXTS, "input_type": "search_query"}),
+    ],
+)
+def test_queries_are_encoded_as_queries(client, folder, vectors, route, body):
+    reply = client.post(route, json=body).json()
+    found = reply if route == "/embed" else [item["embedding"] for item in reply["data"]]
+    assert np.allclose(found, TorchEncoder(folder).encode_queries(TEXTS).vectors, atol=2e-6)
+    assert not np.allclose(found, vectors, atol=1e-3)
+
+
+def test_text_that_is_cut_is_said_and_refused_if_that_is_asked(client):
+    reply = client.post("/v1/embeddings", json={"input": ["d1", LONG]})
+    assert [found.get("truncated") for found in reply.json()["data"]] == [None, True]
+    assert client.post("/embed", json={"inputs": ["d1", LONG]}).headers["x-truncated-texts"] == "1"
+    for route, name in (("/embed", "inputs"), ("/v1/embeddings", "input")):
+        refused = client.post(route, json={name: ["d1", LONG], "truncate": False})
+        assert refused.status_code == 422
+        assert "text 1 is longer" in refused.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "status", "said"),
+    [
+        ("/v1/embeddings", {"input": []}, 400, "no texts"),
+        ("/v1/embeddings", {"input": [1, 2]}, 422, "expected texts, got tokens"),
+        ("/v1/embeddings", {"input": [[1, 2]]}, 422, "expected texts, got tokens"),
+        ("/v1/embeddings", {"model": "other", "input": "d1"}, 404, "no encoder 'other'; known: small"),
+        ("/v1/embeddings", {"input": ["d1"] * 51}, 413, "51 texts, at most 50"),
+        ("/embed", {"inputs": "d1", "truncation_direction": "Left"}, 422, "truncation_direction"),
+        ("/embed_sparse", {"inputs": "d1"}, 424, "no model here gives sparse vectors"),
+        ("/rerank", {"query": "q1", "texts": ["d1"]}, 404, "no re-ranker"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(client, route, body, status, said):
+    reply = client.post(route, json=body)
+    assert reply.status_code == status
+    assert said in reply.json()["message"]
+    assert reply.json().keys() == {"detail", "message", "error", "error_type"}
+
+
+def test_the_encoder_describes_itself(client):
+    info = client.get("/info").json()
+    assert (info["model_id"], info["model_type"]) == ("small", {"embedding": {"pooling": "mean"}})
+    tokens = client.post("/tokenize", json={"inputs": "d1"}).json()
+    assert [token["text"] for token in tokens[0]] == ["[CLS]", "d1", "[SEP]"]
