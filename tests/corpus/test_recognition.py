@@ -154,7 +154,9 @@ GOOD: dict[str, tuple[str, Files]] = {
     "SelQA": ("selqa", sample("selqa")),
     "judgments of a service": (
         "judgments",
-        {"judged.jsonl": '{"qid": "q1", "query": "which", "docno": "1", "grade": 1, "time": "", "index": "a"}\n'},
+        {
+            "judged.jsonl": '{"qid": "q1", "query": "which", "docno": "1", "grade": 1, "time": "", "index": "a"}\n'
+        },
     ),
     "SelQA as TSV": ("selqa", sample("selqa", "selqa-ass-dev.tsv")),
 }

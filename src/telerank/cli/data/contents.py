@@ -172,6 +172,9 @@ def convert(
     out: Path = Argument(metavar="OUT", help="The folder to write; it must not exist."),
     *,
     to: Target = Option(..., help="The format to write."),
+    index: Path | None = Option(
+        None, help="Index whose documents are written, for judgments and topics, which have none."
+    ),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -179,12 +182,16 @@ def convert(
     """Write a collection in another format, with all its splits.
 
     Example: `telerank data convert vaswani vaswani-beir --to beir`
+
+    What users of a service judged, as a collection to train on:
+    `telerank data convert judged.jsonl judged --to jsonl --index idx`
     """
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import convert
+    from telerank.verbs.data import convert, with_documents
 
     with show_progress() as progress:
         opened = options.open_collection(collection, format, encoding)
+        opened = opened if index is None else with_documents(opened, index)
         written = convert(opened, out, to.value, progress=progress)
     if as_json:
         console.print_json(asdict(written))

@@ -49,6 +49,11 @@ class ResultsView:
     next: str
 
     @property
+    def is_all(self) -> bool:
+        """Whether these are all results."""
+        return not self.previous and not self.next
+
+    @property
     def first(self) -> int:
         return self.results[0].rank
 
@@ -118,6 +123,12 @@ class Pages:
     @property
     def shown(self) -> Shown:
         return Shown.of(self.index, self.asked, self.links, self.say)
+
+    @property
+    def text_language(self) -> str:
+        """The language of the index's texts, as far as its analyzer says it; empty otherwise."""
+        analyzer = str(self.index.analyzer) if self.index.has_texts else ""
+        return next((code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer), "")
 
     @property
     def most(self) -> int:

@@ -137,6 +137,8 @@ def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
         int(page) if page.isdecimal() and len(page) < 7 else 1,
     )
     judged = {"judged": form["docno"], "grade": form["grade"]}
+    if form.get("on") == "document":
+        return links.to("document", **{**links.values(asked), "page": None}, docno=form["docno"], **judged)
     rank = form.get("rank", "")
     where = f"#r{rank}" if rank.isdecimal() else ""
     return links.search(asked, **judged) + where

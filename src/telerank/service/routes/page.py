@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
@@ -140,15 +140,28 @@ async def home(request: Request, pages: CurrentPages, settings: CurrentSettings)
     return render(request, "home.html", settings, {"asked": pages.asked, "choices": pages.choices()})
 
 
+def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
+    """The grade of the document that was just judged, as the address says."""
+    return {} if judged is None or grade is None else {judged: grade}
+
+
+def values_of(pages: Pages) -> dict[str, Any]:
+    """What the templates of all pages with documents show."""
+    return {
+        "asked": pages.asked,
+        "text_language": pages.text_language,
+        "can_judge": pages.snapshot.settings.judgments is not None and bool(pages.asked.query),
+    }
+
+
 @router.api_route("/search", methods=_METHODS)
 async def search(
     request: Request,
     served: CurrentServed,
     pages: CurrentPages,
-    judged: str | None = None,
-    grade: int | None = None,
+    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
 ) -> Response:
-    """The results of a query; ``judged`` is the document that was just judged with ``grade``."""
+    """The results of a query."""
     settings, asked = served.settings, pages.asked
     if not asked.query:
         return RedirectResponse(pages.links.to("", index=asked.index, model=asked.model), 303, HEADERS)
@@ -157,14 +170,7 @@ async def search(
         view = await served.run_stage(stage, pages.results, stage, reader)
     else:
         view = await served.compute(pages.results, stage, reader)
-    thanks = {} if judged is None or grade is None else {judged: grade}
-    values = {
-        "asked": asked,
-        "choices": pages.choices(),
-        "view": view,
-        "thanks": thanks,
-        "can_judge": settings.judgments is not None,
-    }
+    values = {**values_of(pages), "choices": pages.choices(), "view": view, "thanks": thanks}
     return render(request, "results.html", settings, values)
 
 
@@ -180,7 +186,7 @@ async def compare(
     if pages.asked.query and a and b:
         left, right = pages.stage(a), pages.stage(b)
         views = await served.run_stage(left + right, pages.compare, left, right)
-    values = {"asked": pages.asked, "choices": pages.choices(), "views": views, "a": a or "", "b": b or ""}
+    values = {**values_of(pages), "choices": pages.choices(), "views": views, "a": a or "", "b": b or ""}
     return render(request, "compare.html", settings, values)
 
 
@@ -206,14 +212,18 @@ def place_of(
 @router.api_route("/document", methods=_METHODS)
 async def document(
     request: Request,
+    *,
     served: CurrentServed,
     pages: CurrentPages,
     docno: str,
     place: Annotated[Place, Depends(place_of)],
+    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
 ) -> Response:
     """A document, with a place marked in it."""
     view = await served.search(pages.document, docno, place)
-    return render(request, "document.html", served.settings, {"asked": pages.asked, "view": view})
+    return render(
+        request, "document.html", served.settings, {**values_of(pages), "view": view, "thanks": thanks}
+    )
 
 
 @router.api_route("/static/{name}", methods=_METHODS)
