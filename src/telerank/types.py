@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -81,6 +81,13 @@ class Doc:
     def full_text(self) -> str:
         """The text that is indexed and re-ranked: the title, a blank, the text."""
         return f"{self.title} {self.text}" if self.title else self.text
+
+    @property
+    def record(self) -> dict[str, object]:
+        """The document for JSON, with its location instead of its marks if it is of a file."""
+        location = self.locate()
+        where = {} if location is None else asdict(location)
+        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where}
 
     def locate(self, start: int = 0, end: int | None = None) -> Location | None:
         """Where in its file the characters ``start`` to ``end`` of the text stand; None without a file.

@@ -132,8 +132,7 @@ def _show(index: Index, stage: ReadAnswers, answers: Answers) -> None:
         marked = f"{sentence.before}[{sentence.text}]{sentence.after}"
         print(plain(f"   {' '.join(marked.split())}"))
         title = f"{sentence.title}, " if sentence.title else ""
-        location = index.locate(each.docno, each.start, each.end)
-        where = f" [{location}]" if location else ""
+        where = console.name_location(index.locate(each.docno, each.start, each.end), each.docno)
         print(plain(f"   {title}document {each.docno}{where}{_others(each)}"))
 
 

@@ -113,8 +113,7 @@ def _answer(
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
     for docno in ranking.docnos:
         match = stage.match(ranking.query, docno)[0]
-        location = index.locate(docno, *match.span)
-        where = f" [{location}]" if location else ""
+        where = console.name_location(index.locate(docno, *match.span), docno)
         print(plain(f"\n{docno}: {match}{where}, score {match.score:.4f}"), plain(match.text), sep="\n")
 
 
@@ -143,9 +142,8 @@ def _show(index: Index, ranking: Ranking) -> None:
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)
         title = f"{doc.title} " if doc.title else ""
-        location = index.locate_hit(docno, ranking.query.text)
-        where = f"[{location}] " if location else ""
-        rows.append((str(rank), f"{score:.4f}", docno, where + title + _snippet(doc.text)))
+        where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
+        rows.append((str(rank), f"{score:.4f}", docno, f"{where} {title}{_snippet(doc.text)}".lstrip()))
     console.write_columns(rows)
 
 
@@ -157,8 +155,7 @@ def _record(
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)
-        record: dict[str, Any] = {"rank": rank, "score": score, "docno": docno, "text": doc.text}
-        record |= {"title": doc.title, "url": doc.url}
+        record: dict[str, Any] = {"rank": rank, "score": score, **doc.record}
         if location := index.locate_hit(docno, ranking.query.text):
             record |= asdict(location)
         if stage is not None:

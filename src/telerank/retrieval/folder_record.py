@@ -10,7 +10,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.readers.files.folder import warn_unread
 from telerank.corpus.readers.files.records import FileRecord, FolderRecord
 from telerank.drafts import replace_file
-from telerank.errors import IndexFault
+from telerank.errors import DocumentError, IndexFault
 from telerank.sparse.manifest import FILES
 from telerank.stored import MANIFEST
 from telerank.types import Doc
@@ -56,16 +56,17 @@ def replacing_record(index: Path, collection: object, files: dict[str, FileRecor
         record.unlink()
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         if before is not None:
             replace_file(record, before)
+        if isinstance(error, DocumentError):  # there may be no document because no file can be read
+            warn_unread(files)
         raise
-    finally:
-        warn_unread(files)
     if isinstance(collection, Collection) and collection.files is not None:
         write_record(
             index, FolderRecord(collection.format, collection.files.encoding, dict(sorted(files.items())))
         )
+    warn_unread(files)
 
 
 def _is_record(index: Path) -> bool:
