@@ -34,7 +34,7 @@ def serve(
 ) -> None:
     """Serve indexes and models over HTTP: a page for people, an API for programs.
 
-    The page is at `/`, the description of the API at `/docs`. The service listens on this machine alone, unless
+    The page is at `/`, the description of the API at `/docs`. It listens on this machine alone, unless
     `--host` says otherwise. Ctrl-C or SIGTERM ends it, after the open requests.
 
     Example: `telerank serve idx --model "bm25 % 100 >> rerank(my-reranker) % 10" --port 8080`
