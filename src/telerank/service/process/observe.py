@@ -14,6 +14,8 @@ from telerank.service.logs import begin_notes, loggable
 from telerank.service.metrics import Metrics
 
 _log = logging.getLogger(__name__)
+_QUIET = frozenset(("/health", "/health/live", "/health/ready", "/metrics"))
+"""Routes that programs ask again and again."""
 _ID = re.compile(rb"[\w.-]{1,64}")
 
 
@@ -60,5 +62,5 @@ class RequestObserver:
         known = method if method in ("GET", "POST", "HEAD", "OPTIONS") else "other"
         self.metrics.requests.labels(route, known, str(status)).inc()
         self.metrics.request_seconds.labels(route).observe(seconds)
-        level = logging.ERROR if status == 500 else logging.INFO
+        level = logging.ERROR if status == 500 else logging.DEBUG if route in _QUIET else logging.INFO
         _log.log(level, "request", extra={"fields": {"method": method, "path": scope["path"], **fields}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from fastapi import APIRouter
 
@@ -33,7 +34,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
             await served.compute(stage.explain, result.answers.query, each) for each in result.answers
         ]
     no_answer = result.answers.no_answer
-    pairs = zip(result.answers, explanations, strict=True)
+    hits = await served.search(_show_answers, result, explanations)
     return AnswerReply(
         query=query,
         index=index.name,
@@ -42,7 +43,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
         milliseconds=sum(timing.milliseconds for timing in result.timings),
         stages=show_timings(result.timings),
         no_answer=no_answer if math.isfinite(no_answer) else None,
-        answers=[_hit(result, each, explanation) for each, explanation in pairs],
+        answers=hits,
     )
 
 
@@ -60,6 +61,12 @@ def answering_text(index: ServedIndex, request: AnswerRequest) -> str | None:
         return request.pipeline
     first = request.pipeline or index.default
     return f"({first}) % {request.depth or READ_DEPTH} >> read({quote(request.reader)})"
+
+
+def _show_answers(result: AnswerResult, explanations: Sequence[Explanation | None]) -> list[AnswerHit]:
+    """The answers in their sentences, in a thread: long documents take time to split."""
+    pairs = zip(result.answers, explanations, strict=True)
+    return [_hit(result, answer, explanation) for answer, explanation in pairs]
 
 
 def _hit(result: AnswerResult, answer: Answer, explanation: Explanation | None) -> AnswerHit:

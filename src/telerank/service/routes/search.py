@@ -49,6 +49,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     stage = index.pipeline(request.pipeline)
     result = await search_page(served, index, stage, query, k=request.k, page=request.page)
     details = await _details(served, request, result)
+    hits = await served.search(_show_hits, request, result, details)
     timings = result.timings
     return SearchReply(
         query=query,
@@ -60,10 +61,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
         more=result.more,
         milliseconds=sum(timing.milliseconds for timing in timings),
         stages=show_timings(timings),
-        hits=[
-            _hit(request, result, number, explanation, segment)
-            for number, (explanation, segment) in enumerate(details)
-        ],
+        hits=hits,
     )
 
 
@@ -131,8 +129,8 @@ async def _details(
     explanations: list[ExplanationNode | None] = [None] * len(ranking)
     segments: list[HitSegment | None] = [None] * len(ranking)
     if request.explain:
-        found = await served.run_stage(stage, _explain_all, stage, ranking.query, ranking.docnos)
-        explanations = [ExplanationNode.of(explanation) for explanation in found]
+        explained = await served.run_stage(stage, _explain_all, stage, ranking.query, ranking.docnos)
+        explanations = [ExplanationNode.of(explanation) for explanation in explained]
     if request.segment:
         segments = [*await served.compute(_match_all, stage, ranking.query, ranking.docnos)]
     return list(zip(explanations, segments, strict=True))
@@ -163,28 +161,33 @@ def _match_all(stage: Stage, query: SearchQuery, docnos: Sequence[str]) -> list[
     ]
 
 
-def _hit(
+def _show_hits(
     request: SearchRequest,
     result: SearchResult,
-    number: int,
-    explanation: ExplanationNode | None,
-    segment: HitSegment | None,
-) -> Hit:
-    ranking, index = result.ranking, result.index.index
-    doc = index.doc(ranking.docnos[number])
-    hit = Hit(
-        rank=result.skipped + number + 1,
-        docno=doc.docno,
-        score=float(ranking.scores[number]),
-        title=doc.title,
-        url=doc.url,
-        text=doc.text if request.text else None,
-        explanation=explanation,
-        segment=segment,
-    )
-    if request.highlight and index.has_texts:
-        terms = query_terms(index, ranking.query.text)
-        places = find_matches(index.analyzer, doc.text, terms)
-        hit.terms = [HighlightedTerm(term=term, start=start, end=end) for term, start, end in places]
-        hit.snippet = [Snippet(text=part.text, kind=part.kind) for part in snippet(doc.text, places, terms)]
-    return hit
+    details: Sequence[tuple[ExplanationNode | None, HitSegment | None]],
+) -> list[Hit]:
+    """The hits of a page, in a thread: the terms of long documents take time to find."""
+    query, index = result.ranking.query.text, result.index.index
+    terms = query_terms(index, query) if request.highlight else {}
+    hits = []
+    for number, ((docno, score), (explanation, segment)) in enumerate(
+        zip(result.ranking, details, strict=True)
+    ):
+        doc = index.doc(docno)
+        hit = Hit(
+            rank=result.skipped + number + 1,
+            docno=docno,
+            score=score,
+            title=doc.title,
+            url=doc.url,
+            text=doc.text if request.text else None,
+            explanation=explanation,
+            segment=segment,
+        )
+        if request.highlight and index.has_texts:
+            matches = find_matches(index.analyzer, doc.text, terms)
+            hit.terms = [HighlightedTerm(term=term, start=start, end=end) for term, start, end in matches]
+            parts = snippet(doc.text, matches, terms)
+            hit.snippet = [Snippet(text=part.text, kind=part.kind) for part in parts]
+        hits.append(hit)
+    return hits
