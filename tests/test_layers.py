@@ -141,6 +141,10 @@ def test_what_starts_often_loads_nothing_heavy(command):
         "pandas",
         "numpy",
         "rich",
+        "pydantic",
+        "fastapi",
+        "uvicorn",
+        "prometheus_client",
     }
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from telerank.verbs.answers.evaluate import evaluate_answers as evaluate_answers
     from telerank.verbs.candidates import consistency as consistency
     from telerank.verbs.candidates import depth as depth
-    from telerank.verbs.compare import compare as compare
     from telerank.verbs.data import segment_lengths as segment_lengths
     from telerank.verbs.encode import encode as encode
+    from telerank.verbs.evaluate import compare as compare
     from telerank.verbs.evaluate import evaluate as evaluate
     from telerank.verbs.experiment import experiment as experiment
     from telerank.verbs.experiment import run_experiment as run_experiment
@@ -66,10 +66,9 @@ _MODULES = {
     "verbs.answer": "answer read reader",
     "verbs.answers.evaluate": "evaluate_answers",
     "verbs.candidates": "consistency depth",
-    "verbs.compare": "compare",
     "verbs.data": "segment_lengths",
     "verbs.encode": "encode",
-    "verbs.evaluate": "evaluate",
+    "verbs.evaluate": "compare evaluate",
     "verbs.experiment": "experiment run_experiment",
     "verbs.fuse": "combine fuse tune_fusion",
     "verbs.index": "index open",

@@ -45,3 +45,17 @@ def test_compiled_code_is_loaded_before_the_first_request(tmp_path):
     with TestClient(create_app(ServiceSettings(indexes={"idx": tmp_path / "idx"}))) as client:
         wait_until_ready(client)
         assert "numba" in sys.modules
+
+
+def test_a_search_loads_nothing_of_the_service(tmp_path):
+    import subprocess
+    import sys
+
+    tr.index({"1": "a text"}, tmp_path / "idx", workers=1)
+    code = (
+        "import sys; from telerank.cli.main import app\n"
+        f"app(['search', {str(tmp_path / 'idx')!r}, '--query', 'text'], standalone_mode=False)\n"
+        "print(sorted({'fastapi', 'uvicorn', 'starlette', 'prometheus_client'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"

@@ -14,8 +14,7 @@ from telerank.fusion.tuning import WeightGrid
 from telerank.trec import read_run, write_qrels, write_run
 from telerank.types import Query, Ranking
 from telerank.verbs.candidates import consistency, depth
-from telerank.verbs.compare import compare
-from telerank.verbs.evaluate import evaluate
+from telerank.verbs.evaluate import compare, evaluate
 from telerank.verbs.fuse import combine, fuse, tune_fusion
 from telerank.verbs.judge import judge, name_runs
 

@@ -50,6 +50,7 @@ Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or t
 _MODULES = {
     "rerank": "runs.rerank",
     **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
+    "tune": "runs.tune",
     **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""

@@ -32,10 +32,10 @@ def serve(
     judgments: Path | None = Option(None, help="File to which the page adds judgments. Default: none."),
     log_queries: bool = Option(False, "--log-queries", help="Log the texts of queries, too."),
 ) -> None:
-    """Serve indexes and models over HTTP: a page for people at `/`, and an API for programs, at `/docs`.
+    """Serve indexes and models over HTTP: a page for people, an API for programs.
 
-    It listens on this machine alone, unless `--host` says otherwise. Ctrl-C or SIGTERM ends it, after the
-    open requests.
+    The page is at `/`, the description of the API at `/docs`. The service listens on this machine alone, unless
+    `--host` says otherwise. Ctrl-C or SIGTERM ends it, after the open requests.
 
     Example: `telerank serve idx --model "bm25 % 100 >> rerank(my-reranker) % 10" --port 8080`
     """
@@ -59,6 +59,7 @@ def serve(
         "judgments": judgments,
         "log_queries": log_queries or None,
     }
-    settings = make_settings({**values, **{name: value for name, value in given.items() if value}})
+    own = {name: value for name, value in given.items() if value not in (None, {}, ())}
+    settings = make_settings({**values, **own})
     console.say(f"serving on http://{settings.host}:{settings.port}{settings.prefix}/ (API: /docs)")
     tr.serve(settings)

@@ -131,10 +131,10 @@ class ServedIndex:
         Unprocessable
             If the text cannot be read, or it would cost more than a request may.
         """
-        wanted = text or self.default
-        if wanted in self.answering:
-            raise Unprocessable(f"the pipeline {wanted} ends in read: its answers are no ranking")
-        stage: Stage = self._cached(wanted, self._read_stage)
+        chosen = text or self.default
+        if chosen in self.answering:
+            raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
+        stage: Stage = self._cached(chosen, self._read_stage)
         return stage
 
     def answers(self, text: str | None = None) -> ReadAnswers:
@@ -147,10 +147,10 @@ class ServedIndex:
         Unprocessable
             If the text cannot be read, or it would cost more than a request may.
         """
-        wanted = text or self.default_answer
-        if wanted is None:
+        chosen = text or self.default_answer
+        if chosen is None:
             raise NotServed("no reader is served: start the service with --reader or --answer")
-        stage: ReadAnswers = self._cached(wanted, self._read_answering)
+        stage: ReadAnswers = self._cached(chosen, self._read_answering)
         return stage
 
     def warm(self) -> None:

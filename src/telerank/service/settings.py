@@ -52,7 +52,7 @@ class Limits(Section):
     seconds: float = Field(default=60.0, gt=0)
     """Seconds after which a request is given up with 503."""
     connections: int = Field(default=1_000, ge=1)
-    """Open connections of a process; further requests are refused with 503."""
+    """Open requests of a process; more are refused with 429."""
 
 
 class ServiceSettings(Section):

@@ -21,7 +21,7 @@ from telerank.service.indexes import ServedIndex
 from telerank.service.metrics import Metrics
 from telerank.service.models import ServedModels
 from telerank.service.settings import ServiceSettings
-from telerank.service.work import Work, begin
+from telerank.service.work import RequestWork, begin
 from telerank.stage import Stage
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Served:
         limits = self.settings.limits
         if self.waiting >= limits.queue:
             raise Overloaded(f"{self.waiting} requests wait: try again")
-        work = Work()
+        work = RequestWork()
         context = copy_context()
         context.run(begin, work)
         self.waiting += 1

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Work:
+class RequestWork:
     """What a thread does for a request."""
 
     is_abandoned: bool = False
 
 
-_present: ContextVar[Work | None] = ContextVar("work", default=None)
+_present: ContextVar[RequestWork | None] = ContextVar("work", default=None)
 
 
-def begin(work: Work) -> None:
+def begin(work: RequestWork) -> None:
     """Let :func:`check_wanted` look at this work, in the present context."""
     _present.set(work)
 

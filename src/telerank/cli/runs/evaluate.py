@@ -134,7 +134,7 @@ def compare(
         compared = compare_answers(answers, baseline or (), level=level)
         write_report(compared.with_changes(queries), output, form, as_json=as_json)
         return
-    from telerank.verbs.compare import compare
+    from telerank.verbs.evaluate import compare
 
     judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
     comparison = compare(judged, baseline or (), measures, level=level, relevance_level=relevance)

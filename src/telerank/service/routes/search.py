@@ -129,8 +129,8 @@ async def _details(
     explanations: list[ExplanationNode | None] = [None] * len(ranking)
     segments: list[HitSegment | None] = [None] * len(ranking)
     if request.explain:
-        found = await served.run_stage(stage, _explain_all, stage, ranking.query, ranking.docnos)
-        explanations = [ExplanationNode.of(explanation) for explanation in found]
+        explained = await served.run_stage(stage, _explain_all, stage, ranking.query, ranking.docnos)
+        explanations = [ExplanationNode.of(explanation) for explanation in explained]
     if request.segment:
         segments = [*await served.compute(_match_all, stage, ranking.query, ranking.docnos)]
     return list(zip(explanations, segments, strict=True))
@@ -185,9 +185,9 @@ def _show_hits(
             segment=segment,
         )
         if request.highlight and index.has_texts:
-            places = find_matches(index.analyzer, doc.text, terms)
-            hit.terms = [HighlightedTerm(term=term, start=start, end=end) for term, start, end in places]
-            parts = snippet(doc.text, places, terms)
+            matches = find_matches(index.analyzer, doc.text, terms)
+            hit.terms = [HighlightedTerm(term=term, start=start, end=end) for term, start, end in matches]
+            parts = snippet(doc.text, matches, terms)
             hit.snippet = [Snippet(text=part.text, kind=part.kind) for part in parts]
         hits.append(hit)
     return hits
