@@ -100,8 +100,10 @@ class Doc:
         first, following = (bisect_right(self.marks, n, key=_mark_start) for n in (start, last))
         if not first:
             return Location(self.file)
-        begins, ends = self.marks[first - 1], self.marks[following - 1]
-        return Location(self.file, begins.page, ends.page, begins.heading)
+        own = self.marks[first - 1 : following]
+        # a note at the foot of a page may follow what continues on the next one
+        pages = [mark.page for mark in own]
+        return Location(self.file, min(pages), max(pages), own[0].heading)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def test_what_is_no_number_in_range_is_refused(search, number):
 
 def test_a_word_that_is_no_command_is_refused_with_the_nearest():
     ran = subprocess.run(
-        [sys.executable, "-m", "telerank", "serch"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "telerank", "seach"], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 2
     assert "Did you mean 'search'?" in ran.stderr

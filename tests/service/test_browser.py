@@ -113,7 +113,7 @@ def test_a_person_searches_by_typing_and_enter(visit: Any, address: str):
     box.fill("l'activité et la prime")
     box.press("Enter")
     expect(page).to_have_title("l'activité et la prime – Fiches")
-    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    expect(page.get_by_role("heading", name="Results", exact=True)).to_be_visible()
     first = page.locator(".result").first
     expect(first.get_by_role("heading")).to_contain_text("Prime d’activité")
     assert {"prime", "activité"} <= {*first.locator(".text mark").all_inner_texts()}
@@ -229,7 +229,7 @@ def test_the_language_is_the_browsers_and_can_be_changed(visit: Any, address: st
     expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
     page.get_by_role("searchbox").fill("prime")
     page.get_by_role("searchbox").press("Enter")
-    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    expect(page.get_by_role("heading", name="Results", exact=True)).to_be_visible()
 
 
 def test_two_rankings_stand_side_by_side_and_below_each_other_on_a_telephone(visit: Any, address: str):

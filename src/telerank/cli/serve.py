@@ -23,6 +23,7 @@ def serve(
     reader: list[str] | None = Option(None, help="Reader to serve: NAME or NAME=FOLDER."),
     backend: str | None = Option(None, help="Back end of re-rankers: torch (default), openvino or onnx."),
     precision: str | None = Option(None, help="Precision of re-rankers; default: that of the back end."),
+    title: str | None = Option(None, help="Name of the service on its page. Default: telerank."),
     host: str | None = Option(None, help="Address to listen on. Default: 127.0.0.1, this machine alone."),
     port: int | None = Option(None, min=0, max=65_535, help="Port to listen on. Default: 8080."),
     workers: int | None = Option(None, min=1, help="Processes. Default: 1."),
@@ -34,10 +35,10 @@ def serve(
     judgments: Path | None = Option(None, help="File to which the page adds judgments. Default: none."),
     log_queries: bool = Option(False, "--log-queries", help="Log the texts of queries, too."),
 ) -> None:
-    """Serve indexes and models over HTTP: a page for people at `/`, and an API for programs, at `/docs`.
+    """Serve indexes and models over HTTP: a page for people, an API for programs.
 
-    It listens on this machine alone, unless `--host` says otherwise. Ctrl-C or SIGTERM ends it, after the
-    open requests.
+    The page is at `/`, the description of the API at `/docs`. It listens on this machine alone, unless
+    `--host` says otherwise. Ctrl-C or SIGTERM ends it, after the open requests.
 
     Example: `telerank serve idx --model "bm25 % 100 >> rerank(my-reranker) % 10" --port 8080`
     """
@@ -54,6 +55,7 @@ def serve(
         "readers": name_folders(reader or ()),
         "backend": backend,
         "precision": precision,
+        "title": title,
         "host": host,
         "port": port,
         "workers": workers,
@@ -63,6 +65,7 @@ def serve(
         "judgments": judgments,
         "log_queries": log_queries or None,
     }
-    settings = make_settings({**values, **{name: value for name, value in given.items() if value}})
+    own = {name: value for name, value in given.items() if value not in (None, {}, ())}
+    settings = make_settings({**values, **own})
     console.say(f"serving on http://{settings.host}:{settings.port}{settings.prefix}/ (API: /docs)")
     tr.serve(settings)

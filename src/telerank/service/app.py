@@ -57,7 +57,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
     It opens its indexes and models while it answers already: not ready, until they are open and warm. If
     ``readiness`` says that all processes were ready before, it opens them first: no request meets a process
     that is not ready. ``app.state.failure`` is why something could not be opened; ``app.state.give_up`` is
-    then called.
+    then called, else ``app.state.when_ready``.
     """
     app = FastAPI(
         title="telerank",
@@ -68,7 +68,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
         redoc_url=None,
     )
     app.state.served = Served(settings, readiness=readiness)
-    app.state.failure, app.state.give_up = None, lambda: None
+    app.state.failure, app.state.give_up, app.state.when_ready = None, lambda: None, lambda: None
     add_error_handlers(app)
     page.add_page_errors(app)
     for router in ROUTERS:
@@ -114,4 +114,5 @@ async def _open_and_watch(app: FastAPI) -> None:
         return
     finally:
         served.is_settled.set()
+    app.state.when_ready()
     await IndexWatch(served).run()

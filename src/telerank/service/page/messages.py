@@ -295,13 +295,13 @@ class Messages:
         return "one" if n == 1 or (n == 0 and self.language == "fr") else "other"
 
 
-def choose_language(accepted: str, wanted: str | None = None) -> str:
-    """The language of a page: the one ``wanted``, or the first of the ``Accept-Language`` header that it has.
+def choose_language(accepted: str, chosen: str | None = None) -> str:
+    """The language of a page: the one ``chosen``, or the first of the ``Accept-Language`` header that it has.
 
     English if there is none.
     """
-    if wanted in LANGUAGES:
-        return str(wanted)
+    if chosen in LANGUAGES:
+        return str(chosen)
     best, language = 0.0, LANGUAGES[0]
     for item in accepted.split(",")[:50]:
         name, *settings = item.split(";")

@@ -6,6 +6,7 @@ one that dies, and ends them.
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -97,11 +98,18 @@ def run_process(
     )
     server = uvicorn.Server(config)
     app.state.give_up = lambda: setattr(server, "should_exit", True)
+    app.state.when_ready = _freeze
     _end_with(server)
     server.run([listening])
     failure: TelerankError | None = app.state.failure
     if failure is not None:
         raise failure
+
+
+def _freeze() -> None:
+    """Take everything that is loaded out of later garbage collections: they would halt requests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _end_with(server: uvicorn.Server) -> None:

@@ -169,12 +169,12 @@ class ScoresReply(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "id": "score-0b1f8a52c9e04c2f8d8e7f3a4a5b6c7d",
+                    "id": "score-7d1f",
                     "object": "list",
-                    "created": 1795348800,
-                    "model": "monobert",
+                    "created": 1795305600,
+                    "model": "my-reranker",
                     "data": [{"index": 0, "object": "score", "score": 0.98}],
-                    "usage": {"prompt_tokens": 21, "total_tokens": 21},
+                    "usage": {"prompt_tokens": 24, "total_tokens": 24},
                 }
             ]
         }

@@ -1,7 +1,7 @@
 """From the lines of a PDF file's pages to its paragraphs and headings.
 
-The lines are in the order of the file. What repeats at the head or foot of pages stands once, at the
-beginning; page numbers are left out. Lines of a paragraph are joined, across columns and pages, too.
+The lines are in the order of the file. What repeats at the head or foot of pages stands once, at the head of
+the first of them; page numbers are left out. Lines of a paragraph are joined, across columns and pages, too.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ def lay_out(
         [block for page, lines in rest.items() for block in _read_blocks(page, lines, finder)], body
     )
     levels = find_headings(blocks, body)
-    heads = [TextBlock(((page, line),)) for page, line in repeated]
-    texts = join_accents([_join_lines(block, rest) for block in (*heads, *blocks)])
+    heads = [(TextBlock(((page, line),)), 0) for page, line in repeated]
+    ordered = sorted((*heads, *zip(blocks, levels, strict=True)), key=lambda block: block[0].lines[0][0])
+    texts = join_accents([_join_lines(block, rest) for block, _ in ordered])
     words = count_words(texts)
     paragraphs = [
         _paragraph(join_divided(text, words), level, block)
-        for text, level, block in zip(texts, [0] * len(heads) + levels, (*heads, *blocks), strict=True)
+        for text, (block, level) in zip(texts, ordered, strict=True)
     ]
     return title or join_divided(find_title(blocks, body), words), paragraphs, left_out
 

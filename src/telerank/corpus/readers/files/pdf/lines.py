@@ -67,17 +67,18 @@ def split_repeated(
     """Split off the lines that repeat at the head or foot of pages.
 
     Returns the other lines of each page, the first of each repeated line with its page, and how many others
-    are left out. A line repeats if it differs in nothing but numbers, which are equal on all pages or grow
-    with them; lines of page numbers alone are left out on all pages.
+    are left out. A line repeats if it stands at the same height and differs in nothing but numbers, which are
+    equal on all pages or grow with them; lines of page numbers alone are left out on all pages.
     """
     body = body_size(pages)
-    groups: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    groups: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for page, lines in pages.items():
         for number in _at_edges(lines):
-            groups[_NUMBER.sub("#", lines[number].text)].append((page, number))
+            line = lines[number]
+            groups[_NUMBER.sub("#", line.text), round(line.top)].append((page, number))
     removed: dict[int, set[int]] = defaultdict(set)
     first: list[tuple[int, Line]] = []
-    for text, group in groups.items():
+    for (text, _), group in groups.items():
         own = [(page, pages[page][number]) for page, number in group]
         if len({page for page, _ in group}) < max(2, _SHARE * len(pages)) or not _repeats(own, body):
             continue

@@ -100,10 +100,12 @@ def _bookmarks(document: pypdfium2.PdfDocument) -> Iterator[Bookmark]:
 
 def _read_lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
     """The lines of a page, in the order of the file; read with the page turned so that they are upright."""
-    rotation = _text_rotation(page)
-    if rotation != page.get_rotation():
-        page.set_rotation(rotation)
     text_page = page.get_textpage()
+    rotation = _text_rotation(text_page)
+    if rotation != page.get_rotation():
+        text_page.close()
+        page.set_rotation(rotation)
+        text_page = page.get_textpage()
     try:
         glyphs = _Glyphs(text_page, rotation)
         start = 0
@@ -115,15 +117,13 @@ def _read_lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
         text_page.close()
 
 
-def _text_rotation(page: pypdfium2.PdfPage) -> int:
+def _text_rotation(text_page: pypdfium2.PdfTextPage) -> int:
     """By how many degrees a page must be turned clockwise for most of its letters to be upright."""
-    text_page = page.get_textpage()
     count, matrix = text_page.count_chars(), raw.FS_MATRIX()
     turns: Counter[int] = Counter()
     for number in range(0, count, max(1, count // _SAMPLED)):
         if raw.FPDFText_GetMatrix(text_page.raw, number, matrix):
             turns[round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4] += 1
-    text_page.close()
     return 90 * max(turns, key=lambda turn: (turns[turn], -turn), default=0)
 
 

@@ -1,0 +1,90 @@
+"""What is set of the service, on the command line, in a file and in the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from typer.testing import CliRunner
+
+from telerank.cli.main import app
+from telerank.errors import CollectionError, FormatError
+from telerank.service.settings import make_settings, name_folders, read_keys, read_settings
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """The settings that the command would serve."""
+    seen = []
+    monkeypatch.setattr("telerank.service.process.workers.run_service", seen.append)
+    return seen
+
+
+def test_options_come_before_the_file(tmp_path, served, monkeypatch):
+    monkeypatch.delenv("TELERANK_KEYS", raising=False)
+    file, keys = tmp_path / "service.yaml", tmp_path / "keys"
+    file.write_text("indexes: {a: /a}\nport: 9000\nmodel: best\nlimits: {queue: 7}\nkeys: [from-the-file]\n")
+    keys.write_text("# keys\nkey-of-ann  # Ann\n\nkey-of-bob\nkey-of-ann\n")
+    result = CliRunner().invoke(
+        app, ["serve", "x=/b", "--config", str(file), "--port", "0", "--key-file", str(keys)]
+    )
+    assert result.exit_code == 0, result.output
+    [settings] = served
+    assert {name: str(folder) for name, folder in settings.indexes.items()} == {"x": "/b"}
+    assert (settings.port, settings.model, settings.limits.queue) == (0, "best", 7)
+    assert settings.keys == ("key-of-ann", "key-of-bob")
+    assert (settings.host, settings.cors, settings.log_queries) == ("127.0.0.1", (), False)
+    assert "key-of" not in repr(settings)
+
+
+def test_without_options_the_file_is_served(tmp_path, served, monkeypatch):
+    monkeypatch.delenv("TELERANK_KEYS", raising=False)
+    file = tmp_path / "service.yaml"
+    file.write_text("indexes: {a: /a}\nkeys: [from-the-file]\n")
+    CliRunner().invoke(app, ["serve", "--config", str(file)], catch_exceptions=False)
+    assert served[0].keys == ("from-the-file",)
+
+
+def test_keys_of_the_environment_are_valid_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELERANK_KEYS", "one-of-env, other-of-env")
+    (tmp_path / "keys").write_text("one-of-file")
+    assert read_keys(tmp_path / "keys") == ("one-of-file", "one-of-env", "other-of-env")
+
+
+def test_a_folder_has_the_name_of_its_last_part(tmp_path):
+    (tmp_path / "idx").mkdir()
+    assert name_folders([f"{tmp_path}/idx/", "b=/c", "org/model"]) == {
+        "idx": f"{tmp_path}/idx/",
+        "b": "/c",
+        "model": "org/model",
+    }
+    with pytest.raises(CollectionError, match="'b' comes twice"):
+        name_folders(["b=/c", "b=/d"])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "nothing to serve"),
+        ({"indexes": {"a": "/a"}, "prot": 1}, "did you mean 'port'"),
+        ({"indexes": {"a": "/a"}, "port": 70_000}, "port"),
+        ({"indexes": {"a": "/a"}, "prefix": "search"}, "a path such as /search"),
+        ({"indexes": {"a": "/a"}, "prefix": "/search/"}, "a path such as /search"),
+        ({"indexes": {"a": "/a"}, "keys": ["secret"]}, "8 to 256 visible ASCII characters"),
+        ({"indexes": {"a b": "/a"}}, "a name has letters"),
+        ({"indexes": {"a": "/a"}, "limits": {"queue": 0}}, "limits.queue"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_line(values, message):
+    with pytest.raises(CollectionError) as raised:
+        make_settings(values)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_file_holds_settings_by_name(tmp_path):
+    (tmp_path / "service.yaml").write_text("- 1\n")
+    with pytest.raises(FormatError, match="settings by name"):
+        read_settings(tmp_path / "service.yaml")
