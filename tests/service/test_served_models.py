@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -11,6 +12,7 @@ import telerank as tr
 from small_service import make_index, save_models, serving, settings_of
 from telerank.errors import TelerankError
 from telerank.pipelines.saved import save_pipeline
+from telerank.reranking.scorer import Scorer
 from telerank.service.state import Served
 
 
@@ -160,3 +162,20 @@ def test_a_default_that_cannot_be_run_ends_the_start(tmp_path):
     folder = make_index(tmp_path / "idx")
     with pytest.raises(TelerankError, match="no vectors of minilm"):
         Served(settings_of(folder, model="dense(minilm)")).open()
+
+
+def test_rerankers_are_computed_as_the_settings_say(tmp_path, monkeypatch):
+    """Also those of pipelines that say nothing themselves: there is one copy of the model."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder, reranker = make_index(tmp_path / "idx"), str(save_models(tmp_path / "models")["reranker"])
+    settings = settings_of(
+        folder, rerankers={"small": reranker}, backend="onnx", batch_tokens=64, model="bm25 >> rerank(small)"
+    )
+    with serving(settings) as client:
+        (scorer,) = client.app.state.served.snapshot().models.rerankers
+        assert (scorer.backend, scorer.budget) == ("onnx", 64)
+        body = {"query": "q1", "texts": ["x1 x2", "q1 x3"], "raw_scores": True}
+        found = {item["index"]: item["score"] for item in client.post("/rerank", json=body).json()}
+        assert client.get("/v1/search", params={"query": "q1"}).status_code == 200
+    expected = Scorer(reranker).score([("q1", "x1 x2"), ("q1", "q1 x3")])
+    assert np.allclose([found[0], found[1]], expected, atol=1e-5)

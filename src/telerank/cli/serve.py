@@ -22,6 +22,8 @@ def serve(
     encoder: list[str] | None = Option(None, help="Encoder to serve: NAME or NAME=FOLDER."),
     reader: list[str] | None = Option(None, help="Reader to serve: NAME or NAME=FOLDER."),
     title: str | None = Option(None, help="Name of the service on its page. Default: telerank."),
+    backend: str | None = Option(None, help="Back end of re-rankers: torch (default), openvino or onnx."),
+    precision: str | None = Option(None, help="Precision of re-rankers; default: that of the back end."),
     host: str | None = Option(None, help="Address to listen on. Default: 127.0.0.1, this machine alone."),
     port: int | None = Option(None, min=0, max=65_535, help="Port to listen on. Default: 8080."),
     workers: int | None = Option(None, min=1, help="Processes. Default: 1."),
@@ -35,7 +37,7 @@ def serve(
 ) -> None:
     """Serve indexes and models over HTTP: a page for people, an API for programs.
 
-    The page is at `/`, the description of the API at `/docs`. The service listens on this machine alone, unless
+    The page is at `/`, the description of the API at `/docs`. It listens on this machine alone, unless
     `--host` says otherwise. Ctrl-C or SIGTERM ends it, after the open requests.
 
     Example: `telerank serve idx --model "bm25 % 100 >> rerank(my-reranker) % 10" --port 8080`
@@ -52,6 +54,8 @@ def serve(
         "encoders": name_folders(encoder or ()),
         "readers": name_folders(reader or ()),
         "title": title,
+        "backend": backend,
+        "precision": precision,
         "host": host,
         "port": port,
         "workers": workers,

@@ -33,12 +33,14 @@ class ModelKey(NamedTuple):
 class ModelFamily(Generic[Model]):
     """The models of one kind; ``make`` makes one of its source and settings, ``sources`` were given by name.
 
+    A model without settings of its own has ``defaults``.
     Each is made once, while the process opens what it serves. Afterwards the family is closed.
     """
 
     kind: str
     make: Callable[..., Model]
     sources: Mapping[str, str]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     closed: bool = False
     _models: dict[ModelKey, Model] = field(default_factory=dict, init=False)
 
@@ -50,6 +52,7 @@ class ModelFamily(Generic[Model]):
         NotServed
             If it would have to be made, and the family is closed.
         """
+        settings = settings or dict(self.defaults)
         key = ModelKey(name, scope, tuple(sorted(settings.items())))
         if key not in self._models:
             if self.closed:
@@ -99,7 +102,7 @@ class ServedModels:
     def of(cls, settings: ServiceSettings) -> ServedModels:
         """The models that the settings name; pipelines add theirs until :meth:`close`."""
         served = cls(
-            ModelFamily("re-ranker", _make_reranker, settings.rerankers),
+            ModelFamily("re-ranker", _make_reranker, settings.rerankers, settings.computing),
             ModelFamily("encoder", _make_encoder, settings.encoders),
             ModelFamily("reader", _make_reader, settings.readers),
         )

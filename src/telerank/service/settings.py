@@ -87,6 +87,12 @@ class ServiceSettings(Section):
     workers: int = Field(default=1, ge=1, le=64)
     threads: int = Field(default=2, ge=1, le=64)
     """Searches that a process runs at a time; models compute in a thread of their own."""
+    backend: str | None = None
+    """The back end of re-rankers whose pipeline names none: torch, openvino or onnx."""
+    precision: str | None = None
+    """In which these re-rankers compute; None: as their back end does."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of a batch of these re-rankers; None: as suits the device."""
     watch: float = Field(default=1.0, gt=0)
     """Seconds between two looks at the folders of the indexes."""
     grace: float = Field(default=30.0, ge=0)
@@ -101,6 +107,12 @@ class ServiceSettings(Section):
     judgments: Path | None = None
     """The file to which the page's judgments are added; None: the page takes none."""
     limits: Limits = Limits()
+
+    @property
+    def computing(self) -> dict[str, Any]:
+        """How re-rankers are computed: the settings of a scorer that are set here, by name."""
+        given = {"backend": self.backend, "precision": self.precision, "tokens": self.batch_tokens}
+        return {name: value for name, value in given.items() if value is not None}
 
     @field_validator("prefix")
     @classmethod

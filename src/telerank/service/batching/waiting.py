@@ -13,7 +13,7 @@ import numpy.typing as npt
 from telerank.service.batching.work import Results, TokenizedWork
 
 _NEAR = 4  # budgets: so many tokens of the first requests are searched for texts of one length
-_LONGER, _LONGER_TOKENS = 1.25, 8  # a longer text makes a batch at most so much wider
+_COST = 16  # a batch costs a 16th of the largest one besides its own tokens
 
 BatchParts: TypeAlias = Sequence[tuple["Job", npt.NDArray[np.int64]]]
 """The rows of each of several jobs."""
@@ -64,7 +64,7 @@ class Waiting:
     Every second batch begins with the request that has waited longest, so that each is served; the others
     begin with the one that has least left, so that a short one does not wait for a long one to end. A batch
     begins with the longest text of that request, and is filled with those next in length, of its own and of
-    the requests after it: shorter ones, and then somewhat longer ones if there is room.
+    the requests after it, as long as little is padded.
     """
 
     def __init__(self) -> None:
@@ -122,15 +122,18 @@ class Waiting:
 
 
 def _fill(lengths: npt.NDArray[np.int64], budget: int) -> npt.NDArray[np.int64]:
-    """The places of the texts that go into a batch with the first one."""
-    width = int(lengths[0])
+    """The places of the texts that go into a batch with the first one.
+
+    A batch costs as much as some tokens, besides its own: texts are left to another one where that saves
+    more padding than it costs.
+    """
+    width, cost = int(lengths[0]), budget // _COST
     shorter = np.flatnonzero(lengths <= width)
-    longer = np.flatnonzero((lengths > width) & (lengths <= _LONGER * width + _LONGER_TOKENS))
-    order = np.concatenate(
-        [
-            shorter[np.argsort(-lengths[shorter], kind="stable")],
-            longer[np.argsort(lengths[longer], kind="stable")],
-        ]
-    )
+    shorter = shorter[np.argsort(-lengths[shorter], kind="stable")][: max(1, budget // max(1, width))]
+    saved = np.arange(len(shorter) - 1, 0, -1) * (width - lengths[shorter[1:]])
+    if saved.max(initial=0) > cost:
+        shorter = shorter[: int(saved.argmax()) + 1]
+    longer = np.flatnonzero((lengths > width) & ((lengths - width) * len(shorter) <= cost))
+    order = np.concatenate([shorter, longer[np.argsort(lengths[longer], kind="stable")]])
     padded = np.maximum.accumulate(lengths[order]) * np.arange(1, len(order) + 1)
     return order[: max(1, int((padded <= budget).sum()))]

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from telerank.service.batching.work import BatchedReply, TextsToEncode
 from telerank.service.errors import ERRORS, BackendFault
 from telerank.service.model_calls import Calls
-from telerank.service.schemas.clients import as_list
+from telerank.service.schemas.clients import as_list, reply_example
 from telerank.service.schemas.embed import EmbeddingsReply, EmbeddingsRequest, EmbedRequest, SparseRequest
 
 router = APIRouter(tags=["embedding"], responses=ERRORS)
@@ -34,7 +34,12 @@ async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
     return _respond(calls, content)
 
 
-@router.post("/embed", summary="Embed texts (text-embeddings-inference)", response_model=list[list[float]])
+@router.post(
+    "/embed",
+    summary="Embed texts (text-embeddings-inference)",
+    response_model=list[list[float]],
+    responses=reply_example([[0.6, -0.8]]),
+)
 async def embed(body: EmbedRequest, calls: Calls) -> Response:
     """The vectors of texts; the header ``x-truncated-texts`` counts the texts that were cut."""
     texts = TextsToEncode(as_list(body.inputs), _are_queries(body.prompt_name), body.normalize)
@@ -45,7 +50,10 @@ async def embed(body: EmbedRequest, calls: Calls) -> Response:
 
 
 @router.post(
-    "/embed_sparse", summary="Sparse vectors of texts: not served", response_model=list[list[dict[str, Any]]]
+    "/embed_sparse",
+    summary="Sparse vectors of texts: not served",
+    response_model=list[list[dict[str, Any]]],
+    responses=reply_example([[{"index": 1012, "value": 0.5}]]),
 )
 async def embed_sparse(_: SparseRequest) -> Response:
     """424: no model that is served gives sparse vectors."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
 from telerank.service.errors import ERRORS, NotServed, TooLarge
-from telerank.service.schemas.clients import as_list
+from telerank.service.schemas.clients import as_list, reply_example
 from telerank.service.schemas.models import (
     ModelCard,
     ModelInfo,
@@ -51,7 +51,11 @@ async def info(snapshot: CurrentSnapshot, settings: CurrentSettings) -> ModelInf
     )
 
 
-@router.post("/tokenize", summary="The tokens of texts (text-embeddings-inference)")
+@router.post(
+    "/tokenize",
+    summary="The tokens of texts (text-embeddings-inference)",
+    responses=reply_example([[{"id": 2054, "text": "what", "special": False, "start": 0, "stop": 4}]]),
+)
 async def tokenize(
     body: TokenizeRequest, snapshot: CurrentSnapshot, served: CurrentServed
 ) -> list[list[SimpleToken]]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import time
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import APIRouter
+from fastapi import APIRouter, Body
 
 from telerank.service.batching.work import BatchedReply, PairsToScore
 from telerank.service.errors import ERRORS, Unprocessable
 from telerank.service.model_calls import Calls
-from telerank.service.schemas.clients import Usage, as_list
+from telerank.service.schemas.clients import Usage, as_list, reply_example
 from telerank.service.schemas.rerank import (
+    RERANK_EXAMPLES,
     ApiVersion,
     DocumentsToRerank,
     PairScore,
@@ -33,11 +35,20 @@ from telerank.service.schemas.rerank import (
 router = APIRouter(tags=["re-ranking"], responses=ERRORS)
 
 
-@router.post("/rerank", summary="Re-rank texts", response_model_exclude_none=True)
-@router.post("/v1/rerank", summary="Re-rank texts", response_model_exclude_none=True)
-@router.post("/v2/rerank", summary="Re-rank texts", response_model_exclude_none=True)
-@router.post("/reranking", summary="Re-rank texts", response_model_exclude_none=True)
-async def rerank(body: RerankBody, calls: Calls) -> RerankReply | list[TextScore]:
+_BODY: Any = Body(openapi_examples=RERANK_EXAMPLES)
+_route = partial(
+    router.post,
+    summary="Re-rank texts",
+    response_model_exclude_none=True,
+    responses=reply_example([{"index": 0, "score": 0.98}, {"index": 1, "score": 0.02}]),
+)
+
+
+@_route("/rerank")
+@_route("/v1/rerank")
+@_route("/v2/rerank")
+@_route("/reranking")
+async def rerank(body: Annotated[RerankBody, _BODY], calls: Calls) -> RerankReply | list[TextScore]:
     """The texts, the most relevant first.
 
     A body with ``documents`` gets the object of Cohere and Jina, one with ``texts`` the array of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -42,6 +42,11 @@ class Usage(BaseModel):
     @classmethod
     def of(cls, tokens: int) -> Usage:
         return cls(prompt_tokens=tokens, total_tokens=tokens)
+
+
+def reply_example(value: Any) -> dict[int | str, dict[str, Any]]:
+    """The example of a reply that is no object, for ``responses=`` of a route."""
+    return {200: {"content": {"application/json": {"example": value}}}}
 
 
 def as_list(texts: str | list[str]) -> list[str]:

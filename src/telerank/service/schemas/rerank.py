@@ -70,6 +70,12 @@ RerankBody = Annotated[
 ]
 
 
+RERANK_EXAMPLES: dict[str, Any] = {
+    "documents": {"summary": "Cohere, Jina", "value": {"query": _QUERY, "documents": _DOCUMENTS, "top_n": 1}},
+    "texts": {"summary": "text-embeddings-inference", "value": {"query": _QUERY, "texts": _DOCUMENTS}},
+}
+
+
 class PairsRequest(ClientRequest):
     """vLLM's request for the scores of pairs: one text and several, or as many as there are of the other."""
 
