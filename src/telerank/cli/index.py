@@ -96,7 +96,7 @@ def update(
     Files are compared by their contents: only new and changed ones are read, and those that are gone are
     deleted. What cannot be read is counted and named; `info` has all of it.
 
-    Example: `telerank index update documents idx-docs`
+    Example: `telerank index update documents idx`
     """
     from dataclasses import asdict
 

@@ -23,8 +23,8 @@ def locate_hit(index: SparseIndex, doc: Doc, query: str) -> Location | None:
     weights = {term: math.log(1 + len(index) / (1 + index.term(term).df)) for term in index.analyzer(query)}
     starts = [mark.start for mark in doc.marks]
     stretches = [
-        {term for term in index.analyzer(doc.text[start:end]) if term in weights}
-        for start, end in pairwise([*starts, len(doc.text)])
+        {term for term in index.analyzer(f"{mark.heading}\n{doc.text[start:end]}") if term in weights}
+        for mark, (start, end) in zip(doc.marks, pairwise([*starts, len(doc.text)]), strict=True)
     ]
     by_page: dict[int, set[str]] = defaultdict(set)
     for mark, terms in zip(doc.marks, stretches, strict=True):

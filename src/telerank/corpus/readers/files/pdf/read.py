@@ -38,6 +38,7 @@ _NO_TITLE = re.compile(
     r"(?:microsoft \w+ - .*|(?:untitled|sans titre|sans nom|document)[\s\d-]*|.*\.\w{2,4})", re.IGNORECASE
 )
 _MARKED = 0.85  # of the size of the letters before: a smaller digit is the mark of a note
+_PROTECTED = {raw.FPDF_ERR_PASSWORD: "", raw.FPDF_ERR_SECURITY: "in a way that PDFium does not know"}
 _SAMPLED = 100  # letters of a page that tell how it is turned
 _BEFORE_MARK = 3  # letters before it, so that cm2 stays
 
@@ -53,9 +54,9 @@ def read_pdf(content: bytes, name: str) -> FileText:
     try:
         document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
-        if error.err_code == raw.FPDF_ERR_PASSWORD:
-            raise UnreadableFile(Problem.encrypted) from error
-        raise UnreadableFile(Problem.broken, str(error)) from error
+        if error.err_code in _PROTECTED:
+            raise UnreadableFile(Problem.encrypted, _PROTECTED[error.err_code]) from error
+        raise UnreadableFile(Problem.broken, "damaged, or not a PDF file") from error
     pages: dict[int, list[Line]] = {}
     unreadable = 0
     for number in range(len(document)):
