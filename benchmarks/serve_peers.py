@@ -262,7 +262,7 @@ def main() -> None:
                 stack.enter_context(running(engine))
             measure(engines, requests, given.users, given.rounds)
     notes = (
-        f"{len(requests)} requests of {given.depth} passages, {given.users} at a time, {given.rounds} rounds",
+        f"{len(requests)} requests of {given.depth} passages, {given.users} at once, {given.rounds} rounds.",
         "MiniLM-L6 under a classification layer drawn at random, float32, on the processor; wall clock.",
         "Deviation: the largest of a score from the model's own, in standard deviations of the scores.",
     )
