@@ -55,7 +55,13 @@ def torchrun(*words, processes=2, cwd=None):
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [*asked, *map(str, words)], capture_output=True, text=True, check=False, env=environment, cwd=cwd
+        [*asked, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=cwd,
+        timeout=540,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -158,9 +157,7 @@ class Loop:
     def _prepare(self, number: int, progress: Progress) -> None:
         if number == self._prepared:
             return
-        self._processes.first(partial(self.task.prepare, number, progress))
-        if not self._processes.leads:
-            self.task.prepare(number, progress)
+        self.task.prepare(number, progress)
         self._prepared = number
 
     def _fetch_losses(self) -> None:
@@ -234,7 +231,7 @@ class Loop:
         if schedule is None or (position.step != self.steps and position.step % schedule.every):
             return None
         self._settle()
-        values: DevValues = self._processes.first(partial(self._compute_dev, progress, schedule.by_loss))
+        values = self._compute_dev(progress, schedule.by_loss)
         value = values.loss if schedule.by_loss else values.measure
         if value is None:
             lacks = "dev loss" if schedule.by_loss else "dev set"

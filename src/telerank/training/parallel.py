@@ -1,7 +1,8 @@
 """Processes that train a model together, started by ``torchrun``; or a single process.
 
 Each takes its share of every batch. Gradients are summed before the update, so that all processes keep equal
-weights: those that a single process would have with the whole batch. Only the first writes and evaluates.
+weights: those that a single process would have with the whole batch. What is scored or encoded without
+learning is shared out by the first process, which alone reads it, decides and writes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import torch
@@ -20,13 +23,15 @@ from torch import Tensor, distributed, nn
 from telerank.errors import ModelError, TelerankError
 
 T = TypeVar("T")
+V = TypeVar("V")
 
-_WAIT = timedelta(days=7)  # how long processes wait while the first evaluates or encodes
+_WAIT = timedelta(days=7)  # how long processes wait while the first reads, measures or writes
 _BUCKET = 1 << 24  # numbers that are summed at a time
+_ITEMS = 4096  # texts of a process that are shared out together
 
 
 class ProcessError(ModelError):
-    """The first process has ended with an error that it alone reports."""
+    """Another process has ended with an error that it alone reports."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Processes:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that writes, evaluates and reports."""
+        """Whether this is the process that shares out, measures, writes and reports."""
         return self.rank == 0
 
     def share(self, count: int) -> range:
@@ -64,6 +69,55 @@ class Processes:
             raise outcome[1]
         value: T = outcome[0]
         return value
+
+    def each(self, do: Callable[[], T]) -> T:
+        """Call ``do`` in every process, which returns its own value; the error of one is raised in all."""
+        if self.size == 1:
+            return do()
+        ended = f"process {self.rank + 1} of {self.size} of this training has ended: its message says why"
+        outcome: list[T] = []
+        fault: TelerankError | None = ProcessError(ended)
+        try:
+            outcome.append(do())
+            fault = None
+        except TelerankError as error:
+            fault = error
+        finally:  # of any other error the others learn, too
+            faults = [own for own in self.gather_values(fault) if own is not None]
+        if faults:
+            raise faults[0] from fault
+        return outcome[0]
+
+    def alone(self, do: Callable[[], T], other: T) -> T:
+        """The value of ``do`` in the first process, which keeps it; ``other`` in the others.
+
+        An error is raised in all.
+        """
+        return self.each(do if self.leads else lambda: other)
+
+    def share_out(
+        self, do: Callable[[Sequence[T]], Sequence[V]], items: Iterable[T], most: int
+    ) -> Iterator[list[V]]:
+        """What ``do`` makes of each of the first process's ``items``, in order and in rounds.
+
+        All processes must read all rounds; only the first process gets their values. In a round of ``most *
+        size`` items process r computes r, r + size, …. The error of one is raised in all.
+        """
+        rest = iter(items)
+        while part := self.first(lambda: list(islice(rest, most * self.size))):
+            own = [part[number] for number in self.share(len(part))]
+            compute: Callable[[], Sequence[V]] = partial(do, own) if own else list
+            shares = self._bring(self.each(compute))
+            numbers = range(len(part) if self.leads else 0)
+            yield [shares[number % self.size][number // self.size] for number in numbers]
+
+    def _bring(self, value: T) -> list[T]:
+        """The values of all processes, in the first one."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        distributed.gather_object(value, values if self.leads else None)
+        return values
 
     def gather_values(self, value: T) -> list[T]:
         """The values of all processes."""
@@ -120,6 +174,29 @@ class Processes:
                 whole = tensor.detach().contiguous()
                 distributed.broadcast(whole, 0)
                 tensor.detach().copy_(whole)
+
+
+ALONE = Processes()
+"""A process without others."""
+
+
+def share_by_length(
+    processes: Processes,
+    do: Callable[[Sequence[T]], Sequence[V]],
+    items: Sequence[T],
+    length: Callable[[T], int],
+) -> list[V]:
+    """What ``do`` makes of each of the first process's items, in order, which it alone gets.
+
+    All processes must call this; their shares have as many items, of like lengths, so that they take about as
+    long. A process without others gives ``do`` all items at once.
+    """
+    if processes.size == 1:
+        return list(do(items))
+    order = sorted(range(len(items)), key=lambda row: length(items[row]), reverse=True)
+    rounds = processes.share_out(do, (items[row] for row in order), _ITEMS)
+    values = chain.from_iterable(list(rounds))
+    return [value for _, value in sorted(zip(order, values, strict=True), key=lambda pair: pair[0])]
 
 
 def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:

@@ -67,10 +67,7 @@ class Task(Protocol):
         """Number of examples in an epoch; it is only asked for if something is set in epochs."""
 
     def prepare(self, number: int, progress: Progress) -> None:
-        """Prepare batch ``number``: called before each; most tasks need do nothing.
-
-        If several processes train, the first process's call ends before those of the others begin.
-        """
+        """Prepare batch ``number``: called before each, in every process; most tasks need do nothing."""
 
     def read(self, number: int) -> Any:
         """The tensors of batch ``number`` on the processor, for :meth:`backward`; a function of the number.
@@ -89,12 +86,15 @@ class Task(Protocol):
         """
 
     def dev(self, progress: Progress) -> float | None:
-        """The dev measure, higher is better; None without a dev set. Called in the first process."""
+        """The dev measure, higher is better; None without a dev set.
+
+        Called in every process; all return the same value.
+        """
 
     def dev_loss(self, progress: Progress) -> float | None:
         """The loss on the dev set, without dropout, of the same batches each time; None if there are none.
 
-        Called in the first process, after :meth:`dev` if that is called.
+        Called in every process, after :meth:`dev` if that is called; all return the same value.
         """
 
     def save(self, folder: Path) -> None:

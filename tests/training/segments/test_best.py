@@ -266,18 +266,26 @@ def test_a_killed_iteration_goes_on_to_the_same_result(place, trained, tmp_path,
 
 
 WORKER = """
-import sys, torch
+import os, sys, torch
 torch.set_num_threads(1)
 from telerank.training.reranker.train import train_reranker
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.settings import read_settings
+from telerank.training.reranker.pair_logits import EndToEnd
+score, counts = EndToEnd.score, []
+def counted(self, pairs, *given):
+    counts.append(len(pairs))
+    return score(self, pairs, *given)
+EndToEnd.score = counted
 config = read_settings(f"{sys.argv[1]}/config.yaml", RerankerTraining)
 train_reranker(config, f"{sys.argv[1]}/two")
+with open(f"{sys.argv[1]}/{os.environ['RANK']}.json", "w") as file:
+    file.write(str(sum(counts)))
 """
 
 
 def test_two_processes_select_as_one(place, tmp_path):
-    """Each takes a share of a batch; the first selects and measures for both."""
+    """Each takes a share of a batch, and of what is scored to select and to measure."""
     model = segment_settings(place, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
     config = segment_training(place, "best", TWO, model=model, loss=HINGE, optimisation={"eps": 1e-4})
     write_settings(config, tmp_path / "config.yaml")
@@ -290,6 +298,8 @@ def test_two_processes_select_as_one(place, tmp_path):
         assert losses(two) == pytest.approx(losses(one), rel=1e-3)
     one, two = (json.loads((tmp_path / name / "iterations.json").read_text()) for name in ("one", "two"))
     assert [own["pairs"] for own in one["iterations"]] == [own["pairs"] for own in two["iterations"]]
+    counts = [int((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    assert min(counts) > 0.4 * sum(counts)
 
 
 def test_other_settings_do_not_resume(place, trained):

@@ -18,11 +18,13 @@ from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.precision import Precision
 from telerank.training.bi_encoder.config import BiEncoderDev
+from telerank.training.parallel import ALONE, Processes
 from telerank.training.reading import read_texts
 from telerank.training.task import evaluating
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 _TOKENS = 8192  # of a batch, padding included
+_BATCHES = 16  # of a process that are shared out together
 _QUERIES = 64  # searched at a time
 _DEPTH = 1000
 
@@ -42,12 +44,22 @@ class DevSet:
         tokenizers: Tokenizers,
         precision: Precision = nullcontext,
         progress: Progress = silent,
+        processes: Processes = ALONE,
     ) -> float:
-        """The measure's mean over the queries, searching all documents; inner products are in float32."""
+        """The measure's mean over the queries, searching all documents; inner products are in float32.
+
+        Several processes encode the texts that the first one has, and it searches.
+        """
         with precision():
-            queries, documents = encode_texts(model, tokenizers, self.queries, self.documents, progress)
-        rankings = search(self.queries, tuple(self.documents), queries, documents)
-        return measure(rankings, self.qrels, self.measure).mean[self.measure]
+            queries, documents = encode_texts(
+                model, tokenizers, self.queries, self.documents, progress, processes=processes
+            )
+
+        def search_all() -> float:
+            rankings = search(self.queries, tuple(self.documents), queries, documents)
+            return measure(rankings, self.qrels, self.measure).mean[self.measure]
+
+        return processes.first(search_all)
 
 
 def choose_queries(
@@ -90,13 +102,16 @@ def encode_texts(
     queries: Sequence[Query],
     documents: Mapping[str, str],
     progress: Progress = silent,
+    *,
+    processes: Processes = ALONE,
 ) -> tuple[Tensor, Tensor]:
     """The vectors of queries, (queries, H), and of documents, (documents, H), without dropout."""
     with evaluating(model):
         texts = list(documents.values())
-        encoded = encode_side(model.encode_documents, tokenizers.documents, texts, progress)
+        encoded = encode_side(model.encode_documents, tokenizers.documents, texts, progress, processes)
         texts = [query.text for query in queries]
-        return encode_side(model.encode_queries, tokenizers.queries, texts), encoded
+        vectors = encode_side(model.encode_queries, tokenizers.queries, texts, processes=processes)
+        return vectors.to(model.device), encoded.to(model.device)
 
 
 def search(
@@ -116,13 +131,27 @@ def encode_side(
     tokenizer: SideTokenizer,
     texts: Sequence[str],
     progress: Progress = silent,
+    processes: Processes = ALONE,
 ) -> Tensor:
-    """The vectors of texts, (texts, H), in float32; texts of like length are encoded together."""
+    """The vectors of texts, (texts, H), in float32; texts of like length are encoded together.
+
+    Several processes encode the batches that the first one would have alone; only that one gets the vectors,
+    on the processor.
+    """
     ids = tokenizer.ids(texts)
-    order: list[int] = []
+    parts = list(batch_by_length([len(tokens) for tokens in ids], _TOKENS))
+    is_alone = processes.size == 1
+
+    def encode_batches(batches: Sequence[Sequence[Sequence[int]]]) -> list[Tensor]:
+        vectors = [encode(tokenizer.pad(batch)).float() for batch in batches]
+        return vectors if is_alone else [own.cpu() for own in vectors]
+
+    batches = ([ids[row] for row in rows] for rows in parts)
     vectors: list[Tensor] = []
-    for rows in batch_by_length([len(tokens) for tokens in ids], _TOKENS):
-        vectors.append(encode(tokenizer.pad([ids[row] for row in rows])).float())
-        order += rows
-        progress("encoding", len(order), len(ids))
-    return torch.cat(vectors)[torch.tensor(np.argsort(order))]
+    done = 0
+    for encoded in processes.share_out(encode_batches, batches, 1 if is_alone else _BATCHES):
+        vectors += encoded
+        done += sum(map(len, encoded))
+        progress("encoding", done, len(ids))
+    order = [row for rows in parts for row in rows]
+    return torch.cat(vectors)[torch.tensor(np.argsort(order))] if vectors else torch.empty(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,22 +12,24 @@ from torch import nn
 from telerank.corpus.collection import Collection
 from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.tokens import Tokenizers
-from telerank.models.precision import Precision
-from telerank.training.bi_encoder.batches import Batches
+from telerank.training.bi_encoder.batches import Batches, EncoderBatch
 from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderTraining
 from telerank.training.bi_encoder.dev import encode_side
 from telerank.training.examples.read_groups import read_groups
 from telerank.training.examples.reading import Reading, candidate_lists, relevant_pairs
 from telerank.training.settings import NegativeSettings
-from telerank.training.task import evaluating
+from telerank.training.task import TrainingDevice, evaluating
 from telerank.types import Progress
 
 
 @dataclass(frozen=True, eq=False)
 class DevLoss:
-    """The first ``count`` batches, which have every pair of dev; the last one is filled with pairs again."""
+    """The first ``count`` batches, which have every pair of dev; the last one is filled with pairs again.
 
-    batches: Batches
+    There are none if no query has a relevant document, and in processes that are not the first.
+    """
+
+    batches: Batches | Sequence[EncoderBatch]
     count: int
 
     def value(
@@ -35,36 +37,50 @@ class DevLoss:
         model: BiEncoder,
         tokenizers: Tokenizers,
         objective: nn.Module,
-        precision: Precision,
+        hardware: TrainingDevice,
         progress: Progress,
-    ) -> float:
-        """The mean of ``objective`` over the batches, without dropout; losses are in float32."""
-        total = 0.0
-        with evaluating(model), evaluating(objective):
-            for number in range(self.count):
-                batch = self.batches[number]
-                with precision():
+    ) -> float | None:
+        """The mean of ``objective`` over the batches, without dropout; losses are in float32.
+
+        Several processes compute the batches of the first one. None if there are none.
+        """
+
+        def compute(batches: Sequence[EncoderBatch]) -> list[float]:
+            losses = []
+            for batch in batches:
+                with hardware.precision():
                     queries = encode_side(model.encode_queries, tokenizers.queries, batch.queries)
                     documents = encode_side(model.encode_documents, tokenizers.documents, batch.documents)
-                total += float(objective(queries, documents, batch))
-                progress("computing the dev loss", number + 1, self.count)
-        return total / self.count
+                losses.append(float(objective(queries, documents, batch)))
+            return losses
+
+        total, done = 0.0, 0
+        with evaluating(model), evaluating(objective):
+            batches = (self.batches[number] for number in range(self.count))
+            for own in hardware.processes.share_out(compute, batches, 1):
+                for loss in own:
+                    total, done = total + loss, done + 1
+                    progress("computing the dev loss", done, self.count)
+        return hardware.processes.first(lambda: total / done if done else None)
+
+
+NO_BATCHES = DevLoss((), 0)
 
 
 def read_dev_loss(
     config: BiEncoderTraining, dev: BiEncoderDev, qids: frozenset[str], reading: Reading
-) -> DevLoss | None:
+) -> DevLoss:
     """Batches of the relevant pairs of the dev queries ``qids``, made as those that are learned from.
 
     Their negatives come from where those of the training come from, if it has lists for dev; or else they are
     the documents of the batch alone, as they are with triples. ``reading`` is the training's: its counts tell
-    which. None if no query has a relevant document.
+    which.
     """
     collection = reading.collection
     relevant = relevant_pairs(collection, dev.split)
     known = {qid: relevant[qid] for qid in qids if qid in relevant}
     if not known:
-        return None
+        return NO_BATCHES
     negatives = _dev_negatives(collection, config.data.negatives, dev.split, known)
     changes = {"split": dev.split, "negatives": negatives, "triples": None, "queries": None, "pairs": None}
     data = config.data.model_copy(update=changes)

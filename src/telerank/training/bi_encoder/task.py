@@ -113,13 +113,13 @@ class BiEncoderTask:
     def dev(self, progress: Progress) -> float | None:
         if self.dev_set is None:
             return None
-        return self.dev_set.value(self.model, self.tokenizers, self.hardware.precision, progress)
+        precision, processes = self.hardware.precision, self.hardware.processes
+        return self.dev_set.value(self.model, self.tokenizers, precision, progress, processes)
 
     def dev_loss(self, progress: Progress) -> float | None:
         if self.loss_set is None:
             return None
-        precision = self.hardware.precision
-        return self.loss_set.value(self._encoder, self.tokenizers, self.objective, precision, progress)
+        return self.loss_set.value(self._encoder, self.tokenizers, self.objective, self.hardware, progress)
 
     def save(self, folder: Path) -> None:
         save_bi_encoder(self.model, self.tokenizers, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -16,8 +17,8 @@ from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, 
 from telerank.models.encoders.tokens import Tokenizers
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
-from telerank.training.bi_encoder.dev import choose_queries, read_dev
-from telerank.training.bi_encoder.dev_loss import read_dev_loss
+from telerank.training.bi_encoder.dev import DevSet, choose_queries, read_dev
+from telerank.training.bi_encoder.dev_loss import NO_BATCHES, read_dev_loss
 from telerank.training.bi_encoder.task import BiEncoderTask
 from telerank.training.examples.read_groups import TEXTS, read_groups
 from telerank.training.examples.reading import Reading, relevant_pairs, write_counts
@@ -67,10 +68,13 @@ class BiEncoderJob:
         reading = Reading(data, config.data_seed, collection, kept_back, progress)
         batches = read_batches(config, reading, self.shared / TEXTS)
         dev_set = loss_set = None
-        if dev is not None and hardware.processes.leads:
-            loss_set = read_dev_loss(config, dev, qids, reading)
-            dev_set = None if dev.by_loss else read_dev(collection, dev, config.seed)
-        if hardware.processes.leads:
+        processes = hardware.processes
+        if dev is not None:
+            loss_set = processes.alone(partial(read_dev_loss, config, dev, qids, reading), NO_BATCHES)
+        if dev is not None and not dev.by_loss:
+            nothing = DevSet((), {}, {}, dev.measure)  # the first process shares out what it has read
+            dev_set = processes.alone(partial(read_dev, collection, dev, config.seed), nothing)
+        if processes.leads:
             write_counts(reading.counts, self.output)
         model, tokenizers = (
             start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,15 @@ from telerank.models.precision import Precision
 from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.reranking.texts import TextPair, TokenizedPairs, tokenize_pairs
 from telerank.training.features.shards import PAIR, FeatureManifest, FeatureShard, Halves, shard_bytes
+from telerank.training.parallel import ALONE, Processes
 from telerank.training.task import evaluating
 from telerank.types import Progress, silent
 
 _LARGEST = float(np.finfo(np.float16).max)
 _SHARD_BYTES = 64 << 20  # of vectors, in memory while a shard is made
-_REPORTED = 4096  # pairs between two reports of progress while tokens are counted
+_REPORTED = (
+    4096  # pairs between two reports of progress while tokens are counted; counted by a process at a time
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,17 +59,36 @@ class FrozenEncoder:
 
 
 @dataclass(frozen=True, eq=False)
-class Filling:
-    """Pairs to encode, and their sizes.
+class ShardPairs:
+    """The pairs of shard ``number``, the first of which is number ``begin`` of all that are encoded.
 
-    ``sizes`` is (pairs, 3): tokens, query vectors, sentence vectors. ``shard`` is the most pairs of a shard.
+    ``sizes`` is (pairs, 3): tokens, query vectors, sentence vectors. ``tokens`` are None where the process
+    that encodes the pairs makes them.
+    """
+
+    number: int
+    begin: int
+    pairs: Sequence[TextPair]
+    sizes: npt.NDArray[np.int64]
+    tokens: TokenizedPairs | None
+
+    @property
+    def vectors(self) -> npt.NDArray[np.int64]:
+        """Number of vectors of each pair, (pairs,)."""
+        return 1 + self.sizes[:, 1] + self.sizes[:, 2]
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """Pairs to encode, and their sizes, as those of :class:`ShardPairs`.
+
+    ``shard`` is the most pairs of a shard. ``tokens`` are None if several processes encode.
     """
 
     pairs: Sequence[TextPair]
-    encoder: FrozenEncoder
-    tokens: TokenizedPairs
+    width: int
+    tokens: TokenizedPairs | None
     sizes: npt.NDArray[np.int64]
-    cls_only: bool
     shard: int
 
     @classmethod
@@ -77,20 +99,29 @@ class Filling:
         manifest: FeatureManifest,
         *,
         shard: int = 2048,
+        processes: Processes = ALONE,
         progress: Progress = silent,
     ) -> Filling:
-        """Tokenise the pairs and count their tokens, query vectors and sentences."""
+        """Tokenise the pairs and count their tokens, query vectors and sentences.
+
+        Several processes count a share each, keep no tokens, and the first one gets the sizes of its pairs.
+        """
         if shard < 1:
             raise ModelError(f"a shard must have at least one pair, got {shard}")
-        tokens = encoder.tokens(pairs, progress)
-        sizes = np.empty((len(tokens), 3), np.int64)
-        for row in range(len(tokens)):
-            sizes[row] = _count(tokens[row])
-            if row % _REPORTED == 0:
-                progress("counting tokens", row, len(tokens))
+        tokens = encoder.tokens(pairs, progress) if processes.size == 1 else None
+        if tokens is not None:
+            sizes = [_count_all(tokens, progress)]
+        else:
+
+            def count(parts: Sequence[Sequence[TextPair]]) -> list[npt.NDArray[np.int64]]:
+                return [_count_all(encoder.tokens(part), silent) for part in parts]
+
+            parts = (pairs[first : first + _REPORTED] for first in range(0, len(pairs), _REPORTED))
+            sizes = [own for counted in processes.share_out(count, parts, 1) for own in counted]
+        joined = np.concatenate([np.empty((0, 3), np.int64), *sizes])
         if manifest.cls_only:
-            sizes[:, 1:] = 0
-        return cls(pairs, encoder, tokens, sizes, manifest.cls_only, shard)
+            joined[:, 1:] = 0
+        return cls(pairs, encoder.width, tokens, joined, shard)
 
     @property
     def vectors(self) -> npt.NDArray[np.int64]:
@@ -100,12 +131,12 @@ class Filling:
     @property
     def bytes(self) -> int:
         """Size of the shards' files."""
-        width, vectors = self.encoder.width, self.vectors
-        return sum(shard_bytes(b - a, int(vectors[a:b].sum()), width) for a, b in self.cuts())
+        vectors = self.vectors
+        return sum(shard_bytes(b - a, int(vectors[a:b].sum()), self.width) for a, b in self.cuts())
 
     def cuts(self) -> Iterator[tuple[int, int]]:
         """The first pair of each shard and the first of the next."""
-        most = _SHARD_BYTES // (2 * self.encoder.width)
+        most = _SHARD_BYTES // (2 * self.width)
         ends = np.cumsum(self.vectors)
         begin = 0
         while begin < len(ends):
@@ -115,38 +146,55 @@ class Filling:
             yield begin, end
             begin = end
 
-    def shards(self, batch_tokens: int, progress: Progress = silent) -> Iterator[FeatureShard]:
-        """The shards in the order of the pairs, in batches of like lengths within each; without hashes."""
-        label = f"encoding pairs ({gigabytes(self.bytes)})"
-        progress(label, 0, len(self.pairs))
+    def shards(self, number: int) -> Iterator[ShardPairs]:
+        """The pairs of shard ``number`` and of those that follow, in their order."""
         for begin, end in self.cuts():
-            vectors, sizes = self.vectors[begin:end], self.sizes[begin:end]
-            shard = FeatureShard(
-                np.empty((int(vectors.sum()), self.encoder.width), np.float16), np.empty(end - begin, PAIR)
-            )
-            shard.pairs["query"], shard.pairs["sentences"] = sizes[:, 1], sizes[:, 2]
-            starts, done = np.cumsum(vectors) - vectors, begin
-            for batch in batch_by_length(sizes[:, 0].tolist(), batch_tokens):
-                rows = np.concatenate(
-                    [np.arange(n) + at for n, at in zip(vectors[batch], starts[batch], strict=True)]
-                )
-                shard.vectors[rows], shard.pairs["scale"][batch] = self._encode(
-                    [begin + row for row in batch]
-                )
-                done += len(batch)
-                progress(label, done, len(self.pairs))
-            yield shard
+            tokens = self.tokens
+            if tokens is not None:
+                tokens = replace(tokens, pairs=tokens.pairs[begin:end])
+            yield ShardPairs(number, begin, self.pairs[begin:end], self.sizes[begin:end], tokens)
+            number += 1
 
-    def _encode(self, batch: Sequence[int]) -> tuple[Halves, npt.NDArray[np.float32]]:
+
+@dataclass(frozen=True, eq=False)
+class ShardEncoder:
+    """Encodes the pairs of a shard, in batches of like lengths of at most ``batch_tokens`` tokens."""
+
+    encoder: FrozenEncoder
+    batch_tokens: int
+    cls_only: bool
+
+    def encode(self, part: ShardPairs, report: Callable[[int], None]) -> FeatureShard:
+        """The shard, without hashes; ``report`` is called with the number of pairs that are encoded."""
+        vectors, tokens = part.vectors, part.tokens
+        if tokens is None:
+            tokens = self.encoder.tokens(part.pairs)
+        shard = FeatureShard(
+            np.empty((int(vectors.sum()), self.encoder.width), np.float16), np.empty(len(part.pairs), PAIR)
+        )
+        shard.pairs["query"], shard.pairs["sentences"] = part.sizes[:, 1], part.sizes[:, 2]
+        starts, done = np.cumsum(vectors) - vectors, part.begin
+        for batch in batch_by_length(part.sizes[:, 0].tolist(), self.batch_tokens):
+            rows = np.concatenate(
+                [np.arange(n) + at for n, at in zip(vectors[batch], starts[batch], strict=True)]
+            )
+            shard.vectors[rows], shard.pairs["scale"][batch] = self._encode(part, tokens, batch)
+            done += len(batch)
+            report(done)
+        return shard
+
+    def _encode(
+        self, part: ShardPairs, tokens: TokenizedPairs, batch: Sequence[int]
+    ) -> tuple[Halves, npt.NDArray[np.float32]]:
         """The vectors of pairs, one pair after another, (V, H), and their scales, (B,)."""
-        features = self.encoder.features([self.tokens[row] for row in batch])
+        features = self.encoder.features([tokens[row] for row in batch])
         counts = [features.query_mask.sum(1), features.sentence_mask.sum(1)]
-        if not self.cls_only and (torch.stack(counts, 1).cpu().numpy() != self.sizes[batch, 1:]).any():
+        if not self.cls_only and (torch.stack(counts, 1).cpu().numpy() != part.sizes[batch, 1:]).any():
             raise ModelError("the encoder's features have other tokens or sentences than its pairs")
         halves, scales = halve(features, cls_only=self.cls_only)
         not_finite = np.flatnonzero(~np.isfinite(scales))
         if len(not_finite):
-            query, _ = self.pairs[batch[int(not_finite[0])]]
+            query, _ = part.pairs[batch[int(not_finite[0])]]
             raise ModelError(f"the encoder's outputs for the query {query!r} are not finite numbers")
         return halves, scales
 
@@ -164,6 +212,16 @@ def halve(features: PairFeatures, *, cls_only: bool = False) -> tuple[Halves, np
     scales = torch.exp2(torch.ceil(torch.log2(largest / _LARGEST))).clamp(min=1)
     halves = (every / scales.view(-1, 1, 1)).half()[mask]
     return halves.cpu().numpy(), scales.float().cpu().numpy()
+
+
+def _count_all(tokens: TokenizedPairs, progress: Progress) -> npt.NDArray[np.int64]:
+    """The numbers of :func:`_count` for each pair, (pairs, 3)."""
+    sizes = np.empty((len(tokens), 3), np.int64)
+    for row in range(len(tokens)):
+        sizes[row] = _count(tokens[row])
+        if row % _REPORTED == 0:
+            progress("counting tokens", row, len(tokens))
+    return sizes
 
 
 def _count(pair: Pair) -> tuple[int, int, int]:

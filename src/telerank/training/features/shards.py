@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -89,17 +89,23 @@ def shard_bytes(pairs: int, vectors: int, width: int) -> int:
     return _npy_bytes(np.dtype(np.float16), (vectors, width)) + _npy_bytes(PAIR, (pairs,))
 
 
-def add_shard(folder: Path, manifest: FeatureManifest, shard: FeatureShard) -> FeatureManifest:
-    """Write a shard, replace the manifest by one that names it, and return that."""
+def write_shard(folder: Path, number: int, shard: FeatureShard) -> FeatureShardEntry:
+    """Write the files of a shard, which no manifest names."""
     files = {}
-    names = shard_files(len(manifest.shards))
+    names = shard_files(number)
     for name, array in zip(names, (shard.vectors, shard.pairs), strict=True):
         with (folder / name).open("wb") as file:
             np.save(file, array)
         files[name] = StoredFile.record(folder / name)
     sync_folder(folder)
-    entry = FeatureShardEntry(len(shard.pairs), len(shard.vectors), files)
-    updated = replace(manifest, shards=(*manifest.shards, entry))
+    return FeatureShardEntry(len(shard.pairs), len(shard.vectors), files)
+
+
+def name_shards(
+    folder: Path, manifest: FeatureManifest, entries: Sequence[FeatureShardEntry]
+) -> FeatureManifest:
+    """Replace the manifest by one that names the next shards, too, and return that."""
+    updated = replace(manifest, shards=(*manifest.shards, *entries))
     updated.write(folder)
     return updated
 

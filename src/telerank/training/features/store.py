@@ -16,8 +16,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import filelock
@@ -30,8 +31,9 @@ from telerank.reranking.texts import TextPair
 from telerank.stored import MANIFEST
 from telerank.training.features import shards
 from telerank.training.features.contents import FeatureContents, Rows
-from telerank.training.features.filling import Filling, FrozenEncoder, gigabytes
-from telerank.training.features.shards import PAIR, FeatureManifest
+from telerank.training.features.filling import Filling, FrozenEncoder, ShardEncoder, ShardPairs, gigabytes
+from telerank.training.features.shards import PAIR, FeatureManifest, FeatureShardEntry
+from telerank.training.parallel import ALONE, Processes
 from telerank.types import Progress, silent
 
 
@@ -103,9 +105,13 @@ class FeatureStore:
         *,
         batch_tokens: int = 4096,
         shard: int = 2048,
+        processes: Processes = ALONE,
         progress: Progress = silent,
     ) -> int:
         """Compute and store the features of the pairs that are missing; return how many there were.
+
+        Several processes compute and write a share of the shards of the first one's pairs, and all of them
+        have the features then; the others return 0. The files are those that one process writes.
 
         ``batch_tokens`` bounds a batch: tokens of its longest pair times its pairs. ``shard`` is the number
         of pairs after which a shard is written: the most that a crash can lose. The label of ``progress``
@@ -115,21 +121,62 @@ class FeatureStore:
         if another process fills the store; IndexFault if the disk cannot hold what is missing.
         """
         self.manifest.require(encoder.fingerprint, encoder.width, self.folder)
-        if not self.missing(pairs):
-            return 0
-        with self._filling():
-            missing = self.missing(pairs)
-            filling = Filling.of(missing, encoder, self.manifest, shard=shard, progress=progress)
-            self._require_room(filling)
-            done = 0
-            for new in filling.shards(batch_tokens, progress):
-                new.pairs["key"] = keys(missing[done : done + len(new.pairs)])
-                self.manifest = shards.add_shard(self.folder, self.manifest, new)
-                done += len(new.pairs)
-            return len(missing)
+        if processes.first(lambda: not self.missing(pairs)):
+            missing: list[TextPair] = []
+        else:
+            with ExitStack() as stack:
+                missing = processes.alone(lambda: self._begin(stack, pairs), [])
+                filling = Filling.of(
+                    missing, encoder, self.manifest, shard=shard, processes=processes, progress=progress
+                )
+                processes.alone(lambda: self._require_room(filling), None)
+                own = ShardEncoder(encoder, batch_tokens, self.manifest.cls_only)
+                self._write(filling, own, processes, progress)
+        shard_count = processes.first(lambda: len(self.manifest.shards))
+        processes.each(lambda: self._catch_up(shard_count))
+        return len(missing)
 
     def __len__(self) -> int:
         return len(self._contents)
+
+    def _begin(self, stack: ExitStack, pairs: Sequence[TextPair]) -> list[TextPair]:
+        """Lock the store until the stack is closed; the pairs that are missing then."""
+        stack.enter_context(self._filling())
+        return self.missing(pairs)
+
+    def _write(
+        self, filling: Filling, encoder: ShardEncoder, processes: Processes, progress: Progress
+    ) -> None:
+        """Write the shards, of which each process has a share, and name those of each round."""
+        label, total = f"encoding pairs ({gigabytes(filling.bytes)})", len(filling.pairs)
+        progress(label, 0, total)
+
+        def write(parts: Sequence[ShardPairs]) -> list[FeatureShardEntry]:
+            entries = []
+            for part in parts:
+                new = encoder.encode(part, lambda done: progress(label, done, total))
+                new.pairs["key"] = keys(part.pairs)
+                with self._disk():
+                    entries.append(shards.write_shard(self.folder, part.number, new))
+            return entries
+
+        def name(entries: Sequence[FeatureShardEntry]) -> None:
+            with self._disk():
+                self.manifest = shards.name_shards(self.folder, self.manifest, entries)
+
+        for entries in processes.share_out(write, filling.shards(len(self.manifest.shards)), 1):
+            processes.alone(partial(name, entries), None)
+
+    def _catch_up(self, shard_count: int) -> None:
+        if shard_count != len(self.manifest.shards):
+            self.reload()
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._fault(error) from error
 
     @contextmanager
     def _filling(self) -> Iterator[None]:
@@ -147,7 +194,10 @@ class FeatureStore:
         except filelock.Timeout:
             raise IndexLocked(f"{self.folder}: another process fills it") from None
         except OSError as error:
-            raise IndexFault(f"{self.folder}: cannot be written to: {error}") from error
+            raise self._fault(error) from error
+
+    def _fault(self, error: OSError) -> IndexFault:
+        return IndexFault(f"{self.folder}: cannot be written to: {error}")
 
     def _require_room(self, filling: Filling) -> None:
         free = shutil.disk_usage(self.folder).free

@@ -15,6 +15,7 @@ from telerank.evaluation.answers.gold import GoldAnswers
 from telerank.evaluation.answers.measures import measure_answers
 from telerank.evaluation.measures import Evaluation
 from telerank.models.readers.reader import Reader
+from telerank.training.parallel import ALONE, Processes, share_by_length
 from telerank.training.reader.questions import QuestionSet, TextQuestion
 from telerank.types import Progress, silent
 
@@ -66,16 +67,24 @@ class ReadQuestions:
         }
 
 
-def read_sets(reader: SpanReader, sets: Sequence[QuestionSet], progress: Progress = silent) -> ReadQuestions:
-    """Read the text of each question of these sets."""
+def read_sets(
+    reader: SpanReader,
+    sets: Sequence[QuestionSet],
+    progress: Progress = silent,
+    processes: Processes = ALONE,
+) -> ReadQuestions:
+    """Read the text of each question of these sets; several processes read a share of the first one's."""
     questions = tuple(question for own in sets for question in own.questions)
     names = tuple(
         f"{number}:{question.query.qid}{'/unrelated' if question.unrelated else ''}"
         for number, own in enumerate(sets)
         for question in own.questions
     )
-    readings = reader.read(
-        [(question.query.text, question.doc.text) for question in questions], progress=progress
+    readings = share_by_length(
+        processes,
+        lambda pairs: reader.read(pairs, progress=progress),
+        [(question.query.text, question.doc.text) for question in questions],
+        lambda pair: len(pair[0]) + len(pair[1]),
     )
     read = tuple(
         ReadText(question.doc.docno, question.doc.text, reading)
@@ -86,19 +95,23 @@ def read_sets(reader: SpanReader, sets: Sequence[QuestionSet], progress: Progres
 
 @dataclass(frozen=True, eq=False)
 class ReaderDevSet:
-    """Dev questions, the measure that decides, and how they are computed."""
+    """Dev questions, the measure that decides, and how they are computed.
+
+    Processes that are not the first have no questions, and read a share of its questions.
+    """
 
     sets: tuple[QuestionSet, ...]
     measure: str
     precision: str
     device: str
+    processes: Processes = ALONE
 
     def read(self, reader: Reader, progress: Progress = silent) -> ReadQuestions:
         """What the reader says of the questions; the model is in training mode again afterwards."""
         training = reader.model.training
         try:
             own = SpanReader(reader, precision=self.precision, device=self.device)
-            return read_sets(own, self.sets, progress)
+            return read_sets(own, self.sets, progress, self.processes)
         finally:
             reader.model.train(training)
 
@@ -107,9 +120,8 @@ class ReaderDevSet:
 
         If some of them have no answer, a threshold of 0 decides whether there is one.
         """
-        read = self.read(reader, progress)
-        evaluation = self.evaluate(read, reader.settings.language)
-        return evaluation.mean[self.measure]
+        read, language = self.read(reader, progress), reader.settings.language
+        return self.processes.first(lambda: self.evaluate(read, language).mean[self.measure])
 
     def evaluate(self, read: ReadQuestions, language: str) -> Evaluation:
         """The evaluation of the dev questions by the measure."""
@@ -118,7 +130,7 @@ class ReaderDevSet:
 
     def fit(self, reader: Reader, progress: Progress = silent) -> tuple[Reader, ReaderFit]:
         """The reader with the threshold and the temperature that fit the questions best."""
-        read = self.read(reader, progress)
-        fitted = fit_reader(read.dev_questions, AnswerRules(language=reader.settings.language))
+        read, rules = self.read(reader, progress), AnswerRules(language=reader.settings.language)
+        fitted = self.processes.first(lambda: fit_reader(read.dev_questions, rules))
         threshold, temperature = fitted.rules.threshold, float(np.float64(fitted.rules.temperature))
         return reader.with_settings(threshold=threshold, temperature=temperature), fitted

@@ -13,7 +13,8 @@ import torch
 from telerank.drafts import replace_file
 from telerank.models.readers.reader import Reader, fresh_reader, load_reader, write_settings
 from telerank.training.examples.reading import write_counts
-from telerank.training.parallel import is_first_process
+from telerank.training.faults import explaining
+from telerank.training.parallel import Processes, join_processes
 from telerank.training.reader.config import QuestionSource, ReaderStart, ReaderTraining
 from telerank.training.reader.dev import ReaderDevSet
 from telerank.training.reader.questions import QuestionSet, describe_left_out, read_questions
@@ -48,8 +49,9 @@ def train_reader(
     job = ReaderJob(config, Path(output), shared or Path(output))
     model = train(config, output, job.make_task, **options)
     progress = options.get("progress", silent)
-    if config.dev is not None and is_first_process() and not (Path(output) / FIT).exists():
-        job.fit(model, progress)
+    with explaining(config), join_processes(choose_device(config.device)) as processes:
+        if not processes.first((Path(output) / FIT).exists):
+            job.fit(model, processes, progress if processes.leads else silent)
     return model
 
 
@@ -73,32 +75,41 @@ class ReaderJob:
         if hardware.processes.size > 1:  # the first makes them, the others map them
             hardware.processes.first(lambda: len(open_windows(folder, reader, sets, seed, progress)))
         windows = open_windows(folder, reader, sets, seed, progress)
-        dev_set = None
         if hardware.processes.leads:
             self._write_counts(sets, windows.counts)
-            dev_set = self._open_dev(hardware.device, progress)
+        dev_set = self._open_dev(hardware.device, hardware.processes, progress)
         return ReaderTask(config, reader, windows, dev_set, hardware)
 
-    def fit(self, model: Path, progress: Progress = silent) -> None:
-        """Fit threshold and temperature of the reader in a folder on dev, and write them into it."""
-        dev = self._open_dev(choose_device(self.config.device), progress)
+    def fit(self, model: Path, processes: Processes, progress: Progress = silent) -> None:
+        """Fit threshold and temperature of the reader in a folder on dev, if there is one, and write them
+        into it.
+        """
+        dev = self._open_dev(choose_device(self.config.device), processes, progress)
         if dev is None:
             return
         reader, fit = dev.fit(load_reader(model), progress)
-        write_settings(model, reader.settings)
-        replace_file(self.output / FIT, f"{json.dumps(fit.record(), indent=1)}\n".encode())
+
+        def write() -> None:
+            write_settings(model, reader.settings)
+            replace_file(self.output / FIT, f"{json.dumps(fit.record(), indent=1)}\n".encode())
+
+        processes.first(write)
 
     def _read(self, source: QuestionSource, progress: Progress) -> QuestionSet:
         return read_questions(source, self.config.articles, self.config.data_seed, progress)
 
-    def _open_dev(self, device: torch.device, progress: Progress) -> ReaderDevSet | None:
+    def _open_dev(
+        self, device: torch.device, processes: Processes, progress: Progress
+    ) -> ReaderDevSet | None:
         dev, precision = self.config.dev, self.config.precision
         if dev is None:
             return None
-        sets = tuple(self._read(source, progress) for source in dev.sets)
+        sets: list[QuestionSet] = processes.alone(
+            lambda: [self._read(source, progress) for source in dev.sets], []
+        )
         if precision == "auto":
             precision = "bfloat16" if device.type == "cuda" else "float32"
-        return ReaderDevSet(sets, dev.measure, precision, str(device))
+        return ReaderDevSet(tuple(sets), dev.measure, precision, str(device), processes)
 
     def _write_counts(self, sets: tuple[QuestionSet, ...], of_windows: Mapping[str, int]) -> None:
         counts: dict[str, int] = {}

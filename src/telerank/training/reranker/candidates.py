@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.errors import CollectionError
+from telerank.evaluation.measures import measure
 from telerank.training.examples.reading import candidate_lists, choose_queries
 from telerank.training.reading import check_complete, read_texts
 from telerank.training.reranker.config import CandidateSettings, RerankerTest, RerankerTraining
@@ -108,6 +109,16 @@ class CandidateSet:
             Ranking.ranked(ranking.query, ranking.docnos, [next(stream) for _ in ranking.docnos])
             for ranking in self.rankings
         ]
+
+    def measure(self, scores: Mapping[tuple[str, str], float], name: str) -> float:
+        """A measure's mean over the queries, of the rankings by the scores of :attr:`pairs`."""
+        rankings = self.rerank(scores[pair] for pair in self.pairs)
+        (value,) = measure(rankings, self.qrels, name).mean.values()
+        return value
+
+
+NO_CANDIDATES = CandidateSet((), {}, {})
+"""What processes have that are not the first."""
 
 
 def read_candidates(

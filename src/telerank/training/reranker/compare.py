@@ -15,6 +15,7 @@ from telerank.errors import ModelError
 from telerank.records import read_record
 from telerank.show.tables import Table, render_markdown
 from telerank.training import checkpoint
+from telerank.training.faults import explaining
 from telerank.training.log import read_log
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reranker import outcome
@@ -94,7 +95,7 @@ def train_rerankers(
     is_tested = plan.test is not None and bool(plan.test.measures)
     if not plan.grid and not is_tested:
         raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
-    with join_processes(choose_device(plan.device)) as processes:
+    with explaining(plan), join_processes(choose_device(plan.device)) as processes:
         if not processes.leads:
             options["progress"] = silent
         variants, grid, study = plan.variants, None, None
@@ -126,7 +127,7 @@ def _train_variants(
         progress(label, done, len(variants))
         config, folder = variant.apply(plan), output / variant.folder
         if options.get("resume") and processes.first(partial(_is_over, folder)):
-            processes.first(partial(_measure_again, config, folder, output, progress))
+            _measure_again(config, folder, output, processes, progress)
         else:
             train_reranker(config, folder, shared=output, **options)
         if plan.grid:
@@ -152,12 +153,14 @@ def _is_over(folder: Path) -> bool:
     return any((folder / name).exists() for name in (outcome.RESULT, DEV))
 
 
-def _measure_again(config: RerankerTraining, folder: Path, shared: Path, progress: Progress) -> None:
+def _measure_again(
+    config: RerankerTraining, folder: Path, shared: Path, processes: Processes, progress: Progress
+) -> None:
     """Measure a finished training, if its test was not measured or has changed."""
-    checkpoint.check_same(config, folder)
+    processes.first(partial(checkpoint.check_same, config, folder))
     if config.test is not None and config.test.measures:
-        write_settings(config, folder / checkpoint.CONFIG)
-        RerankerJob.open(config, folder, shared).measure(progress)
+        processes.first(partial(write_settings, config, folder / checkpoint.CONFIG))
+        RerankerJob.open(config, folder, shared).measure(progress, processes=processes)
 
 
 def _write_dev(folder: Path, *, by_loss: bool) -> None:

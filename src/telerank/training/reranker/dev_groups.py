@@ -15,7 +15,7 @@ import numpy as np
 from telerank.reranking.texts import TextPair
 from telerank.training.examples.groups import Group, ListedNegatives, QrelGroups, Scores
 from telerank.training.examples.reading import Reading
-from telerank.training.reranker.candidates import FIXED_SEED, CandidateSet, read_candidates
+from telerank.training.reranker.candidates import FIXED_SEED, NO_CANDIDATES, CandidateSet, read_candidates
 from telerank.training.reranker.config import RerankerDev
 from telerank.training.settings import NegativeSettings
 
@@ -27,6 +27,10 @@ class RerankerDevSet:
     candidates: CandidateSet
     groups: Sequence[Group]
     pairs: Sequence[TextPair]
+
+
+NO_DEV = RerankerDevSet(NO_CANDIDATES, (), ())
+"""What processes have that are not the first, which shares out its pairs."""
 
 
 def read_dev_set(reading: Reading, settings: RerankerDev, qids: Container[str]) -> RerankerDevSet:

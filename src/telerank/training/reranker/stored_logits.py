@@ -58,8 +58,9 @@ class Stored:
         return cls(encoder, store, hardware, tokens)
 
     def fill(self, pairs: Sequence[TextPair], progress: Progress = silent) -> None:
-        """Encode the pairs that are missing."""
-        self.store.fill(pairs, self.encoder, batch_tokens=self.tokens, progress=progress)
+        """Encode the first process's pairs that are missing; each process encodes a share of them."""
+        processes = self.hardware.processes
+        self.store.fill(pairs, self.encoder, batch_tokens=self.tokens, processes=processes, progress=progress)
 
     def estimate(self, missing: Sequence[TextPair]) -> int:
         """About how many bytes :meth:`fill` would add for these pairs, from the tokens of a sample."""
@@ -76,8 +77,8 @@ class Stored:
         return logits.float()
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
-        """The logits of any pairs, without dropout; missing pairs are encoded first."""
-        self.fill(pairs, progress)
+        """The logits of any pairs, without dropout; this process encodes the missing ones first."""
+        self.store.fill(pairs, self.encoder, batch_tokens=self.tokens, progress=progress)
 
         def logits(chunk: Sequence[TextPair]) -> Tensor:
             return self.logits(self.features(chunk))
@@ -117,13 +118,12 @@ class FromStore:
         size, continues = self.groups.window, numbers.start in self._ready
         begin = self._ready.stop if continues else numbers.start // size * size
         part = range(begin, min(-(-numbers.stop // size) * size, self.last))
-        if self.stored.hardware.processes.leads:
-            groups = [self.groups[number] for number in part]
-            pairs = list(dict.fromkeys(pair for group in groups for pair in group.pairs))
-            self.stored.fill(pairs, self._part_progress(part, pairs, progress))
-            self._count(part, groups, progress)
-        else:
-            self.stored.store.reload()
+        processes = self.stored.hardware.processes
+        groups: list[Group] = processes.alone(lambda: [self.groups[number] for number in part], [])
+        pairs = list(dict.fromkeys(pair for group in groups for pair in group.pairs))
+        shown = processes.alone(lambda: self._part_progress(part, pairs, progress), progress)
+        self.stored.fill(pairs, shown)
+        processes.alone(lambda: self._count(part, groups, progress), None)
         self._ready = range(self._ready.start if continues else begin, part.stop)
 
     def _count(self, part: range, groups: Sequence[Group], progress: Progress) -> None:
@@ -175,6 +175,10 @@ class FromStore:
         if features.groups:
             logits = self.stored.logits(features.features)
             yield features.groups, logits.view(len(features.groups), -1)
+
+    def fill(self, pairs: Sequence[TextPair], progress: Progress = silent) -> None:
+        """As :meth:`Stored.fill`."""
+        self.stored.fill(pairs, progress)
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """As :meth:`Stored.score`."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.evaluation.measures import measure
 from telerank.models.losses.ranking import (
     class_weights,
     cross_entropy,
@@ -25,14 +24,14 @@ from telerank.reranking.texts import TextPair
 from telerank.training.examples.groups import Group, Groups
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
 from telerank.training.reranker.dev_groups import RerankerDevSet
-from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, GroupTokens
-from telerank.training.reranker.stored_logits import FromStore, GroupFeatures
-from telerank.training.segments.table import DocumentScores, ScorePairs
+from telerank.training.reranker.pair_logits import CutCounts, GroupTokens
+from telerank.training.reranker.scoring import PairScorer, score_documents
+from telerank.training.reranker.stored_logits import GroupFeatures
+from telerank.training.segments.table import DocumentScores
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
 _UNITS = {"probability": "prob", "logit": "logit"}
-PairScorer: TypeAlias = EndToEnd | FromStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +46,8 @@ class RerankerTask:
     hardware: TrainingDevice
     by_segments: DocumentScores | None = None
     """How documents are scored by their segments; None: a document is one passage."""
-    _dev_scores: dict[TextPair, float] = field(default_factory=dict, init=False)
-    """The scores of the dev pairs with the present weights."""
+    _dev_scores: list[Mapping[TextPair, float]] = field(default_factory=list, init=False)
+    """The scores of the dev pairs with the present weights, if they were computed."""
 
     @property
     def modules(self) -> Sequence[nn.Module]:
@@ -90,18 +89,15 @@ class RerankerTask:
         settings, dev = self.config.dev, self.dev_set
         if settings is None or dev is None:
             return None
-        scores, candidates = self._score_dev(dev, progress), dev.candidates
-        rankings = candidates.rerank(scores[pair] for pair in candidates.pairs)
-        (value,) = measure(rankings, candidates.qrels, settings.measure).mean.values()
-        return value
+        scores = self._score_dev(dev, progress)
+        return self.hardware.processes.first(partial(dev.candidates.measure, scores, settings.measure))
 
     def dev_loss(self, progress: Progress) -> float | None:
         dev = self.dev_set
-        if dev is None or not dev.groups:
+        if dev is None:
             return None
         scores = self._score_dev(dev, progress)
-        logits = torch.tensor([[scores[pair] for pair in group.pairs] for group in dev.groups])
-        return float(group_loss(self.config.loss, dev.groups, logits))
+        return self.hardware.processes.first(partial(self._compute_dev_loss, dev.groups, scores))
 
     def count_learned(self) -> CutCounts:
         """The pairs of the first epoch that all processes have learned from; all of them must call this."""
@@ -123,21 +119,16 @@ class RerankerTask:
     def _score_dev(self, dev: RerankerDevSet, progress: Progress) -> Mapping[TextPair, float]:
         """The scores of all dev pairs, computed once for the measure and the loss."""
         if not self._dev_scores:
-            scores = score_documents(self.scorer.score, self.by_segments, dev.pairs, progress)
-            self._dev_scores.update(zip(dev.pairs, scores, strict=True))
-        return self._dev_scores
+            processes = self.hardware.processes
+            scores = score_documents(self.scorer, self.by_segments, dev.pairs, processes, progress)
+            self._dev_scores.append(dict(zip(dev.pairs, scores, strict=True)))
+        return self._dev_scores[0]
 
-
-def score_documents(
-    score: ScorePairs,
-    by_segments: DocumentScores | None,
-    pairs: Sequence[TextPair],
-    progress: Progress,
-) -> list[float]:
-    """The score of each pair of a query and a document, as one passage or by its segments."""
-    if by_segments is None:
-        return score(pairs, progress)
-    return by_segments.score(pairs, score, progress)
+    def _compute_dev_loss(self, groups: Sequence[Group], scores: Mapping[TextPair, float]) -> float | None:
+        if not groups:
+            return None
+        logits = torch.tensor([[scores[pair] for pair in group.pairs] for group in groups])
+        return float(group_loss(self.config.loss, groups, logits))
 
 
 def group_loss(settings: RerankerLoss, groups: Sequence[Group], logits: Tensor) -> Tensor:

@@ -20,14 +20,21 @@ from telerank.training import checkpoint
 from telerank.training.examples.groups import Groups
 from telerank.training.examples.read_groups import TEXTS, read_groups
 from telerank.training.examples.reading import DATA, Reading, write_counts
-from telerank.training.parallel import Processes, join_processes
-from telerank.training.reranker.candidates import QueryParts, assign_queries, read_candidates
-from telerank.training.reranker.config import RerankerStart, RerankerTraining
-from telerank.training.reranker.dev_groups import RerankerDevSet, read_dev_set
+from telerank.training.faults import explaining
+from telerank.training.parallel import ALONE, Processes, join_processes
+from telerank.training.reranker.candidates import (
+    NO_CANDIDATES,
+    QueryParts,
+    assign_queries,
+    read_candidates,
+)
+from telerank.training.reranker.config import RerankerStart, RerankerTest, RerankerTraining
+from telerank.training.reranker.dev_groups import NO_DEV, RerankerDevSet, read_dev_set
 from telerank.training.reranker.outcome import RESULT, measure_test, read_outcome
 from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, MakePairs, count_cut
+from telerank.training.reranker.scoring import PairScorer, score_documents
 from telerank.training.reranker.stored_logits import FromStore, Stored
-from telerank.training.reranker.task import PairScorer, RerankerTask, score_documents
+from telerank.training.reranker.task import RerankerTask
 from telerank.training.segments.iterations import train_best
 from telerank.training.segments.learning import SegmentLearning, document_scores
 from telerank.training.segments.table import BEHIND, SegmentTokens
@@ -75,14 +82,15 @@ def train_reranker(
         tasks.append(job.make_task(begun, hardware, progress))
         return tasks[0]
 
-    with join_processes(choose_device(config.device)) as processes:
+    with explaining(config), join_processes(choose_device(config.device)) as processes:
         if config.data.segments is not None and config.data.segments.select == "best":
             model, learned = train_best(job, Path(output), **options)
         else:
             model = train(config, output, make_task, **options)
             learned = tasks[0].count_learned()
         processes.first(lambda: job.add_counts(learned.describe("pairs learned from")))
-        processes.first(lambda: job.measure(options.get("progress", silent)))
+        progress = options.get("progress", silent) if processes.leads else silent
+        job.measure(progress, processes=processes)
     return model
 
 
@@ -167,9 +175,10 @@ class RerankerJob:
         return tasks
 
     def _dev_set(self, reading: Reading, hardware: TrainingDevice) -> RerankerDevSet | None:
-        if self.config.dev is None or not hardware.processes.leads:
+        dev, qids = self.config.dev, self.queries.dev
+        if dev is None:
             return None
-        return read_dev_set(reading, self.config.dev, self.queries.dev)
+        return hardware.processes.alone(lambda: read_dev_set(reading, dev, qids), NO_DEV)
 
     def model_of(self, begun: Path | None) -> Reranker:
         """A fresh model, or that of the folder ``begun``."""
@@ -195,37 +204,48 @@ class RerankerJob:
         if not self.config.data.triples:
             read_groups(self._reading(silent), self.shared / TEXTS)
 
-    def measure(self, progress: Progress, model: Path | None = None) -> None:
+    def measure(self, progress: Progress, model: Path | None = None, processes: Processes = ALONE) -> None:
         """Re-rank the test's candidates, unless that was done with the same settings.
 
-        The folder ``model`` is by default that of the training in ``output``.
+        The folder ``model`` is by default that of the training in ``output``. Each process scores a share.
         """
-        test, record = self.config.test, self.output / TEST
-        if test is None or not test.measures:
+        test = self.config.test
+        if test is None or not test.measures or processes.first(lambda: self._is_measured(test)):
             return
-        is_same = record.exists() and record.read_text(encoding="utf-8") == dump_settings(test)
-        if is_same and (self.output / RESULT).exists():
-            return
-        record.unlink(missing_ok=True)  # until the new test is measured
         where = choose_device(self.config.device)
-        hardware = TrainingDevice(where, choose_precision(self.config.precision, where), Processes())
+        hardware = TrainingDevice(where, choose_precision(self.config.precision, where), processes)
         reranker = load_reranker(model or self.output / checkpoint.MODEL)
         reranker.model.to(where)
         tokens, known = self.config.optimisation.tokens, SegmentTokens()
         scorer: EndToEnd | Stored = EndToEnd(reranker, tokens, hardware.precision, known)
         if test.store:
             scorer = Stored.of(reranker, self.shared / FEATURES, hardware, tokens)
-        candidates = read_candidates(self.collection, test, self.queries.test, progress)
+        candidates = processes.alone(
+            lambda: read_candidates(self.collection, test, self.queries.test, progress), NO_CANDIDATES
+        )
         pairs, segments, by_segments = candidates.pairs, self.config.data.segments, None
         if segments is not None:
             by_segments = document_scores(segments, self.collection, reranker, candidates.documents, known)
-        scores = score_documents(scorer.score, by_segments, pairs, progress)
-        # no document is cut where all of its segments are read
-        cut = count_cut(
-            reranker.texts, [(query, "" if segments else text) for query, text in pairs], progress
-        )
-        measure_test(candidates, scores, cut, test, self.output)
-        write_settings(test, record)
+        scores = score_documents(scorer, by_segments, pairs, processes, progress)
+
+        def write() -> None:
+            # no document is cut where all of its segments are read
+            cut = count_cut(
+                reranker.texts, [(query, "" if segments else text) for query, text in pairs], progress
+            )
+            measure_test(candidates, scores, cut, test, self.output)
+            write_settings(test, self.output / TEST)
+
+        processes.first(write)
+
+    def _is_measured(self, test: RerankerTest) -> bool:
+        """Whether this test was measured; if it was not, nothing says so until it is."""
+        record = self.output / TEST
+        is_same = record.exists() and record.read_text(encoding="utf-8") == dump_settings(test)
+        if is_same and (self.output / RESULT).exists():
+            return True
+        record.unlink(missing_ok=True)
+        return False
 
     def _reading(self, progress: Progress) -> Reading:
         config, kept_back = self.config, self.queries.kept_back

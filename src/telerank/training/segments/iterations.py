@@ -24,9 +24,9 @@ from telerank.errors import ModelError
 from telerank.models.rerankers.reranker import Reranker, load_reranker
 from telerank.training import checkpoint
 from telerank.training.log import read_log
-from telerank.training.parallel import join_processes
+from telerank.training.parallel import ALONE, Processes, join_processes
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.reranker.pair_logits import CutCounts
+from telerank.training.reranker.pair_logits import CutCounts, EndToEnd
 from telerank.training.reranker.task import RerankerTask
 from telerank.training.segments.groups import pairs_of, queries_of, relevant_of
 from telerank.training.segments.joint import SELECTOR, JointTask
@@ -145,9 +145,14 @@ class _Iteration:
         ranker = task.ranker if isinstance(task, JointTask) else task
         learned = ranker.count_learned()
         processes = tasks.hardware.processes
+        progress = options.get("progress", silent) if processes.leads else silent
+        model = folder / checkpoint.MODEL
+        if self.number == 1:
+            self._select(tasks, model / SELECTOR, 1, progress)
+        following = self._select(tasks, model, self.number + 1, progress)
 
         def finish() -> IterationResult:
-            result = self._measure(tasks, learned, options.get("progress", silent))
+            result = self._measure(tasks, following, learned, progress)
             write_result(folder, result)
             return result
 
@@ -165,14 +170,12 @@ class _Iteration:
         self._opened.append((tasks, task))
         return task
 
-    def _measure(self, tasks: SegmentTasks, learned: CutCounts, progress: Progress) -> IterationResult:
-        """Select with the model of this iteration: I(N + 1), and of the dev documents."""
+    def _measure(
+        self, tasks: SegmentTasks, following: Selection, learned: CutCounts, progress: Progress
+    ) -> IterationResult:
+        """Measure ``following``, I(N + 1), and what the model selects of the dev documents."""
         folder = self.output / ITERATIONS / str(self.number)
-        model = folder / checkpoint.MODEL
-        if self.number == 1:
-            self._select(tasks, model / SELECTOR, 1, progress)
         now = self._read(tasks, self.number)
-        following = self._select(tasks, model, self.number + 1, progress)
         records = [record for record in read_log(folder / checkpoint.LOG) if record.dev is not None]
         if not records:
             raise ModelError(f"{folder / checkpoint.LOG}: no dev measure")
@@ -182,7 +185,7 @@ class _Iteration:
             best.dev or 0.0,
             best.step,
             _precision(tasks, following),
-            self._dev_precision(tasks, model, progress),
+            self._dev_precision(tasks, folder / checkpoint.MODEL, progress),
             None if self.number == 1 else now.changed(self._read(tasks, self.number - 1)),
             learned.pairs,
             learned.queries,
@@ -190,13 +193,25 @@ class _Iteration:
         )
 
     def _select(self, tasks: SegmentTasks, model: Path, number: int, progress: Progress) -> Selection:
-        """I(``number``): the best segment of each document of each query that is learned from, by a model."""
-        optimisation = self.job.config.optimisation
+        """I(``number``): the best segment of each document of each query that is learned from, by a model.
+
+        Each process scores a share, but the first one alone reads the features of a frozen encoder; it
+        writes, and gets the selection.
+        """
+        optimisation, processes = self.job.config.optimisation, tasks.hardware.processes
         updates = count_updates(self.job.config, tasks.groups.__len__)
         keys = pairs_of(tasks.groups, updates * optimisation.accumulation * optimisation.batch)
-        scorer = tasks.score_with(load_reranker(model))
-        selection = select_best(keys, queries_of(tasks.groups), tasks.table, scorer.score, progress)
-        selection.write(self._path(number), tasks.table, _head(tasks, number))
+        scorer, queries = tasks.score_with(load_reranker(model)), queries_of(tasks.groups)
+
+        def select(among: Processes = ALONE) -> Selection:
+            return select_best(keys, queries, tasks.table, scorer.score, progress, processes=among)
+
+        if isinstance(scorer, EndToEnd):
+            selection = select(processes)
+        else:
+            selection = processes.alone(select, Selection({}))
+        path, head = self._path(number), _head(tasks, number)
+        processes.first(lambda: selection.write(path, tasks.table, head))
         return selection
 
     def _read(self, tasks: SegmentTasks, number: int) -> Selection:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from telerank.models.rerankers.reranker import Reranker, save_reranker
 from telerank.training.examples.groups import Group
-from telerank.training.reranker.task import PairScorer, RerankerTask, group_loss
+from telerank.training.reranker.scoring import PairScorer
+from telerank.training.reranker.task import RerankerTask, group_loss
 from telerank.training.segments.groups import SegmentGroup, parts_of
 from telerank.training.segments.table import SegmentTable
 from telerank.types import Progress

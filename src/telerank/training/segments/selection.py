@@ -20,6 +20,7 @@ import numpy as np
 from telerank.drafts import replace_file
 from telerank.errors import FormatError, ModelError
 from telerank.reranking.texts import TextPair
+from telerank.training.parallel import ALONE, Processes
 from telerank.training.segments.table import ScorePairs, SegmentTable
 from telerank.training.segments.truth import Truth
 from telerank.trec.files import numbered_lines, parse_object
@@ -99,16 +100,24 @@ def select_best(
     table: SegmentTable,
     score: ScorePairs,
     progress: Progress = silent,
+    *,
+    processes: Processes = ALONE,
 ) -> Selection:
-    """Score all segments of these queries' documents, and select the best."""
-    scores: dict[Key, Sequence[float]] = {}
-    for first in range(0, len(keys), _WINDOW):
-        part = keys[first : first + _WINDOW]
+    """Score all segments of these queries' documents, and select the best.
+
+    Each process scores a share; only the first one gets the selection.
+    """
+
+    def score_all(part: Sequence[Key]) -> list[Sequence[float]]:
         pairs: list[TextPair] = [(queries[qid], text) for qid, docno in part for text in table.texts(docno)]
         values = iter(score(pairs, silent))
-        scores |= {key: [next(values) for _ in range(table.count(key[1]))] for key in part}
+        return [[next(values) for _ in range(table.count(docno))] for _, docno in part]
+
+    scores: list[Sequence[float]] = []
+    for own in processes.share_out(score_all, keys, _WINDOW):
+        scores += own
         progress("selecting segments", len(scores), len(keys))
-    return Selection(scores)
+    return Selection(dict(zip(keys, scores, strict=False)))  # of other processes: nothing
 
 
 @dataclass(frozen=True, eq=False)

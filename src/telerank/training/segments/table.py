@@ -157,7 +157,9 @@ def _windows(texts: Sequence[str]) -> Iterable[range]:
 
 def read_docs(docs: Iterable[Doc], docnos: Collection[str], progress: Progress = silent) -> list[Doc]:
     """The documents with these docnos, read in one pass; those that are not there are left out."""
-    kept = []
+    kept: list[Doc] = []
+    if not docnos:
+        return kept
     for number, doc in enumerate(docs, 1):
         if doc.docno in docnos:
             kept.append(doc)

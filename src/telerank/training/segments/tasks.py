@@ -10,8 +10,9 @@ from telerank.training.examples.groups import Groups
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.dev_groups import RerankerDevSet
 from telerank.training.reranker.pair_logits import MakePairs
+from telerank.training.reranker.scoring import PairScorer
 from telerank.training.reranker.stored_logits import FromStore, Stored
-from telerank.training.reranker.task import PairScorer, RerankerTask
+from telerank.training.reranker.task import RerankerTask
 from telerank.training.segments.groups import EverySegment, SelectedSegments
 from telerank.training.segments.joint import JointTask
 from telerank.training.segments.learning import SegmentLearning
@@ -66,7 +67,7 @@ class SegmentTasks:
         return self.make_scorer(reranker, every, self.hardware, self.learning.tokens)
 
     def dev_scores(self, reranker: Reranker) -> DocumentScores | None:
-        """How the dev documents are scored by their segments; None in processes that score none."""
+        """How the dev documents are scored by their segments; None without dev."""
         return None if self.dev is None else self.learning.scores(reranker, self.dev.candidates.documents)
 
     def _task(self, groups: Groups, prepared: Groups | None = None) -> RerankerTask:
