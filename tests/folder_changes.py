@@ -35,6 +35,7 @@ from telerank.training.checkpoint import CheckpointState, sweep_output, write_ch
 from telerank.training.examples.triples import stored_docs
 from telerank.training.features.store import FeatureStore
 from telerank.types import Query, Ranking
+from telerank.verbs.index import index, update_index
 
 OLD, NEW = "old", "new"
 
@@ -119,6 +120,22 @@ def results(folder: Path, version: str) -> None:
     write_report(ExperimentOutcome(spec, data, "", {}, {}, (result,), folder / "results", 1.5))
 
 
+def update_files(folder: Path, version: str) -> None:
+    files = {"a.txt": "one", "b.txt": "two", "c.txt": "three"}
+    if version == NEW:
+        files = {"a.txt": "changed", "d.txt": "three", "e.txt": "five"}
+    texts = folder / "plain"
+    texts.mkdir(exist_ok=True)
+    for name in {file.name for file in texts.iterdir()} - files.keys():
+        (texts / name).unlink()
+    for name, text in files.items():
+        (texts / name).write_text(text)
+    if version == OLD:
+        index(texts, folder / "idx", workers=1)
+    else:
+        update_index(texts, folder / "idx", workers=1)
+
+
 def train(folder: Path, version: str) -> None:
     if version == OLD:
         small_place(folder)
@@ -140,6 +157,7 @@ CHANGES = {
         conversion,
         run,
         results,
+        update_files,
         train,
     )
 }

@@ -12,6 +12,7 @@ import faiss
 import pytest
 from small_training import losses
 
+import telerank as tr
 from accidents import Dying
 from folder_changes import CHANGES, NEW, OLD
 from small_stored import WIDTH
@@ -20,6 +21,7 @@ from telerank.corpus.docstore import Docstore
 from telerank.corpus.formats import open_collection
 from telerank.dense.approximate import ApproximateRetriever
 from telerank.dense.vectors import Vectors
+from telerank.retrieval.folder_record import read_record
 from telerank.training.checkpoint import list_checkpoints, read_state
 from telerank.training.features.store import FeatureStore
 
@@ -144,6 +146,32 @@ def test_a_change_killed_at_any_file_event_leaves_old_or_new_and_the_next_one_sw
         assert names(folder) == names(changed)
         shutil.rmtree(folder)
     assert met == sorted(met, key=lambda state: state == after)  # never back again
+
+
+def test_an_update_of_files_killed_at_any_file_event_leaves_old_or_new_and_the_next_one_ends_it(
+    dying, tmp_path
+):
+    """Apart from the others: an update that goes on after its commit adds a segment with the same documents."""
+
+    def read(folder: Path) -> dict[str, str]:
+        return {doc.docno: doc.text for doc in tr.open(folder / "idx").docs}
+
+    (tmp_path / "old").mkdir()
+    CHANGES["update_files"](tmp_path / "old", OLD)
+    changed = Path(shutil.copytree(tmp_path / "old", tmp_path / "changed"))
+    before = read(changed)
+    steps = int(re.fullmatch(r"done after (\d+)", dying.change("update_files", changed).said)[1])
+    after = read(changed)
+    assert after == {"a.txt": "changed", "d.txt": "three", "e.txt": "five"}
+    for step in sorted({1 + kill * steps // (KILLS // 2) for kill in range(KILLS // 2)}):
+        folder = Path(shutil.copytree(tmp_path / "old", tmp_path / "killed"))
+        assert dying.change("update_files", folder, at=step).status == -signal.SIGKILL
+        assert read(folder) in (before, after)
+        assert dying.change("update_files", folder).said.startswith("done")
+        assert read(folder) == after
+        record = read_record(folder / "idx")
+        assert {name: file.documents for name, file in record.files.items()} == dict.fromkeys(after, 1)
+        shutil.rmtree(folder)
 
 
 @pytest.mark.slow

@@ -163,6 +163,11 @@ def test_characters_of_a_document_lead_to_its_file_and_pages(span, expected, pri
     assert str(expected) == printed
 
 
+def test_pages_are_in_order_even_if_a_note_follows_the_next_page():
+    doc = Doc("d", "0123456789", file="a.pdf", marks=(Mark(0, 1), Mark(3, 2), Mark(5, 1), Mark(7, 2)))
+    assert doc.locate(3, 6) == Location("a.pdf", 1, 2)
+
+
 def test_a_file_may_have_no_pages_and_a_document_no_file():
     assert str(Doc("d", "x", file="a.md").locate()) == "a.md"
     assert str(Doc("d", "x", file="a.md", marks=(Mark(0, 0, "A"),)).locate()) == "a.md"

@@ -42,6 +42,10 @@ class FormatWarning(UserWarning):
     """A file does not follow its format, but is read all the same, as trec_eval reads it."""
 
 
+class UnreadFiles(UserWarning):
+    """Files of a folder are not read, or not whole."""
+
+
 class CollectionError(TelerankError):
     pass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -82,6 +82,13 @@ class Doc:
         """The text that is indexed and re-ranked: the title, a blank, the text."""
         return f"{self.title} {self.text}" if self.title else self.text
 
+    @property
+    def record(self) -> dict[str, object]:
+        """The document for JSON, with its location instead of its marks if it is of a file."""
+        location = self.locate()
+        where = {} if location is None else asdict(location)
+        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where}
+
     def locate(self, start: int = 0, end: int | None = None) -> Location | None:
         """Where in its file the characters ``start`` to ``end`` of the text stand; None without a file.
 
@@ -93,8 +100,10 @@ class Doc:
         first, following = (bisect_right(self.marks, n, key=_mark_start) for n in (start, last))
         if not first:
             return Location(self.file)
-        begins, ends = self.marks[first - 1], self.marks[following - 1]
-        return Location(self.file, begins.page, ends.page, begins.heading)
+        own = self.marks[first - 1 : following]
+        # a note at the foot of a page may follow what continues on the next one
+        pages = [mark.page for mark in own]
+        return Location(self.file, min(pages), max(pages), own[0].heading)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def test_several_splits_are_one_by_their_names_with_plus():
 def test_a_folder_of_texts_gives_a_document_for_each_file(tmp_path):
     for name, text in (
         ("b.txt", "two\r\n"),
-        ("a/x.md", "# one"),
+        ("a/x.text", "# one"),
         ("a/.hidden", "no"),
         (".git/x", "no"),
         ("c d%.txt", ""),
@@ -188,9 +188,9 @@ def test_a_folder_of_texts_gives_a_document_for_each_file(tmp_path):
     collection = open_collection(tmp_path)
     assert collection.format == "folder"
     assert list(collection.docs()) == [
-        Doc("a/x.md", "# one"),
-        Doc("b.txt", "two\r\n"),
-        Doc("c%20d%25.txt", ""),
+        Doc("a/x.text", "# one", file="a/x.text"),
+        Doc("b.txt", "two\r\n", file="b.txt"),
+        Doc("c%20d%25.txt", "", file="c d%.txt"),
     ]
     assert unquote("c%20d%25.txt") == "c d%.txt"
 
@@ -204,7 +204,7 @@ def test_a_byte_that_is_no_text_is_named_by_file_and_line(tmp_path):
 
 def test_a_folder_with_other_files_is_no_folder_of_texts_unless_forced(tmp_path):
     write(tmp_path / "a.txt", "one")
-    write(tmp_path / "b.pdf", "%PDF")
+    write(tmp_path / "b.dat", "x")
     with pytest.raises(CollectionError, match="no known collection format"):
         open_collection(tmp_path)
     assert [doc.docno for doc in open_collection(tmp_path, format="folder").docs()] == ["a.txt"]

@@ -177,11 +177,15 @@ def test_a_failing_writer_leaves_the_store_that_was_there(tmp_path):
 
 
 def test_the_texts_are_a_file_that_arrow_reads(tmp_path):
-    stored(tmp_path, [Doc("a", "x", "t", "u"), Doc("b", "y")])
+    stored(
+        tmp_path,
+        [Doc("a", "x", "t", "u"), Doc("b", "y"), Doc("c", "z", file="c.pdf", marks=(Mark(0, 1, "é"),))],
+    )
     table = pyarrow.feather.read_table(tmp_path / TEXTS)
     assert table.to_pylist() == [
-        {"text": "x", "title": "t", "url": "u"},
-        {"text": "y", "title": "", "url": ""},
+        {"text": "x", "title": "t", "url": "u", "file": "", "marks": ""},
+        {"text": "y", "title": "", "url": "", "file": "", "marks": ""},
+        {"text": "z", "title": "", "url": "", "file": "c.pdf", "marks": '[[0, 1, "é"]]'},
     ]
 
 

@@ -71,7 +71,8 @@ GOOD: dict[str, tuple[str, Files]] = {
     "CSV": ("csv", {"docs.csv": "id,text\n1,one\n2,two\n"}),
     "TSV": ("csv", {"docs.tsv": "docno\tcontents\n1\tone\n2\ttwo\n"}),
     "passages": ("passages", {"passages.tsv": "1\ts\tone\n2\ts\ttwo\n"}),
-    "texts": ("folder", {"a.txt": "one", "notes/b.md": "two", "README.md": "three"}),
+    "texts": ("folder", {"a.txt": "one", "notes/b.text": "two", "README.md": "three"}),
+    "documents": ("documents", {"a.txt": "one", "notes/b.md": "two", "README.md": "three"}),
     "BEIR": (
         "beir",
         {"corpus.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels/test.tsv": HEADER + BEIR_QRELS},
@@ -154,7 +155,9 @@ GOOD: dict[str, tuple[str, Files]] = {
     "SelQA": ("selqa", sample("selqa")),
     "judgments of a service": (
         "judgments",
-        {"judged.jsonl": '{"qid": "q1", "query": "which", "docno": "1", "grade": 1, "time": "", "index": "a"}\n'},
+        {
+            "judged.jsonl": '{"qid": "q1", "query": "which", "docno": "1", "grade": 1, "time": "", "index": "a"}\n'
+        },
     ),
     "SelQA as TSV": ("selqa", sample("selqa", "selqa-ass-dev.tsv")),
 }
@@ -216,7 +219,8 @@ def test_a_good_collection_is_recognised_and_read(tmp_path, name, way):
 
 
 def test_every_format_is_among_the_good_collections():
-    others = {"ranking-set"}  # a folder that only telerank makes (test_ranking_set.py)
+    # a folder that only telerank makes (test_ranking_set.py), and documents that nobody cuts
+    others = {"ranking-set", "whole-documents"}
     assert {form for form, _ in GOOD.values()} | others == {form.name for form in FORMATS}
 
 
@@ -278,8 +282,8 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         "folder: answers.txt has many records, and is not one text",
     ),
     "SMART with another ending": (
-        {"docs.txt": "a", "b.txt": "b", "rel.pdf": "1 2 0 0"},
-        "folder: rel.pdf: not a text by its name",
+        {"docs.txt": "a", "b.txt": "b", "rel.old": "1 2 0 0"},
+        "folder: rel.old: not a text by its name",
     ),
     "BEIR without queries": (without("BEIR", "queries.jsonl"), "qrels but no queries.jsonl"),
     "BEIR without a corpus": (without("BEIR", "corpus.jsonl"), "beir: no corpus.jsonl"),
@@ -363,7 +367,7 @@ MISTAKES: dict[str, tuple[Files, str]] = {
     ),
     "a run": ({"bm25.run": "q1 Q0 d1 1 2.5 tag\n"}, "no known collection format"),
     "one text of no kind": (
-        {"x.pdf": "%PDF"},
+        {"x.odt": "PK"},
         "not folder: no file in it is a text|not jsonl: no file of JSON",
     ),
 }

@@ -129,3 +129,58 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str):
     path.write_text(f"{line}\n")
     with pytest.raises(FormatError, match=r"judged\.jsonl"):
         list(read_judgments(path))
+
+
+def test_what_was_judged_is_a_collection_that_a_model_learns_from(tmp_path: Path, file: JudgmentFile):
+    """From thumbs to a trained re-ranker: judgments, the documents of the index, candidates, training."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from typer.testing import CliRunner
+
+    from small_ranking import ranking_settings, small_ranking
+    from telerank.cli.main import app
+
+    place = small_ranking(tmp_path / "place")
+    tr.index(place / "collection", tmp_path / "idx", workers=1, analyzer="standard")
+    for number in range(12):
+        file.add(f"q{number} x{number % 5}", f"d{number}", 1, "idx")
+        file.add(f"q{number} x{number % 5}", f"d{number + 1}", 0, "idx")
+    result = CliRunner().invoke(
+        app,
+        [
+            "data",
+            "convert",
+            str(file.path),
+            str(tmp_path / "judged"),
+            "--to",
+            "jsonl",
+            "--index",
+            str(tmp_path / "idx"),
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    assert "40 documents, 12 queries, 24 qrels" in result.output
+    tr.search(tmp_path / "idx", tmp_path / "judged", "bm25 % 10").save(tmp_path / "train.run")
+    settings = ranking_settings(place, optimisation={"steps": 2, "warm_up": 1})
+    settings["data"] = {
+        "collection": str(tmp_path / "judged"),
+        "split": "idx",
+        "negatives": {"run": str(tmp_path / "train.run"), "per_positive": 2},
+    }
+    trained = tr.train("reranker", settings, tmp_path / "trained")
+    assert (trained.model / "config.json").exists()
+    assert next(iter(trained.counts.values()))["relevant pairs"] == 12
+
+
+def test_documents_of_an_index_are_given_to_judgments_alone(tmp_path: Path, file: JudgmentFile):
+    from telerank.verbs.data import with_documents
+
+    docs = tmp_path / "docs.jsonl"
+    docs.write_text('{"docno": "d1", "text": "red apple"}\n')
+    tr.index(docs, tmp_path / "idx", workers=1)
+    file.add("apple", "d1", 1, "idx")
+    given = with_documents(open_collection(file.path), tmp_path / "idx")
+    assert [doc.docno for doc in given.docs()] == ["d1"]
+    assert given.size == 1
+    with pytest.raises(CollectionError, match="has documents of its own"):
+        with_documents(open_collection(docs), tmp_path / "idx")

@@ -191,3 +191,14 @@ def test_a_service_without_judgments_has_no_thumbs_and_takes_none(folder: Path):
         assert "judge" not in client.get("/search?q=prime").text
         assert client.post("/judge", data=FORM, headers=OWN).status_code == 404
         assert client.post("/v1/judgments", json=JUDGMENT).status_code == 404
+
+
+def test_a_document_is_judged_where_it_is_read(client: Any, judged: Path):
+    page = Outline(client.get("/document?docno=F1&q=prime&lang=fr").text)
+    assert ("input", "value", "document") in page.attributes
+    reply = client.post("/judge", data={**FORM, "on": "document", "lang": "fr"}, headers=OWN)
+    assert reply.headers["location"].startswith("/document?q=prime")
+    page = Outline(client.get(reply.headers["location"]).text)
+    assert page.values("button", "aria-pressed") == ["true", "false"]
+    assert "Merci, votre avis est enregistré." in page.text
+    assert "judge" not in client.get("/document?docno=F1").text

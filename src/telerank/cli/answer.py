@@ -132,7 +132,8 @@ def _show(index: Index, stage: ReadAnswers, answers: Answers) -> None:
         marked = f"{sentence.before}[{sentence.text}]{sentence.after}"
         print(plain(f"   {' '.join(marked.split())}"))
         title = f"{sentence.title}, " if sentence.title else ""
-        print(plain(f"   {title}document {each.docno}{_others(each)}"))
+        where = console.name_location(index.locate(each.docno, each.start, each.end), each.docno)
+        print(plain(f"   {title}document {each.docno}{where}{_others(each)}"))
 
 
 def _sentence(index: Index, stage: ReadAnswers, answer: Answer) -> Any:
@@ -162,6 +163,8 @@ def _record(index: Index, stage: ReadAnswers, answers: Answers, *, explain: bool
     for each, own in zip(answers, record["answers"], strict=True):
         sentence = _sentence(index, stage, each)
         own |= {"title": sentence.title, "sentence": f"{sentence.before}{sentence.text}{sentence.after}"}
+        if location := index.locate(each.docno, each.start, each.end):
+            own |= asdict(location)
         if explain:
             own["explanation"] = asdict(stage.explain(answers.query, each))
     return record

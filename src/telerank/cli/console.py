@@ -16,6 +16,8 @@ from telerank.show.tables import escape_controls, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from telerank.types import Location
+
     out: Console
     err: Console
 
@@ -58,6 +60,11 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
         cells = (plain(cell).ljust(width) for cell, width in zip(row, widths, strict=False))
         text = wrap(plain(row[-1]), room, break_on_hyphens=False)
         print("  ".join((*cells, f"\n{' ' * indent}".join(text))))
+
+
+def name_location(location: Location | None, docno: str) -> str:
+    """Where a text stands, in brackets with a blank before; empty if the docno says as much."""
+    return f" [{location}]" if location is not None and str(location) != docno else ""
 
 
 def print_json(value: object) -> None:

@@ -1,4 +1,4 @@
-"""``telerank index``: build an index, add to it, delete from it, merge, check and describe it."""
+"""``telerank index``: build an index, add to it, update it, delete from it, merge, check and describe it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _BUILD = "build"
 
 app = typer.Typer(cls=group_with_default(_BUILD), no_args_is_help=True, rich_markup_mode="markdown")
 
+FolderArgument = Annotated[str, Argument(metavar="FOLDER", help="The folder of files.")]
 Workers = Annotated[
     int | None, typer.Option("--workers", "-j", min=1, help="Processes that build; default: one per core.")
 ]
@@ -26,7 +27,7 @@ Workers = Annotated[
 
 @app.callback()
 def index() -> None:
-    """Build an index, add to it, delete, merge, verify, describe.
+    """Build an index, add to it, update it, delete, merge, verify, describe.
 
     `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
     those of `build`.
@@ -84,6 +85,33 @@ def add(
     opened = options.open_collection(collection, format, encoding)
     added = add_documents(index, opened, update=update, workers=workers)
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
+
+
+@app.command()
+def update(
+    folder: FolderArgument, index: IndexArgument, *, workers: Workers = None, as_json: AsJson = False
+) -> None:
+    """Bring an index up to date with the folder of files that it was built from.
+
+    Files are compared by their contents: only new and changed ones are read, and those that are gone are
+    deleted. What cannot be read is counted and named; `info` has all of it.
+
+    Example: `telerank index update documents idx-docs`
+    """
+    from dataclasses import asdict
+
+    from telerank.verbs.index import update_index
+
+    changes = update_index(folder, index, workers=workers)
+    if as_json:
+        console.print_json(asdict(changes))
+        return
+    counts = {
+        name: len(getattr(changes, name)) for name in ("added", "changed", "moved", "gone", "unchanged")
+    }
+    console.say(
+        f"{index}: files of {folder}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}"
+    )
 
 
 @app.command()

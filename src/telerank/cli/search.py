@@ -15,7 +15,8 @@ from telerank.errors import CollectionError, FormatError
 from telerank.show.tables import plain
 
 if TYPE_CHECKING:
-    from telerank import Index, Ranking, Stage
+    from telerank import Doc, Index, Ranking, Stage
+    from telerank.segments.explain import SegmentMatch
     from telerank.segments.stage import SegmentReranker
 
 _FIRST, _ALL = 10, 1000  # documents kept by default: for a reader, for a run
@@ -104,15 +105,23 @@ def _answer(
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
-            _show_segments(by_segments, ranking)
+            _show_segments(index, by_segments, ranking)
     for remark in stage.all_remarks:
         console.say(remark)
 
 
-def _show_segments(stage: SegmentReranker, ranking: Ranking) -> None:
+def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
     for docno in ranking.docnos:
         match = stage.match(ranking.query, docno)[0]
-        print(plain(f"\n{docno}: {match}, score {match.score:.4f}"), plain(match.text), sep="\n")
+        where = console.name_location(index.locate(docno, *match.span), docno)
+        print(plain(f"\n{docno}: {match}{where}, score {match.score:.4f}"), plain(match.text), sep="\n")
+
+
+def _segment_record(doc: Doc, match: SegmentMatch) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    location = doc.locate(*match.span)
+    return {**asdict(match), **(asdict(location) if location else {})}
 
 
 def _read_lines() -> Iterator[str]:
@@ -133,7 +142,8 @@ def _show(index: Index, ranking: Ranking) -> None:
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)
         title = f"{doc.title} " if doc.title else ""
-        rows.append((str(rank), f"{score:.4f}", docno, title + _snippet(doc.text)))
+        where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
+        rows.append((str(rank), f"{score:.4f}", docno, f"{where} {title}{_snippet(doc.text)}".lstrip()))
     console.write_columns(rows)
 
 
@@ -144,11 +154,14 @@ def _record(
 
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        record: dict[str, Any] = {"rank": rank, "score": score, **asdict(index.doc(docno))}
+        doc = index.doc(docno)
+        record: dict[str, Any] = {"rank": rank, "score": score, **doc.record}
+        if location := index.locate_hit(docno, ranking.query.text):
+            record |= asdict(location)
         if stage is not None:
             record["explanation"] = asdict(stage.explain(ranking.query, docno))
         if by_segments is not None:
-            record["segment"] = asdict(by_segments.match(ranking.query, docno)[0])
+            record["segment"] = _segment_record(doc, by_segments.match(ranking.query, docno)[0])
         documents.append(record)
     return {"query": ranking.query.text, "ranking": documents}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from telerank.errors import CollectionError
 from telerank.trec import load_qrels
 from telerank.trec.recognition import Conditions, FormatFit, holds, measure_fit
 from telerank.types import Answer, Doc, Qrel, Qrels, Query, Ranking
+
+if TYPE_CHECKING:
+    from telerank.corpus.readers.files.folder import FolderFiles
 
 Record = TypeVar("Record")
 Stream: TypeAlias = Callable[[], Iterator[Record]]
@@ -31,6 +34,7 @@ class Collection:
     name: paragraphs merged, answers moved. ``unread`` names the files beside it that are not read.
     ``unlocated`` has, for each split, answers whose text does not occur in their document, and
     ``contexts`` the document that each question was asked about, those without an answer among them.
+    ``files`` reads the documents file by file if each file is one or several.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Collection:
     unread: tuple[str, ...] = ()
     unlocated: Mapping[str, Stream[Answer]] = field(default_factory=dict)
     contexts: Mapping[str, Callable[[], Mapping[str, str]]] = field(default_factory=dict)
+    files: FolderFiles | None = None
 
     def __repr__(self) -> str:
         splits = f", splits: {', '.join(self.splits)}" if self.splits else ""

@@ -57,6 +57,8 @@ class _Work:
         for number, doc in enumerate(self.count("docs", self.collection.docs()), 1):
             check_docno(doc.docno, number)
             check_text(f"{doc.text}{doc.title}{doc.url}", f"document {doc.docno!r}")
+            if doc.marks:
+                self.changed["documents lose the pages and headings of their files: the format has none"] += 1
             if number % _STEP == 0:
                 self.progress("documents", number, self.collection.size)
             yield doc

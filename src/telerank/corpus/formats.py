@@ -18,7 +18,7 @@ from telerank.corpus.readers.antique import ANTIQUE
 from telerank.corpus.readers.beir import BEIR
 from telerank.corpus.readers.car import TREC_CAR
 from telerank.corpus.readers.csv_files import CSV, PASSAGES
-from telerank.corpus.readers.folder import FOLDER
+from telerank.corpus.readers.files.formats import DOCUMENTS, FOLDER, WHOLE_DOCUMENTS
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, open_id
 from telerank.corpus.readers.jsonl import JSONL
@@ -42,6 +42,8 @@ FORMATS: tuple[Format, ...] = (
     TREC,
     BEIR,
     FOLDER,
+    DOCUMENTS,
+    WHOLE_DOCUMENTS,
     TOPICS,
     MSMARCO,
     SMART,

@@ -14,6 +14,7 @@ from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
+from telerank.retrieval.hits import locate_hit
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
@@ -92,6 +93,18 @@ class Index(FolderReader):
             If there is no such document.
         """
         return self.doc(docno).locate(start, end)
+
+    def locate_hit(self, docno: str, query: str) -> Location | None:
+        """File, page and heading of a document's text where most of a query's terms stand, or the rarest.
+
+        Pages and heading of the whole text if it has none of them; None as for :meth:`locate`.
+
+        Raises
+        ------
+        KeyError
+            If there is no such document.
+        """
+        return locate_hit(self.sparse, self.doc(docno), query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:

@@ -21,6 +21,8 @@ VECTORS = "vectors"
 """The folder for vectors of the documents, with a folder for each model."""
 MODELS, PIPELINES = "models", "pipelines.json"
 """Models and texts of pipelines that are kept with an index."""
+FILES = "files"
+"""The folder for the record of the files that an index was made from."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def check_contents(folder: Path) -> None:
         IndexManifest.read(folder)  # refuses a manifest of another kind
     # without either, a folder named segments may belong to another program
     ours = (
-        {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, MODELS, PIPELINES}
+        {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, MODELS, PIPELINES, FILES}
         if {MANIFEST, LOCK} & names
         else set()
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
+from itertools import chain, islice
 from pathlib import Path
 
 import filelock
@@ -109,6 +110,23 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         Beyond 32 segments the smaller ones are merged. Raises DocumentError if one cannot be stored or,
         without ``update``, is in the index already.
         """
+        return self._add(docs, (), update=update, progress=progress)
+
+    def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
+        """Delete documents and add others, which may have their docnos, or none, as one change.
+
+        Returns the number of the others. Raises DocumentError if one of them cannot be stored, or one of the
+        first is unknown.
+        """
+        stream = iter(docs)
+        first = list(islice(stream, 1))
+        if first:
+            return self._add(chain(first, stream), docnos, update=True, progress=progress)
+        if docnos:
+            self.delete(docnos)
+        return 0
+
+    def _add(self, docs: Iterable[Doc], deleted: Iterable[str], *, update: bool, progress: Progress) -> int:
         analyzer = Analyzer.parse(self.manifest.analyzer)
         with self._change():
             new = self._new_segment()
@@ -119,7 +137,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
                     f"document {known[0]!r} is in the index already ({len(known)} of the new ones are)"
                 )
             entry = _record_segment(new)
-            self._commit((*self._mark_deleted(known), entry))
+            self._commit((*self._mark_deleted({*known, *deleted}), entry))
         if len(self.manifest.segments) > _MOST_SEGMENTS:
             self._fold(_first_small(self.manifest.segments), progress)
         return entry.documents

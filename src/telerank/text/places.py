@@ -39,7 +39,7 @@ def locate_terms(analyzer: Analyzer, text: str, terms: Container[str] | None = N
 
 
 def _term(analyzer: Analyzer, token: str, terms: Container[str] | None) -> tuple[str, int]:
-    """The term of a token if it is wanted, and how many characters of the token an elision removes."""
+    """The term of a token if it is looked for, and how many characters of the token an elision removes."""
     term = analyzer.term(token)
     if not term or (terms is not None and term not in terms):
         return "", 0

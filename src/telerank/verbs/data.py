@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from telerank.corpus.formats import list_collections, list_formats, open_collect
 from telerank.corpus.long_documents import articles, far, folder, positions
 from telerank.corpus.ranking_sets import ranking_set
 from telerank.corpus.statistics import describe, token_counter
-from telerank.retrieval.index import TemporaryIndex, locate_model
+from telerank.errors import CollectionError
+from telerank.retrieval.index import Index, TemporaryIndex, locate_model
 from telerank.show.progress import show_progress
 from telerank.types import Progress
 
@@ -39,10 +41,31 @@ __all__ = [
     "ranking_set",
     "segment_lengths",
     "token_counter",
+    "with_documents",
 ]
 
 LIMITS = (128, 256, 512, 1024, 2048, 4096)
 """Tokens of a document that a model may be limited to."""
+
+
+def with_documents(collection: Collection, index: Index | str | Path) -> Collection:
+    """A collection of queries and judgments alone with the documents of an index.
+
+    So what users of a service judged becomes a collection that models are trained on.
+
+    >>> convert(with_documents(tr.collection("judged.jsonl"), "idx"), "judged", "jsonl")
+
+    Raises
+    ------
+    CollectionError
+        If the collection has documents of its own.
+    IndexFault
+        If there is no such index, or it holds vectors alone.
+    """
+    if collection.size != 0:
+        raise CollectionError(f"{collection.name} has documents of its own: it takes none of an index")
+    opened = index if isinstance(index, Index) else Index(index)
+    return replace(collection, docs=lambda: iter(opened.docs), size=len(opened))
 
 
 def segment_lengths(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
+from telerank.corpus.readers.files.folder import warn_unread
 from telerank.dense.manifest import describe_vectors
+from telerank.retrieval.folder_record import read_record, recorded_docs, replacing_record
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.sparse.index import SparseIndex
@@ -17,6 +19,8 @@ from telerank.text.steps import TEXT_STEPS
 from telerank.types import Doc, Progress
 
 if TYPE_CHECKING:
+    from telerank.corpus.readers.files.records import FileRecord
+    from telerank.retrieval.folder_update import FolderChanges
     from telerank.sparse.writer import IndexWriter
 
 __all__ = [
@@ -31,6 +35,7 @@ __all__ = [
     "open",
     "open_source",
     "stream_documents",
+    "update_index",
     "verify_index",
 ]
 
@@ -52,6 +57,9 @@ def index(
     ``analyzer`` is ``none``, ``standard``, ``english``, ``french`` or a chain of steps. ``workers`` is the
     number of processes, by default one per core.
 
+    Of a folder of files the index keeps what :func:`update_index` needs. Warnings
+    (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
+
     >>> index = tr.index(tr.piaf(), "piaf-index", analyzer="french")
 
     Raises
@@ -65,9 +73,12 @@ def index(
     """
     from telerank.sparse.writer import build_index
 
-    total, stream = stream_documents(docs)
-    with show_progress(progress, total) as shown:
-        build_index(stream, folder, analyzer=analyzer, overwrite=overwrite, workers=workers, progress=shown)
+    opened = open_collection(docs) if isinstance(docs, str | Path) else docs
+    files: dict[str, FileRecord] = {}
+    settings: dict[str, Any] = {"analyzer": analyzer, "overwrite": overwrite, "workers": workers}
+    total, stream = stream_documents(opened, files)
+    with show_progress(progress, total) as shown, replacing_record(Path(folder), opened, files):
+        build_index(stream, folder, **settings, progress=shown)
     return Index(folder)
 
 
@@ -115,6 +126,38 @@ def add_documents(
         return writer.add(stream, update=update, progress=shown)
 
 
+def update_index(
+    folder: str | Path,
+    index: Index | str | Path,
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> FolderChanges:
+    """Bring an index up to date with the folder of files that it was made from.
+
+    Files are compared by the hashes of their contents, so only those that are new or have changed are read;
+    of a file with another name the documents are kept under it. One commit makes all changes. Warnings
+    (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
+
+    Raises
+    ------
+    IndexFault
+        If there is no index, it was not made from a folder of files, or it cannot be written to.
+    CollectionError
+        If the folder has none of the index's files.
+    DocumentError
+        If a document cannot be stored.
+    MissingExtra
+        If what reads a kind of files is not installed.
+    """
+    from telerank.retrieval.folder_update import update_folder
+
+    with show_progress(progress) as shown:
+        changes = update_folder(folder, _folder(index), workers=workers, progress=shown)
+    warn_unread(changes.files)
+    return changes
+
+
 def delete_documents(index: Index | str | Path, docnos: Iterable[str]) -> int:
     """Delete documents from an index; the number of documents.
 
@@ -152,7 +195,7 @@ def describe_index(index: Index | str | Path) -> dict[str, int | float | str | d
     opened = index if isinstance(index, Index) else Index(index)
     words = _describe_words(opened.sparse) if opened.has_texts else {}
     vectors = {name: describe_vectors(folder) for name, folder in opened.vectors.items()}
-    return {**words, "vectors": vectors, "pipelines": opened.pipelines}
+    return {**words, **_describe_files(opened.folder), "vectors": vectors, "pipelines": opened.pipelines}
 
 
 def _describe_words(index: SparseIndex) -> dict[str, int | float | str]:
@@ -171,6 +214,19 @@ def _describe_words(index: SparseIndex) -> dict[str, int | float | str]:
     }
 
 
+def _describe_files(folder: Path) -> dict[str, int | dict[str, str]]:
+    """The files that an index was made from, and those of them that were not read."""
+    record = read_record(folder)
+    if record is None:
+        return {}
+    unread = {
+        name: f"{file.problem} ({file.reason})" if file.reason else file.problem
+        for name, file in record.files.items()
+        if file.problem
+    }
+    return {"files": len(record.files), "files not read": unread}
+
+
 def _open_writer(index: Index | str | Path, workers: int | None = None) -> IndexWriter:
     from telerank.sparse.writer import IndexWriter  # here: a search loads this module, and writes nothing
 
@@ -181,14 +237,19 @@ def _folder(index: Index | str | Path) -> Path:
     return index.folder if isinstance(index, Index) else Path(index)
 
 
-def stream_documents(docs: Documents | Index) -> tuple[int | None, Iterator[Doc]]:
-    """The number of documents, if it is known without reading them, and the documents."""
+def stream_documents(
+    docs: Documents | Index, files: dict[str, FileRecord] | None = None
+) -> tuple[int | None, Iterator[Doc]]:
+    """The number of documents, if it is known without reading them, and the documents.
+
+    If they are files, ``files`` gets the record of each once it was read.
+    """
     if isinstance(docs, Index):
         return len(docs), iter(docs.docs)
     if isinstance(docs, str | Path):
         docs = open_collection(docs)
     if isinstance(docs, Collection):
-        return docs.size, docs.docs()
+        return docs.size, docs.docs() if files is None else recorded_docs(docs, files)
     if isinstance(docs, Mapping):
         return len(docs), (Doc(docno, text) for docno, text in docs.items())
     return None, iter(docs)

@@ -15,6 +15,7 @@ from typer import Argument, Option
 from telerank.cli import console, options
 from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
 from telerank.errors import CollectionError
+from telerank.types import name_pages
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
@@ -115,7 +116,7 @@ def show(
     opened = options.open_collection(collection, format, encoding)
     records: list[dict[str, Any]] = []
     if docnos:
-        records += ({"kind": "document", **asdict(doc)} for doc in find_docs(opened, docnos))
+        records += ({"kind": "document", **doc.record} for doc in find_docs(opened, docnos))
     if query is not None:
         judged = asdict(find_query(opened, query, split))
         records.append(
@@ -142,7 +143,7 @@ def _first(collection: Collection, count: int, split: str | None) -> Iterator[di
     splits = collection.splits if split is None else (collection.resolve_split(split),)
     if collection.size != 0:
         for doc in islice(collection.docs(), count):
-            yield {"kind": "document", **asdict(doc)}
+            yield {"kind": "document", **doc.record}
     for name in splits:
         for query in islice(collection.queries.get(name, tuple)(), count):
             yield {"kind": "query", "split": name, **asdict(query)}
@@ -155,6 +156,9 @@ def _show_record(record: dict[str, Any]) -> None:
     for part in ("title", "url"):
         if record.get(part):
             console.out.print(f"[italic]{console.shown(record[part])}[/]", soft_wrap=True)
+    if record.get("page"):
+        pages = name_pages(record["page"], record["last_page"])
+        console.out.print(f"[italic]{console.shown(record['file'])}, {pages}[/]", soft_wrap=True)
     text = record["text"]
     console.out.print(console.shown(text[:_SHOWN]), soft_wrap=True)
     if len(text) > _SHOWN:
@@ -172,6 +176,9 @@ def convert(
     out: Path = Argument(metavar="OUT", help="The folder to write; it must not exist."),
     *,
     to: Target = Option(..., help="The format to write."),
+    index: Path | None = Option(
+        None, help="Index whose documents are written, for judgments and topics, which have none."
+    ),
     format: FormatOption = None,  # noqa: A002
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -179,12 +186,16 @@ def convert(
     """Write a collection in another format, with all its splits.
 
     Example: `telerank data convert vaswani vaswani-beir --to beir`
+
+    What users of a service judged, as a collection to train on:
+    `telerank data convert judged.jsonl judged --to jsonl --index idx`
     """
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import convert
+    from telerank.verbs.data import convert, with_documents
 
     with show_progress() as progress:
         opened = options.open_collection(collection, format, encoding)
+        opened = opened if index is None else with_documents(opened, index)
         written = convert(opened, out, to.value, progress=progress)
     if as_json:
         console.print_json(asdict(written))

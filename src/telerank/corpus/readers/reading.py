@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from telerank.corpus.collection import Record, Stream
+from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.files import BOM, numbered_bytes, open_bytes
@@ -200,8 +201,10 @@ def has_file(path: Path, name: str) -> Conditions:
 def read_beginning(path: Path, size: int = 4096) -> str:
     """Read the first bytes of a file as text, to recognise its format; invalid bytes are replaced.
 
-    A folder has no text.
+    A folder has no text, and a pipe none that can be read twice.
     """
+    if is_device(path):
+        return ""
     try:
         with open_bytes(path) as file:
             return file.read(size).removeprefix(BOM).decode("utf-8", "replace")

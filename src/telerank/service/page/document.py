@@ -50,10 +50,10 @@ class DocumentView:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place in a document: the characters ``at`` are marked, as an answer or as the passage of a result.
+class Excerpt:
+    """An excerpt of a document: the characters ``at`` are marked, as an answer or as the passage of a result.
 
-    ``part`` is the part that is shown, from 1; None: the one in which the place begins, or the first.
+    ``part`` is the part that is shown, from 1; None: the one in which it begins, or the first.
     """
 
     at: tuple[int, int] | None = None
@@ -61,17 +61,19 @@ class Place:
     is_answer: bool = False
 
 
-def view_document(shown: Shown, doc: Doc, place: Place) -> DocumentView:
-    """The part of a document in which a place is; a place that is not in the document is not marked."""
+def view_document(shown: Shown, doc: Doc, excerpt: Excerpt) -> DocumentView:
+    """The part of a document in which an excerpt is; one that is not in the document is not marked."""
     cuts = _cuts(doc.text)
     last = len(cuts) - 1
-    at = place.at if place.at is not None and 0 <= place.at[0] < place.at[1] <= len(doc.text) else None
-    if place.part is None and at is not None:
+    at = (
+        excerpt.at if excerpt.at is not None and 0 <= excerpt.at[0] < excerpt.at[1] <= len(doc.text) else None
+    )
+    if excerpt.part is None and at is not None:
         number = bisect_right(cuts, at[0]) - 1
     else:
-        number = min(max(place.part or 1, 1), last) - 1
-    lines = tuple(_lines(shown, doc, (cuts[number], cuts[number + 1]), at, is_answer=place.is_answer))
-    part_links = [shown.links.document(shown.asked, doc.docno, part=n) for n in range(1, last + 1)]
+        number = min(max(excerpt.part or 1, 1), last) - 1
+    lines = tuple(_lines(shown, doc, (cuts[number], cuts[number + 1]), at, is_answer=excerpt.is_answer))
+    part_links = [shown.links.document(shown.inquiry, doc.docno, part=n) for n in range(1, last + 1)]
     before, after = (part_links[n] if 0 <= n < last else "" for n in (number - 1, number + 1))
     return DocumentView(
         shown.source(doc),
@@ -90,7 +92,7 @@ def _neighbour(shown: Shown, doc: Doc, step: int) -> str:
     if not doc.file or match is None:
         return ""
     docno = f"{match[1]}#{int(match[2]) + step}"
-    return shown.links.document(shown.asked, docno) if docno in shown.index.docs else ""
+    return shown.links.document(shown.inquiry, docno) if docno in shown.index.docs else ""
 
 
 def _lines(

@@ -161,8 +161,8 @@ def _best_window(
     return best
 
 
-def _hull(places: Sequence[TermPlace]) -> Span:
-    return Span(places[0].start, places[-1].end)
+def _hull(matches: Sequence[TermPlace]) -> Span:
+    return Span(matches[0].start, matches[-1].end)
 
 
 def _fit(text: str, span: Span, length: int) -> Span:

@@ -10,7 +10,7 @@ SIZE = 10
 
 
 @dataclass(frozen=True)
-class Asked:
+class Inquiry:
     """What the address of a page asks for; ``None`` stands for the default."""
 
     query: str = ""
@@ -34,34 +34,34 @@ class Links:
         query = urlencode({name: str(value) for name, value in given.items()})
         return f"{self.prefix}/{path}{'?' if query else ''}{query}"
 
-    def search(self, asked: Asked, **changes: object) -> str:
+    def search(self, inquiry: Inquiry, **changes: object) -> str:
         """The address of the results."""
-        return self.to("search", **{**self.values(asked), **changes})
+        return self.to("search", **{**self.values(inquiry), **changes})
 
-    def values(self, asked: Asked) -> dict[str, object]:
-        """What is asked, as the values of an address."""
-        page = asked.page if asked.page > 1 else None
-        return {"q": asked.query, "index": asked.index, "model": asked.model, "page": page}
+    def values(self, inquiry: Inquiry) -> dict[str, object]:
+        """What is inquiry, as the values of an address."""
+        page = inquiry.page if inquiry.page > 1 else None
+        return {"q": inquiry.query, "index": inquiry.index, "model": inquiry.model, "page": page}
 
     def document(
         self,
-        asked: Asked,
+        inquiry: Inquiry,
         docno: str,
-        place: tuple[int, int] | None = None,
+        span: tuple[int, int] | None = None,
         *,
         is_answer: bool = False,
         part: int | None = None,
     ) -> str:
-        """The address of a document, at a place in it: an answer or a passage; or of one of its parts."""
-        own = {"at": f"{place[0]}-{place[1]}" if place else None, "kind": "answer" if is_answer else None}
+        """The address of a document, at the characters of an answer or a passage; or of one of its parts."""
+        own = {"at": f"{span[0]}-{span[1]}" if span else None, "kind": "answer" if is_answer else None}
         address = self.to(
-            "document", docno=docno, **{**self.values(asked), "page": None, **own, "part": part}
+            "document", docno=docno, **{**self.values(inquiry), "page": None, **own, "part": part}
         )
-        return f"{address}#passage" if place else address
+        return f"{address}#passage" if span else address
 
-    def explain(self, asked: Asked, docno: str) -> str:
+    def explain(self, inquiry: Inquiry, docno: str) -> str:
         """The address of why a document has its rank."""
-        return self.to("explain", docno=docno, **self.values(asked))
+        return self.to("explain", docno=docno, **self.values(inquiry))
 
     def static(self, name: str, version: str) -> str:
         """The address of a file of the page, which changes with its content."""

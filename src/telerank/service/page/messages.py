@@ -26,7 +26,7 @@ _ENGLISH: dict[str, str] = {
     "answer.none.hint.other": "None of the {n} documents that were read has an answer to this question. "
     "The results below may still help.",
     "answer.source": "From:",
-    "answer.warning": "Marked by a program in the text below. Please check it there.",
+    "answer.warning": "Marked by a program. Please check it in the document.",
     "api": "API",
     "back": "Back to the results",
     "box": "What are you looking for?",
@@ -44,6 +44,8 @@ _ENGLISH: dict[str, str] = {
     "compare.submit": "Compare",
     "compare.up.one": "{n} rank higher",
     "compare.up.other": "{n} ranks higher",
+    "document.after": "Next part",
+    "document.before": "Previous part",
     "document.empty": "This document has no text.",
     "document.jump": "Go to the marked passage",
     "document.number": "Document number:",
@@ -102,6 +104,9 @@ _ENGLISH: dict[str, str] = {
     "place.passage": "Best passage ({n} of {of})",
     "previous": "Previous page",
     "results": "Results",
+    "results.all.one": "{n} result",
+    "results.all.other": "{n} results",
+    "results.for": "Results for “{query}”",
     "results.range": "Results {first} to {last}",
     "results.time": "in {time}",
     "search": "Search",
@@ -133,7 +138,7 @@ _FRENCH: dict[str, str] = {
     "answer.none.hint.other": "Aucun des {n} documents lus ne contient de réponse à cette question. "
     "Les résultats ci-dessous peuvent tout de même vous aider.",
     "answer.source": "Extrait de~:",
-    "answer.warning": "Repérée par un programme dans le texte ci-dessous. Vérifiez-la dans ce texte.",
+    "answer.warning": "Repérée par un programme. Vérifiez-la dans le document.",
     "api": "API",
     "back": "Retour aux résultats",
     "box": "Que cherchez-vous~?",
@@ -151,6 +156,8 @@ _FRENCH: dict[str, str] = {
     "compare.submit": "Comparer",
     "compare.up.one": "{n} rang plus haut",
     "compare.up.other": "{n} rangs plus haut",
+    "document.after": "Partie suivante",
+    "document.before": "Partie précédente",
     "document.empty": "Ce document n’a pas de texte.",
     "document.jump": "Aller au passage surligné",
     "document.number": "Numéro du document~:",
@@ -209,6 +216,9 @@ _FRENCH: dict[str, str] = {
     "place.passage": "Meilleur passage ({n} sur {of})",
     "previous": "Page précédente",
     "results": "Résultats",
+    "results.all.one": "{n} résultat",
+    "results.all.other": "{n} résultats",
+    "results.for": "Résultats pour «~{query}~»",
     "results.range": "Résultats {first} à {last}",
     "results.time": "en {time}",
     "search": "Rechercher",
@@ -285,13 +295,13 @@ class Messages:
         return "one" if n == 1 or (n == 0 and self.language == "fr") else "other"
 
 
-def choose_language(accepted: str, wanted: str | None = None) -> str:
-    """The language of a page: the one ``wanted``, or the first of the ``Accept-Language`` header that it has.
+def choose_language(accepted: str, chosen: str | None = None) -> str:
+    """The language of a page: the one ``chosen``, or the first of the ``Accept-Language`` header that it has.
 
     English if there is none.
     """
-    if wanted in LANGUAGES:
-        return str(wanted)
+    if chosen in LANGUAGES:
+        return str(chosen)
     best, language = 0.0, LANGUAGES[0]
     for item in accepted.split(",")[:50]:
         name, *settings = item.split(";")

@@ -1,4 +1,4 @@
-"""The pages: what each shows for what is asked, computed in a thread of the service."""
+"""The pages: what each shows for what is inquiry, computed in a thread of the service."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from telerank.errors import shorten
 from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
-from telerank.service.page.document import DocumentView, Place, view_document
-from telerank.service.page.links import SIZE, Asked, Links
+from telerank.service.page.document import DocumentView, Excerpt, view_document
+from telerank.service.page.links import SIZE, Inquiry, Links
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import Found, Step, explain_stages, find, find_passages, read
+from telerank.service.page.stages import StagedRanking, StageRun, explain_stages, find, find_passages, read
 from telerank.service.page.view import HowView, ReadingView, ResultView, Shown, SourceView, StepView
 from telerank.service.page.why import Reason, reasons
 from telerank.service.searching import QID, refuse_values
@@ -47,6 +47,11 @@ class ResultsView:
     how: HowView
     previous: str
     next: str
+
+    @property
+    def is_all(self) -> bool:
+        """Whether these are all results."""
+        return not self.previous and not self.next
 
     @property
     def first(self) -> int:
@@ -99,13 +104,13 @@ class Pages:
     """
 
     snapshot: Snapshot
-    asked: Asked
+    inquiry: Inquiry
     links: Links
     say: Messages
 
     @property
     def served(self) -> ServedIndex:
-        return self.snapshot.served_index(self.asked.index)
+        return self.snapshot.served_index(self.inquiry.index)
 
     @property
     def index(self) -> Index:
@@ -113,11 +118,17 @@ class Pages:
 
     @property
     def query(self) -> Query:
-        return Query(QID, self.asked.query)
+        return Query(QID, self.inquiry.query)
 
     @property
     def shown(self) -> Shown:
-        return Shown.of(self.index, self.asked, self.links, self.say)
+        return Shown.of(self.index, self.inquiry, self.links, self.say)
+
+    @property
+    def text_language(self) -> str:
+        """The language of the index's texts, as far as its analyzer says it; empty otherwise."""
+        analyzer = str(self.index.analyzer) if self.index.has_texts else ""
+        return next((code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer), "")
 
     @property
     def most(self) -> int:
@@ -126,7 +137,7 @@ class Pages:
 
     def choices(self) -> Choices:
         """What can be chosen for a search."""
-        served, chosen = self.served, self.asked.model
+        served, chosen = self.served, self.inquiry.model
         names = [name for name in served.pipelines if name != served.default]
         if chosen is not None and chosen not in (*names, served.default):
             names.append(chosen)
@@ -134,14 +145,14 @@ class Pages:
 
     def stage(self, model: str | None = None) -> Stage:
         """The pipeline of a name or a text, by default the one that is asked for."""
-        return self.served.pipeline(model or self.asked.model)
+        return self.served.pipeline(model or self.inquiry.model)
 
     def reader(self) -> ReadAnswers | None:
         """What answers questions on the first page: the pipeline of the settings, or what reads the results.
 
         None if no reader is served.
         """
-        if self.asked.page > 1 or self.served.default_answer is None:
+        if self.inquiry.page > 1 or self.served.default_answer is None:
             return None
         stage = self.served.answers() % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
@@ -154,42 +165,44 @@ class Pages:
         Unprocessable
             If the page is behind the last one.
         """
-        first = (self.asked.page - 1) * SIZE
+        first = (self.inquiry.page - 1) * SIZE
         if first + SIZE > self.most:
-            raise Unprocessable(f"page {self.asked.page}: there are pages 1 to {self.most // SIZE}")
+            raise Unprocessable(f"page {self.inquiry.page}: there are pages 1 to {self.most // SIZE}")
         depth = min(max(first + SIZE + 1, 0 if reader is None else READ_DEPTH), self.most)
-        found = refuse_values(lambda: find(stage, self.query, depth))
-        results, steps = self._list(found, stage, first)
+        ranked = refuse_values(lambda: find(stage, self.query, depth))
+        results, steps = self._list(ranked, stage, first)
         answered = None
         if reader is not None:
-            answered = refuse_values(lambda: read(reader, found.ranking.cut(READ_DEPTH), self.most))
+            answered = refuse_values(lambda: read(reader, ranked.ranking.cut(READ_DEPTH), self.most))
             steps += answered.steps
-        has_next = len(found.ranking) > first + SIZE and first + 2 * SIZE <= self.most
-        page = self.asked.page
+        has_next = len(ranked.ranking) > first + SIZE and first + 2 * SIZE <= self.most
+        page = self.inquiry.page
         return ResultsView(
             results,
             None if answered is None else self.shown.reading(answered),
-            self.shown.how(found, steps),
-            self.links.search(self.asked, page=page - 1 if page > 2 else None) if page > 1 else "",
-            self.links.search(self.asked, page=page + 1) if has_next else "",
+            self.shown.how(ranked, steps),
+            self.links.search(self.inquiry, page=page - 1 if page > 2 else None) if page > 1 else "",
+            self.links.search(self.inquiry, page=page + 1) if has_next else "",
         )
 
     def compare(self, left: Stage, right: Stage) -> tuple[ComparedView, ComparedView]:
         """The first results of two pipelines side by side."""
         both = [refuse_values(partial(find, stage, self.query, SIZE)) for stage in (left, right)]
-        ranks = [{docno: rank for rank, docno in enumerate(found.ranking.docnos, 1)} for found in both]
+        ranks = [{docno: rank for rank, docno in enumerate(ranked.ranking.docnos, 1)} for ranked in both]
         views = []
-        for found, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
-            results, more = self._list(found, stage, 0)
+        for ranked, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
+            results, more = self._list(ranked, stage, 0)
             others = tuple(other.get(result.source.docno) for result in results)
-            views.append(ComparedView(self.shown.how(found, more), results, others))
+            views.append(ComparedView(self.shown.how(ranked, more), results, others))
         return views[0], views[1]
 
     def explained(self, stage: Stage, docno: str) -> ExplainedView:
         """Why a document has its rank: what each stage made of it."""
         doc = self._doc(docno)
         shares = refuse_values(lambda: explain_stages(stage, self.query, docno, self.most))
-        how = self.shown.how(Found(stage.text, Ranking(self.query), tuple(share.step for share in shares)))
+        how = self.shown.how(
+            StagedRanking(stage.text, Ranking(self.query), tuple(share.step for share in shares))
+        )
         words = self.shown.words
         stages = tuple(
             ExplainedStage(
@@ -202,15 +215,15 @@ class Pages:
         )
         return ExplainedView(self.shown.source(doc), stages[-1].rank, stages, how)
 
-    def document(self, docno: str, place: Place) -> DocumentView:
+    def document(self, docno: str, excerpt: Excerpt) -> DocumentView:
         """A document, with what is marked in it."""
-        return view_document(self.shown, self._doc(docno), place)
+        return view_document(self.shown, self._doc(docno), excerpt)
 
     def _list(
-        self, found: Found, stage: Stage, first: int
-    ) -> tuple[tuple[ResultView, ...], tuple[Step, ...]]:
+        self, ranked: StagedRanking, stage: Stage, first: int
+    ) -> tuple[tuple[ResultView, ...], tuple[StageRun, ...]]:
         """A page of results behind the ``first`` ones, and the stage that found their passages, if any."""
-        listed = list(enumerate(found.ranking, 1))[first : first + SIZE]
+        listed = list(enumerate(ranked.ranking, 1))[first : first + SIZE]
         passages, step = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         shown = self.shown
         results = tuple(

@@ -32,7 +32,7 @@ KINDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Step:
+class StageRun:
     """A stage that has run: its text, its kind, how long it took (seconds) and the documents that it kept."""
 
     text: str
@@ -42,28 +42,28 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Found:
+class StagedRanking:
     """The ranking of a query, and the stages that made it."""
 
     pipeline: str
     ranking: Ranking
-    steps: tuple[Step, ...]
+    steps: tuple[StageRun, ...]
 
 
 @dataclass(frozen=True)
-class Read:
+class StagedAnswers:
     """The answers to a question, how many documents were read, and the stages of that."""
 
     answers: Answers
     documents: int
-    steps: tuple[Step, ...]
+    steps: tuple[StageRun, ...]
 
 
 @dataclass(frozen=True)
 class StageShare:
     """What a stage of a pipeline made of a document: its rank (None: absent) and why."""
 
-    step: Step
+    step: StageRun
     rank: int | None
     explanation: Explanation | None
 
@@ -76,41 +76,41 @@ def split_stages(stage: Stage) -> tuple[Stage, ...]:
     return stage.stages if isinstance(stage, Chain) else (stage,)
 
 
-def find(stage: Stage, query: Query, k: int) -> Found:
+def find(stage: Stage, query: Query, k: int) -> StagedRanking:
     """Rank the first ``k`` documents for a query, stage by stage."""
     ranking, steps = Ranking(query), []
     for part, cut in zip(split_stages(stage), split_stages(stage % k), strict=True):
         begun = perf_counter()
         (ranking,) = cut([ranking])
-        steps.append(Step(part.text, kind_of(part), perf_counter() - begun, len(ranking)))
-    return Found(stage.text, ranking, tuple(steps))
+        steps.append(StageRun(part.text, kind_of(part), perf_counter() - begun, len(ranking)))
+    return StagedRanking(stage.text, ranking, tuple(steps))
 
 
-def read(reader: ReadAnswers, ranking: Ranking, most: int) -> Read:
+def read(reader: ReadAnswers, ranking: Ranking, most: int) -> StagedAnswers:
     """The answers to the query of a ranking, from its documents or ``most`` of the reader's own stages."""
-    steps: list[Step] = []
+    steps: list[StageRun] = []
     if reader.first is not None:
-        found = find(reader.first, ranking.query, most)
-        ranking, steps = found.ranking, [*found.steps]
+        ranked = find(reader.first, ranking.query, most)
+        ranking, steps = ranked.ranking, [*ranked.steps]
     begun = perf_counter()
     (answers,) = replace(reader, first=None)([ranking])
     reader.reader.counts.cut.clear()  # has the texts of questions
     steps.append(
-        Step(f"read({reader.name or reader.reader.name})", "read", perf_counter() - begun, len(answers))
+        StageRun(f"read({reader.name or reader.reader.name})", "read", perf_counter() - begun, len(answers))
     )
-    return Read(answers, len(ranking), tuple(steps))
+    return StagedAnswers(answers, len(ranking), tuple(steps))
 
 
 def find_passages(
     stage: Stage, query: Query, docnos: Sequence[str]
-) -> tuple[dict[str, SegmentMatch], Step | None]:
+) -> tuple[dict[str, SegmentMatch], StageRun | None]:
     """The segment of each document that counts most, if a stage scores segments."""
     parts = [part for part in walk_stages(stage) if type(part).__name__ == "SegmentReranker"]
     if not parts:
         return {}, None
     begun = perf_counter()
     passages = {docno: parts[0].match(query, docno)[0] for docno in docnos}  # type: ignore[attr-defined]
-    return passages, Step("", "passages", perf_counter() - begun, len(passages))
+    return passages, StageRun("", "passages", perf_counter() - begun, len(passages))
 
 
 def explain_stages(stage: Stage, query: Query, docno: str, most: int) -> list[StageShare]:
@@ -121,7 +121,7 @@ def explain_stages(stage: Stage, query: Query, docno: str, most: int) -> list[St
     for number, (part, cut) in enumerate(zip(parts, split_stages(stage % most), strict=True), 1):
         begun = perf_counter()
         (ranking,) = cut([ranking])
-        step = Step(part.text, kind_of(part), perf_counter() - begun, len(ranking))
+        step = StageRun(part.text, kind_of(part), perf_counter() - begun, len(ranking))
         rank = ranking.docnos.index(docno) + 1 if docno in ranking.docnos else None
         whole = parts[0] if number == 1 else Chain(parts[:number])
         shares.append(StageShare(step, rank, _explanation(whole, query, docno)))

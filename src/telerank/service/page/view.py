@@ -18,9 +18,9 @@ from telerank.service.page.highlight import (
     query_terms,
     show_passages,
 )
-from telerank.service.page.links import Asked, Links, short_address, web_address
+from telerank.service.page.links import Inquiry, Links, short_address, web_address
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import Found, Read, Step
+from telerank.service.page.stages import StagedAnswers, StagedRanking, StageRun
 from telerank.text.places import locate_terms
 from telerank.text.sentences import Span
 from telerank.types import Answer, Doc
@@ -54,7 +54,7 @@ class ResultView:
     rank: int
     source: SourceView
     text: tuple[Part, ...]
-    place: str
+    passage: str
     score: str
     explain: str
 
@@ -104,14 +104,14 @@ class Shown:
     """How documents of an index are shown for a query."""
 
     index: Index
-    asked: Asked
+    inquiry: Inquiry
     links: Links
     say: Messages
     terms: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, index: Index, asked: Asked, links: Links, say: Messages) -> Shown:
-        return cls(index, asked, links, say, query_terms(index, asked.query))
+    def of(cls, index: Index, inquiry: Inquiry, links: Links, say: Messages) -> Shown:
+        return cls(index, inquiry, links, say, query_terms(index, inquiry.query))
 
     @property
     def language(self) -> str:
@@ -123,34 +123,32 @@ class Shown:
         """The words of the query by their terms."""
         if not self.index.has_texts:
             return {}
-        query = self.asked.query
-        places = locate_terms(self.index.analyzer, query)
-        return {place.term: query[place.start : place.end] for place in places}
+        query = self.inquiry.query
+        matches = locate_terms(self.index.analyzer, query)
+        return {match.term: query[match.start : match.end] for match in matches}
 
     def matches(self, text: str) -> list[tuple[int, int]]:
         """The characters of a text that match the query."""
         if not self.index.has_texts:
             return []
-        return [(place.start, place.end) for place in find_matches(self.index.analyzer, text, self.terms)]
+        return [(match.start, match.end) for match in find_matches(self.index.analyzer, text, self.terms)]
 
-    def source(
-        self, doc: Doc, place: tuple[int, int] | None = None, *, is_answer: bool = False
-    ) -> SourceView:
-        """A document's title and addresses; ``place`` are the characters to which its address leads."""
+    def source(self, doc: Doc, span: tuple[int, int] | None = None, *, is_answer: bool = False) -> SourceView:
+        """A document's title and addresses; ``span`` are the characters to which its address leads."""
         title = doc.title.strip() or _first_line(doc.text) or self.say("untitled")
         address = web_address(doc.url)
         return SourceView(
             doc.docno,
             tuple(mark(title, self.matches(title))),
-            self.links.document(self.asked, doc.docno, place, is_answer=is_answer),
+            self.links.document(self.inquiry, doc.docno, span, is_answer=is_answer),
             address,
             short_address(address),
-            self.location(doc, place),
+            self.location(doc, span),
         )
 
-    def location(self, doc: Doc, place: tuple[int, int] | None = None) -> str:
-        """The file and the pages in which a place of a document stands; empty without a file."""
-        where = doc.locate(*(place or (0, None)))
+    def location(self, doc: Doc, span: tuple[int, int] | None = None) -> str:
+        """The file and the pages in which characters of a document stand; empty without a file."""
+        where = doc.locate(*(span or (0, None)))
         if where is None or not where.page:
             return "" if where is None else where.file
         pages = self.say("place.page", page=where.page)
@@ -162,18 +160,18 @@ class Shown:
         """A result with its best passage: the one that counted most, or the one with most words."""
         doc = self.index.doc(docno)
         if passage is None:
-            text, span = self._snippet(doc)
-            place = span if len(doc.text) > _LONG else None
+            text, best = self._snippet(doc)
+            span = best if len(doc.text) > _LONG else None
         else:
             span = around(doc.text, passage.span, 0, self.language)
-            text, place = mark(doc.text, self.matches(doc.text), shown=span), span
+            text = mark(doc.text, self.matches(doc.text), shown=span)
         return ResultView(
             rank,
-            self.source(doc, place),
+            self.source(doc, span),
             tuple(flow(text)),
             "" if passage is None else self.say("place.passage", n=passage.number + 1, of=passage.count),
             self.say.score(score),
-            self.links.explain(self.asked, docno),
+            self.links.explain(self.inquiry, docno),
         )
 
     def answer(self, answer: Answer) -> AnswerView:
@@ -191,16 +189,16 @@ class Shown:
             "high" if share >= HIGH else "medium" if share >= MEDIUM else "low",
         )
 
-    def reading(self, read: Read) -> ReadingView:
+    def reading(self, read: StagedAnswers) -> ReadingView:
         """The answers of a reader."""
         return ReadingView(tuple(map(self.answer, read.answers)), read.documents)
 
-    def how(self, found: Found, more: Sequence[Step] = ()) -> HowView:
+    def how(self, ranked: StagedRanking, more: Sequence[StageRun] = ()) -> HowView:
         """The stages of a ranking, and ``more`` that ran after it."""
-        steps = (*found.steps, *more)
+        steps = (*ranked.steps, *more)
         total = sum(step.seconds for step in steps)
         return HowView(
-            found.pipeline,
+            ranked.pipeline,
             tuple(
                 StepView(
                     self.say(f"stage.{step.kind}"),
@@ -219,9 +217,9 @@ class Shown:
         if not self.index.has_texts:
             return [], (0, 0)
         searched = doc.text[:SEARCHED]
-        places = find_matches(self.index.analyzer, searched, self.terms)
-        spans = best_passages(searched, places, self.terms)
-        parts = show_passages(searched, places, spans)
+        matches = find_matches(self.index.analyzer, searched, self.terms)
+        spans = best_passages(searched, matches, self.terms)
+        parts = show_passages(searched, matches, spans)
         is_cut = len(searched) < len(doc.text) and parts[-1:] != [_CUT]
         return [*parts, _CUT] if is_cut else parts, spans[0]
 

@@ -14,7 +14,7 @@ from telerank.errors import shorten
 from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import ERRORS, BadRequest, NotServed, ServiceError, Unprocessable
 from telerank.service.judgments import JudgmentFile
-from telerank.service.page.links import Asked, Links
+from telerank.service.page.links import Inquiry, Links
 from telerank.service.page.messages import LANGUAGES
 from telerank.service.page.render import HEADERS
 from telerank.service.routes.page import PageRoute, check_length
@@ -130,13 +130,15 @@ def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
     lang = form.get("lang")
     links = Links(settings.prefix, lang if lang in LANGUAGES else None)
     page = form.get("page", "1")
-    asked = Asked(
+    inquiry = Inquiry(
         form["q"],
         form.get("index"),
         form.get("model"),
         int(page) if page.isdecimal() and len(page) < 7 else 1,
     )
     judged = {"judged": form["docno"], "grade": form["grade"]}
+    if form.get("on") == "document":
+        return links.to("document", **{**links.values(inquiry), "page": None}, docno=form["docno"], **judged)
     rank = form.get("rank", "")
     where = f"#r{rank}" if rank.isdecimal() else ""
-    return links.search(asked, **judged) + where
+    return links.search(inquiry, **judged) + where

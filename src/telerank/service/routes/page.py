@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from telerank.errors import TelerankError
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
 from telerank.service.errors import NotServed, Unprocessable, as_service_error, describe_invalid
-from telerank.service.page.document import Place
-from telerank.service.page.links import Asked
+from telerank.service.page.document import Excerpt
+from telerank.service.page.links import Inquiry
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
 from telerank.service.page.render import (
@@ -33,7 +33,7 @@ from telerank.service.settings import ServiceSettings
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)
 """Errors whose messages help the person who asked; those of others are for the log."""
-_PLACE = re.compile(r"(\d{1,12})-(\d{1,12})")
+_SPAN = re.compile(r"(\d{1,12})-(\d{1,12})")
 
 
 class PageRoute(APIRoute):
@@ -63,7 +63,7 @@ def error_page(request: Request, status: int, detail: str, retry_after: int | No
     say = messages_of(request)
     key = f"error.{status}"
     values = {
-        "asked": Asked(request.query_params.get("q", "")[: settings.limits.query_characters]),
+        "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
         "code": status,
         "message": say(key if key in TEXTS["en"] else "error.500"),
         "detail": detail if status in _OF_REQUESTS else "",
@@ -100,13 +100,13 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/")
 
 
-def asked_of(
+def inquiry_of(
     settings: CurrentSettings,
     q: str = "",
     index: str | None = None,
     model: str | None = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-) -> Asked:
+) -> Inquiry:
     """What the address asks for; an empty value is none.
 
     Raises
@@ -117,7 +117,7 @@ def asked_of(
     limits = settings.limits
     check_length("the query", q, limits.query_characters)
     check_length("the pipeline", model or "", limits.pipeline_characters)
-    return Asked(" ".join(q.split()), index or None, model or None, page)
+    return Inquiry(" ".join(q.split()), index or None, model or None, page)
 
 
 def check_length(what: str, text: str, most: int) -> None:
@@ -127,9 +127,9 @@ def check_length(what: str, text: str, most: int) -> None:
 
 
 def pages_of(
-    request: Request, snapshot: CurrentSnapshot, asked: Annotated[Asked, Depends(asked_of)]
+    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
 ) -> Pages:
-    return Pages(snapshot, asked, links_of(request), messages_of(request))
+    return Pages(snapshot, inquiry, links_of(request), messages_of(request))
 
 
 CurrentPages = Annotated[Pages, Depends(pages_of)]
@@ -137,7 +137,21 @@ CurrentPages = Annotated[Pages, Depends(pages_of)]
 
 @router.api_route("/", methods=_METHODS)
 async def home(request: Request, pages: CurrentPages, settings: CurrentSettings) -> Response:
-    return render(request, "home.html", settings, {"asked": pages.asked, "choices": pages.choices()})
+    return render(request, "home.html", settings, {"inquiry": pages.inquiry, "choices": pages.choices()})
+
+
+def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
+    """The grade of the document that was just judged, as the address says."""
+    return {} if judged is None or grade is None else {judged: grade}
+
+
+def values_of(pages: Pages) -> dict[str, Any]:
+    """What the templates of all pages with documents show."""
+    return {
+        "inquiry": pages.inquiry,
+        "text_language": pages.text_language,
+        "can_judge": pages.snapshot.settings.judgments is not None and bool(pages.inquiry.query),
+    }
 
 
 @router.api_route("/search", methods=_METHODS)
@@ -145,26 +159,18 @@ async def search(
     request: Request,
     served: CurrentServed,
     pages: CurrentPages,
-    judged: str | None = None,
-    grade: int | None = None,
+    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
 ) -> Response:
-    """The results of a query; ``judged`` is the document that was just judged with ``grade``."""
-    settings, asked = served.settings, pages.asked
-    if not asked.query:
-        return RedirectResponse(pages.links.to("", index=asked.index, model=asked.model), 303, HEADERS)
+    """The results of a query."""
+    settings, inquiry = served.settings, pages.inquiry
+    if not inquiry.query:
+        return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
     stage, reader = pages.stage(), pages.reader()
     if reader is None:
         view = await served.run_stage(stage, pages.results, stage, reader)
     else:
         view = await served.compute(pages.results, stage, reader)
-    thanks = {} if judged is None or grade is None else {judged: grade}
-    values = {
-        "asked": asked,
-        "choices": pages.choices(),
-        "view": view,
-        "thanks": thanks,
-        "can_judge": settings.judgments is not None,
-    }
+    values = {**values_of(pages), "choices": pages.choices(), "view": view, "thanks": thanks}
     return render(request, "results.html", settings, values)
 
 
@@ -177,10 +183,10 @@ async def compare(
     for name in (a, b):
         check_length("the pipeline", name or "", settings.limits.pipeline_characters)
     views = None
-    if pages.asked.query and a and b:
+    if pages.inquiry.query and a and b:
         left, right = pages.stage(a), pages.stage(b)
         views = await served.run_stage(left + right, pages.compare, left, right)
-    values = {"asked": pages.asked, "choices": pages.choices(), "views": views, "a": a or "", "b": b or ""}
+    values = {**values_of(pages), "choices": pages.choices(), "views": views, "a": a or "", "b": b or ""}
     return render(request, "compare.html", settings, values)
 
 
@@ -189,31 +195,35 @@ async def explain(request: Request, served: CurrentServed, pages: CurrentPages, 
     """Why a document has its rank."""
     stage = pages.stage()
     view = await served.run_stage(stage, pages.explained, stage, docno)
-    return render(request, "explain.html", served.settings, {"asked": pages.asked, "view": view})
+    return render(request, "explain.html", served.settings, {"inquiry": pages.inquiry, "view": view})
 
 
-def place_of(
+def excerpt_of(
     at: str | None = None,
     part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     kind: str = "passage",
-) -> Place:
-    """The place that the address names: its first character and the one behind its last, as ``120-180``."""
-    match = _PLACE.fullmatch(at or "")
+) -> Excerpt:
+    """The excerpt that the address names: its first character and the one behind its last, as ``120-180``."""
+    match = _SPAN.fullmatch(at or "")
     span = None if match is None else (int(match[1]), int(match[2]))
-    return Place(span, part, is_answer=kind == "answer")
+    return Excerpt(span, part, is_answer=kind == "answer")
 
 
 @router.api_route("/document", methods=_METHODS)
 async def document(
     request: Request,
+    *,
     served: CurrentServed,
     pages: CurrentPages,
     docno: str,
-    place: Annotated[Place, Depends(place_of)],
+    excerpt: Annotated[Excerpt, Depends(excerpt_of)],
+    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
 ) -> Response:
-    """A document, with a place marked in it."""
-    view = await served.search(pages.document, docno, place)
-    return render(request, "document.html", served.settings, {"asked": pages.asked, "view": view})
+    """A document, with what the address marks in it."""
+    view = await served.search(pages.document, docno, excerpt)
+    return render(
+        request, "document.html", served.settings, {**values_of(pages), "view": view, "thanks": thanks}
+    )
 
 
 @router.api_route("/static/{name}", methods=_METHODS)

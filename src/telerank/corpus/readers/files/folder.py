@@ -1,0 +1,185 @@
+"""The files of a folder, their contents' hashes, and the documents that each of them is.
+
+Files are read in the order of their paths; hidden files, and those of other kinds, are ignored. Since a docno
+has no blanks, blanks, control characters and ``%`` are encoded as in a URL: ``my notes.txt`` is
+``my%20notes.txt``. The passages of ``guide.pdf`` are ``guide.pdf#1``, ``guide.pdf#2``, …; a file that is not
+cut is ``guide.pdf``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import tee
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
+from telerank.corpus.readers.files.limits import FileLimits
+from telerank.corpus.readers.files.records import FileRecord, describe_problems
+from telerank.corpus.readers.files.text import Problem
+from telerank.corpus.readers.reading import read_text
+from telerank.errors import FormatError, UnreadFiles
+from telerank.stored import file_checksum
+from telerank.types import Doc, Mark
+
+PASSAGE = "#"
+"""What stands in a docno between the name of a file and the number of a passage."""
+_QUOTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f%]")
+
+
+class ScannedFile(NamedTuple):
+    """A file by its path and its name in the folder, with a record that has no documents yet."""
+
+    path: Path
+    name: str
+    record: FileRecord
+
+
+class FileContents(NamedTuple):
+    """The documents of a file, none if there is a problem with it."""
+
+    name: str
+    record: FileRecord
+    docs: tuple[Doc, ...]
+
+
+@dataclass(frozen=True)
+class FolderFiles:
+    """The files of a folder that are read, within ``limits`` of each.
+
+    ``is_plain`` takes texts as they are; otherwise files are read in processes of their own, and cut into
+    passages of ``words``, if it is not None. ``encoding`` is that of text and Markdown.
+    """
+
+    folder: Path
+    encoding: str = "utf-8"
+    words: int | None = None
+    is_plain: bool = False
+    limits: FileLimits = field(default_factory=FileLimits)
+    processes: int | None = None
+
+    def scan(self) -> Iterator[ScannedFile]:
+        """Every file with the hash of its content, or the problem that it cannot be opened."""
+        root = self.folder.resolve()
+        for path in list_files(self.folder):
+            if is_text(path) if self.is_plain else file_kind(path):
+                yield self._scan(path, root)
+
+    def _scan(self, path: Path, root: Path) -> ScannedFile:
+        name = path.relative_to(self.folder).as_posix()
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            if self.is_plain:
+                raise FormatError(ascii(str(path)), None, "a file name in UTF-8") from error
+            shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+            return ScannedFile(path, shown, _refuse(Problem.broken, "its name is not UTF-8"))
+        try:
+            return ScannedFile(path, name, self._examine(path, root))
+        except OSError as error:
+            return ScannedFile(path, name, _refuse(Problem.broken, error.strerror or str(error)))
+
+    def _examine(self, path: Path, root: Path) -> FileRecord:
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):
+            return _refuse(Problem.broken, "not a file")
+        if not self.is_plain and not path.resolve().is_relative_to(root):
+            return _refuse(Problem.outside)
+        if not self.is_plain and state.st_size > self.limits.bytes:
+            return _refuse(Problem.too_large, f"{state.st_size >> 20:,} MiB", size=state.st_size)
+        return FileRecord(file_checksum(path), state.st_size)
+
+    def read(self, files: Iterable[ScannedFile]) -> Iterator[FileContents]:
+        """The documents of files, in their order.
+
+        Raises
+        ------
+        FormatError
+            If a plain text has other bytes than its encoding.
+        MissingExtra
+            If what reads a kind of files is not installed.
+        """
+        return map(self._read_plain, files) if self.is_plain else self._read_files(files)
+
+    def docs(self) -> Iterator[Doc]:
+        """The documents of all files; at the end warnings (UnreadFiles) count and name what was not read."""
+        records = {}
+        for name, record, docs in self.read(self.scan()):
+            records[name] = record
+            yield from docs
+        warn_unread(records)
+
+    def _read_plain(self, file: ScannedFile) -> FileContents:
+        if file.record.problem:
+            return FileContents(file.name, file.record, ())
+        doc = Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name)
+        return FileContents(file.name, replace(file.record, documents=1), (doc,))
+
+    def _read_files(self, files: Iterable[ScannedFile]) -> Iterator[FileContents]:
+        from telerank.corpus.readers.files.processes import FileProcesses
+
+        requested, kept = tee(files)
+        with FileProcesses(self.limits, self.processes) as processes:
+            for file, answer in zip(kept, processes.read(map(self._request, requested)), strict=True):
+                yield _contents(file, answer)
+
+    def _request(self, file: ScannedFile) -> dict[str, Any] | None:
+        if file.record.problem:
+            return None
+        require_modules(file_kind(file.path))
+        return {"path": str(file.path), "encoding": self.encoding, "words": self.words}
+
+
+def list_files(folder: Path) -> Iterator[Path]:
+    """All files that are not hidden, sorted by path, with the names of one folder at a time in memory."""
+    with os.scandir(folder) as entries:
+        names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    for name, is_folder in names:
+        if name.startswith("."):
+            continue
+        if is_folder:
+            yield from list_files(folder / name)
+        else:
+            yield folder / name
+
+
+def file_docno(name: str) -> str:
+    """The docno of a file by its name in the folder."""
+    return _QUOTED.sub(lambda match: quote(match[0]), name)
+
+
+def warn_unread(records: Mapping[str, FileRecord]) -> None:
+    """Warn (UnreadFiles) of the files that were not read, or not whole."""
+    for line in describe_problems(records):
+        warnings.warn(line, UnreadFiles, stacklevel=3)
+
+
+def _refuse(problem: Problem, reason: str = "", size: int = 0) -> FileRecord:
+    return FileRecord("", size, 0, problem, reason)
+
+
+def _contents(file: ScannedFile, answer: Mapping[str, Any]) -> FileContents:
+    if not answer:
+        return FileContents(file.name, file.record, ())
+    if "problem" in answer:
+        record = replace(file.record, problem=str(answer["problem"]), reason=answer["reason"])
+        return FileContents(file.name, record, ())
+    base, passages = file_docno(file.name), answer["passages"]
+    docs = tuple(
+        Doc(
+            f"{base}{PASSAGE}{number}" if len(passages) > 1 else base,
+            text,
+            title,
+            file=file.name,
+            marks=tuple(Mark(*mark) for mark in marks),
+        )
+        for number, (title, text, marks) in enumerate(passages, 1)
+    )
+    record = replace(file.record, documents=len(docs), counts=answer["counts"])
+    return FileContents(file.name, record, docs)

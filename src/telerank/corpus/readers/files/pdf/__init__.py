@@ -1,0 +1,1 @@
+"""PDF files: lines of pages, and paragraphs and headings made of them."""

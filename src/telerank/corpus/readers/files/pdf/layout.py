@@ -1,0 +1,164 @@
+"""From the lines of a PDF file's pages to its paragraphs and headings.
+
+The lines are in the order of the file. What repeats at the head or foot of pages stands once, at the head of
+the first of them; page numbers are left out. Lines of a paragraph are joined, across columns and pages, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+
+from telerank.corpus.readers.files.pdf.headings import Bookmark, BookmarkFinder, find_headings, find_title
+from telerank.corpus.readers.files.pdf.lines import Line, TextBlock, body_size, split_repeated
+from telerank.corpus.readers.files.pdf.words import DIVISION, count_words, join_accents, join_divided
+from telerank.corpus.readers.files.text import Paragraph
+
+_ENDS = tuple(".!?:;…»”")
+_ITEM = re.compile(r"[•‣◦▪●○■–—*-]\s*\S|(?:\d{1,3}|[a-zA-Z])[.)]\s+\S")
+_CLOSING = re.compile(r"[.,;:!?)\]…»]")
+_SAME_LINE, _JUMP, _OTHER_SIZE, _INDENT, _COLUMN, _LETTER = 0.3, 0.5, 0.1, 0.8, 3.0, 0.5  # of the size
+_GAP, _USUAL = 1.4, 1.25  # of the distance of lines, which is 1.25 times the size if nothing is known
+_NOTE = 0.93  # of the body's size: smaller blocks at the foot of a page are notes
+_TURN = "\x03"
+"""Where a page begins within a paragraph."""
+
+
+def lay_out(
+    pages: Mapping[int, Sequence[Line]], bookmarks: Sequence[Bookmark], title: str
+) -> tuple[str, list[Paragraph], int]:
+    """The title, the paragraphs, and the number of repeated lines that were left out.
+
+    ``pages`` has the lines of each page by its number. An empty ``title`` is looked for on the first page.
+    """
+    rest, repeated, left_out = split_repeated(pages)
+    body = body_size(rest)
+    finder = BookmarkFinder(bookmarks)
+    blocks = _join_continued(
+        [block for page, lines in rest.items() for block in _read_blocks(page, lines, finder)], body
+    )
+    levels = find_headings(blocks, body)
+    heads = [(TextBlock(((page, line),)), 0) for page, line in repeated]
+    ordered = sorted((*heads, *zip(blocks, levels, strict=True)), key=lambda block: block[0].lines[0][0])
+    texts = join_accents([_join_lines(block, rest) for block, _ in ordered])
+    words = count_words(texts)
+    paragraphs = [
+        _paragraph(join_divided(text, words), level, block)
+        for text, (block, level) in zip(texts, ordered, strict=True)
+    ]
+    return title or join_divided(find_title(blocks, body), words), paragraphs, left_out
+
+
+def _read_blocks(page: int, lines: Sequence[Line], finder: BookmarkFinder) -> Iterator[TextBlock]:
+    """The blocks of a page: headings that bookmarks name, and lines without a break between them."""
+    distance = _distance(lines)
+    held: list[Line] = []
+    number = 0
+    while number < len(lines):
+        count, level = finder.match(page, lines[number : number + 3])
+        if held and (count or _is_break(held, lines[number], distance)):
+            yield TextBlock(tuple((page, line) for line in held))
+            held = []
+        if count:
+            yield TextBlock(tuple((page, line) for line in lines[number : number + count]), level)
+        else:
+            held.append(lines[number])
+        number += max(count, 1)
+    if held:
+        yield TextBlock(tuple((page, line) for line in held))
+
+
+def _distance(lines: Sequence[Line]) -> float:
+    """The usual distance of base lines, in sizes."""
+    gaps = [
+        (before.bottom - line.top) / line.size
+        for before, line in pairwise(lines)
+        if line.size and _SAME_LINE < (before.bottom - line.top) / line.size < _COLUMN
+    ]
+    return median(gaps) if gaps else _USUAL
+
+
+def _is_break(held: Sequence[Line], line: Line, distance: float) -> bool:
+    """Whether a line begins a block of its own."""
+    before, size = held[-1], max(line.size, 1e-6)
+    gap = (before.bottom - line.top) / size
+    if abs(gap) < _SAME_LINE:
+        return False
+    if abs(line.size - before.size) > _OTHER_SIZE * max(line.size, before.size):
+        return True
+    if gap < -_JUMP or gap > _GAP * distance:
+        return True
+    if line.is_bold != before.is_bold and all(own.is_bold == before.is_bold for own in held):
+        return True
+    indent = (line.left - min(own.left for own in held)) / size
+    return before.text.endswith(_ENDS) and _INDENT < indent < _COLUMN and not _ITEM.match(line.text)
+
+
+def _join_continued(blocks: Sequence[TextBlock], body: float) -> list[TextBlock]:
+    """The blocks, with those joined that a column, a page or notes at its foot interrupt."""
+    joined: list[TextBlock] = []
+    for block in blocks:
+        number = len(joined) - 1
+        while number >= 0 and joined[number].size < _NOTE * body <= block.size:
+            number -= 1
+        if number >= 0 and _continues(joined[number], block):
+            joined[number] = TextBlock((*joined[number].lines, *block.lines))
+        else:
+            joined.append(block)
+    return joined
+
+
+def _continues(before: TextBlock, block: TextBlock) -> bool:
+    (page, last), (following, first) = before.lines[-1], block.lines[0]
+    return (
+        not before.level
+        and not block.level
+        and (following == page + 1 or (following == page and first.top > last.bottom))
+        and abs(first.size - last.size) <= _OTHER_SIZE * last.size
+        and first.is_bold == last.is_bold
+        and first.text[:1].islower()
+        and not last.text.endswith(_ENDS)
+        and not _ITEM.match(first.text)
+    )
+
+
+def _join_lines(block: TextBlock, pages: Mapping[int, Sequence[Line]]) -> str:
+    """The text of a block, with :data:`_TURN` where a page begins; line ends stay where they are meant."""
+    text = block.lines[0][1].text
+    for (page, before), (following, line) in pairwise(block.lines):
+        turn = _TURN if page != following else ""
+        if before.text.endswith(("-", DIVISION)) and line.text[:1].islower():
+            word, blank, rest = line.text.partition(" ")  # a divided word stands on the page of its beginning
+            text = f"{text[:-1]}{DIVISION}{word}{blank}{turn}{rest}"
+        elif turn or line.top > before.bottom + _JUMP * line.size:
+            text = f"{text} {turn}{line.text}"
+        elif abs(before.bottom - line.top) < _SAME_LINE * line.size:
+            text += line.text if _CLOSING.match(line.text) else f" {line.text}"
+        elif _ITEM.match(line.text) or _has_room(before, line, pages[page]):
+            text = f"{text}\n{line.text}"
+        else:
+            text = f"{text} {line.text}"
+    return text
+
+
+def _has_room(line: Line, after: Line, lines: Sequence[Line]) -> bool:
+    """Whether the next line's first word would fit on a line: then it ends on purpose."""
+    own = [other.right for other in lines if _in_column(other, line)]
+    room = max(own, default=line.right) - line.right
+    return room > _LETTER * line.size * (len(after.text.partition(" ")[0]) + 1)
+
+
+def _in_column(other: Line, line: Line) -> bool:
+    near = abs(other.left - line.left) < _COLUMN * line.size
+    return near and abs(other.size - line.size) <= _OTHER_SIZE * line.size
+
+
+def _paragraph(text: str, level: int, block: TextBlock) -> Paragraph:
+    """The paragraph of a text, without the marks where pages begin."""
+    numbers = [page for page, _ in block.lines]
+    turns = [numbers[0], *(after for before, after in pairwise(numbers) if before != after)]
+    pieces = text.split(_TURN)
+    starts = [sum(map(len, pieces[:n])) for n in range(len(pieces))]
+    return Paragraph("".join(pieces), level, tuple(zip(starts, turns, strict=False)))

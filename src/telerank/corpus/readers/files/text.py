@@ -1,0 +1,115 @@
+"""The text of a file with its parts, headings and pages, as the reader of each kind of file gives it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from telerank.errors import TelerankError
+
+_BETWEEN = "\n\n"
+_HEADING = 200  # characters; a longer "heading" is text
+_PRESENTED = re.compile("[\ufb00-\ufb06\ufb1d-\ufdff\ufe70-\ufefc]+")
+_REMOVED = re.compile("[\xad\u200b\u2060\ufeff]")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Problem(StrEnum):
+    """Why a file is not read."""
+
+    encrypted = "encrypted"
+    scanned = "scanned, without text"
+    empty = "empty"
+    broken = "broken"
+    too_large = "too large"
+    too_slow = "too slow to read"
+    outside = "a link that leads out of the folder"
+
+
+class UnreadableFile(TelerankError):  # noqa: N818
+    """A file cannot be read: the problem, and what is known of it."""
+
+    def __init__(self, problem: Problem, reason: str = "") -> None:
+        super().__init__(f"{problem}: {reason}" if reason else str(problem))
+        self.problem, self.reason = problem, reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.problem, self.reason)
+
+
+class Paragraph(NamedTuple):
+    """A paragraph, a list, a table, or a heading of ``level`` 1 (the highest) to 9; 0 is text.
+
+    ``pages`` has the page from a character on; without any the file has no pages.
+    """
+
+    text: str
+    level: int = 0
+    pages: tuple[tuple[int, int], ...] = ()
+
+
+class FilePart(NamedTuple):
+    """Characters ``start`` to ``end`` of a file's text: a paragraph, or a heading of ``level``."""
+
+    start: int
+    end: int
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class FileText:
+    """The text of a file; ``parts`` and ``pages`` (character, page) are in its order.
+
+    ``counts`` has what the reader left out or could not read, by name.
+    """
+
+    text: str
+    parts: tuple[FilePart, ...]
+    pages: tuple[tuple[int, int], ...] = ()
+    title: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def join_paragraphs(
+    paragraphs: Iterable[Paragraph], title: str = "", counts: Mapping[str, int] | None = None
+) -> FileText:
+    """The text of paragraphs, with an empty line between two; those without a letter are left out.
+
+    Raises
+    ------
+    UnreadableFile
+        If nothing is left.
+    """
+    texts: list[str] = []
+    parts: list[FilePart] = []
+    pages: list[tuple[int, int]] = []
+    start = 0
+    for text, level, own in paragraphs:
+        if not text.strip():
+            continue
+        texts.append(text)
+        parts.append(FilePart(start, start + len(text), level if len(text) <= _HEADING else 0))
+        for offset, page in own:
+            if not pages or pages[-1][1] != page:
+                pages.append((start + offset, page))
+        start += len(text) + len(_BETWEEN)
+    if not texts:
+        raise UnreadableFile(Problem.empty)
+    return FileText(_BETWEEN.join(texts), tuple(parts), tuple(pages), title, counts or {})
+
+
+def clean(text: str) -> str:
+    """A text in NFC, without ligatures and presentation forms, soft hyphens and control characters."""
+    text = _PRESENTED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    text = _CONTROLS.sub(" ", _REMOVED.sub("", text))
+    return _SURROGATES.sub("\ufffd", unicodedata.normalize("NFC", text))
+
+
+def clean_line(text: str) -> str:
+    """:func:`clean`, on one line with single blanks."""
+    return " ".join(clean(text).split())

@@ -1,0 +1,410 @@
+"""The page in a real browser: with and without its script, by keyboard, narrow, light and dark, in two languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("playwright")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from playwright.sync_api import expect, sync_playwright
+
+from small_pages import DOCS, HOSTILE, hostile_docs, make_index, page_address, page_settings
+from small_readers import reader_with
+from telerank.corpus.judgments import read_judgments
+from telerank.models.readers.reader import save_reader
+from telerank.types import Doc, Mark
+
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+PAGES = (
+    "/",
+    "/search?q=prime+revenus",
+    "/search?q=xyzzy",
+    "/explain?q=prime+revenus&docno=F1&model=fused",
+    "/document?docno=F1&q=prime&at=10-40&kind=answer",
+    "/document?docno=t.pdf%231&q=cantine",
+    "/compare?q=prime+revenus&a=bm25&b=fused",
+    "/search?q=a&model=bm25(k2%3D1)",
+    "/nothing",
+)
+OF_FILE = Doc(
+    "t.pdf#1", "Tarifs\nLa cantine coûte 3 euros.", "Tarifs", file="t.pdf", marks=(Mark(0, 3, "Tarifs"),)
+)
+LONG = Doc(
+    "L1", "\n".join(f"Ligne {n} du long rapport annuel." for n in range(300)) + "\nun zébu ici", "Rapport"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return make_index(tmp_path_factory.mktemp("browser") / "fiches", [*DOCS, OF_FILE, LONG])
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("judged") / "judged.jsonl"
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, judged: Path) -> Iterator[str]:
+    pipelines = {"fused": "rrf(bm25 % 30, lm_dirichlet % 30)"}
+    with page_address(page_settings(folder, judgments=judged, pipelines=pipelines)) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens pages in contexts of their own, which must have no error and load nothing from elsewhere."""
+    contexts, faults, hosts = [], [], set()
+
+    def open_page(address: str, *, is_strict: bool = True, **settings: Any) -> Any:
+        context = browser.new_context(**{"locale": "en-GB", **settings})
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        if is_strict:
+            page.on("pageerror", lambda error: faults.append(str(error)))
+            page.on("console", lambda said: faults.append(said.text) if is_fault(said) else None)
+        page.on("dialog", lambda dialog: (faults.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not faults
+    assert hosts <= {"127.0.0.1"}
+
+
+def is_fault(said: Any) -> bool:
+    return said.type == "error" and "the server responded with a status of" not in said.text
+
+
+@contextmanager
+def reading(folder: Path, tmp_path: Path, **settings: Any) -> Iterator[str]:
+    """A service with a reader, whose weights are random."""
+    save_reader(reader_with(tmp_path, "word pieces", **settings), tmp_path / "reader")
+    with page_address(page_settings(folder, readers={"reader": str(tmp_path / "reader")})) as address:
+        yield address
+
+
+def test_a_person_searches_by_typing_and_enter(visit: Any, address: str):
+    page = visit(address)
+    box = page.get_by_role("searchbox", name="What are you looking for?")
+    box.fill("l'activité et la prime")
+    box.press("Enter")
+    expect(page).to_have_title("l'activité et la prime – Fiches")
+    expect(page.get_by_role("heading", name="Results", exact=True)).to_be_visible()
+    first = page.locator(".result").first
+    expect(first.get_by_role("heading")).to_contain_text("Prime d’activité")
+    assert {"prime", "activité"} <= {*first.locator(".text mark").all_inner_texts()}
+    expect(page.get_by_role("searchbox")).to_have_value("l'activité et la prime")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator(".result .rank").first).to_contain_text("11")
+
+
+def test_a_result_leads_to_its_passage_in_a_long_document(visit: Any, address: str):
+    page = visit(f"{address}/search?q=zébu")
+    page.get_by_role("link", name="Rapport").click()
+    expect(page.get_by_role("heading", name="Rapport")).to_be_attached()
+    expect(page.locator("#passage")).to_be_in_viewport()
+    expect(page.locator("mark", has_text="zébu")).to_be_in_viewport()
+    page.get_by_role("link", name="Back to the results").click()
+    expect(page.locator(".result")).to_have_count(1)
+
+
+def test_an_answer_is_marked_in_its_passage_and_in_its_document(visit: Any, folder: Path, tmp_path: Path):
+    with reading(folder, tmp_path) as address:
+        page = visit(f"{address}/search?q=prime+revenus")
+        card = page.get_by_role("region", name="Answer")
+        text = card.locator(".answer-text").inner_text()
+        assert text
+        assert card.locator(".passage .answer-mark").inner_text() == text
+        expect(card).to_contain_text(re.compile(r"Confidence: \d+% \((high|medium|low)\)"))
+        page.locator(".how summary").click()
+        expect(page.locator(".how tbody")).to_contain_text("Reading for an answer")
+        expect(page.locator(".how tbody")).to_contain_text("Words in common")
+        card.locator(".from a").click()
+        expect(page.locator(".answer-mark").first).to_be_in_viewport()
+        assert "".join(page.locator(".answer-mark").all_inner_texts()) == text.replace("\n", "")
+
+
+def test_no_answer_is_said_plainly_and_results_follow(visit: Any, folder: Path, tmp_path: Path):
+    with reading(folder, tmp_path, threshold=-1000.0) as address:
+        page = visit(f"{address}/search?q=prime+revenus")
+        card = page.get_by_role("region", name="No answer found")
+        expect(card).to_contain_text("None of the 20 documents that were read has an answer")
+        expect(page.locator(".result")).to_have_count(10)
+        page = visit(f"{address}/search?q=prime+revenus", locale="fr-FR")
+        expect(page.get_by_role("region", name="Aucune réponse trouvée")).to_be_visible()
+
+
+def test_why_a_rank_opens_below_the_result_and_closes(visit: Any, address: str):
+    page = visit(f"{address}/search?q=prime+revenus&model=fused")
+    button = page.get_by_role("button", name="Why this rank?").first
+    expect(button).to_have_attribute("aria-expanded", "false")
+    button.click()
+    panel = page.locator("#why1")
+    expect(panel.get_by_role("heading", name="Several rankings combined")).to_be_visible()
+    expect(button).to_have_attribute("aria-expanded", "true")
+    expect(panel.locator(".bar .fill").first).to_be_visible()
+    wide = panel.locator(".bar").evaluate_all(
+        "bars => bars.map(bar => bar.querySelector('.fill').getBoundingClientRect().width"
+        " / bar.getBoundingClientRect().width)"
+    )
+    assert all(0 <= share <= 1 for share in wide)
+    assert sum(wide[:1] + wide[1:]) > 1
+    button.click()
+    expect(panel).to_be_hidden()
+    assert page.url.endswith("fused")
+
+
+def test_why_a_rank_that_cannot_be_loaded_is_said(visit: Any, address: str):
+    page = visit(f"{address}/search?q=prime+revenus")
+    page.route("**/explain?**", lambda route: route.fulfill(status=503, body="no"))
+    page.get_by_role("button", name="Why this rank?").first.click()
+    expect(page.locator("#why1")).to_contain_text("Something went wrong")
+
+
+def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, judged: Path):
+    page = visit(f"{address}/search?q=activité+et+prime", locale="fr-FR")
+    first = page.locator(".result").first
+    first.get_by_role("button", name="Oui, cela m’aide").click()
+    expect(first.get_by_role("status")).to_have_text("Merci, votre avis est enregistré.")
+    expect(first.get_by_role("button", name="Oui, cela m’aide")).to_have_attribute("aria-pressed", "true")
+    first.get_by_role("button", name="Non, cela ne m’aide pas").click()
+    expect(first.get_by_role("button", name="Oui, cela m’aide")).to_have_attribute("aria-pressed", "false")
+    saved = [each for each in read_judgments(judged) if each.query == "activité et prime"]
+    assert [(each.docno, each.grade) for each in saved] == [("F1", 1), ("F1", 0)]
+    assert page.url.endswith("prime")
+
+
+def test_a_thumb_that_cannot_be_saved_says_so(visit: Any, address: str):
+    page = visit(f"{address}/search?q=prime+revenus", is_strict=False)
+    page.route("**/judge", lambda route: route.abort())
+    first = page.locator(".result").first
+    first.get_by_role("button", name="Yes, this helps").click()
+    expect(first.get_by_role("status")).to_have_text("Your opinion could not be saved. Please try again.")
+    expect(first.get_by_role("button", name="Yes, this helps")).to_have_attribute("aria-pressed", "false")
+
+
+def test_everything_works_without_the_script(visit: Any, address: str, judged: Path):
+    page = visit(address, java_script_enabled=False)
+    page.get_by_role("searchbox").fill("contrat apprenti")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name="Why this rank?").first.click()
+    expect(page.get_by_role("heading", name="Why this document has rank 1")).to_be_visible()
+    page.get_by_role("link", name="Back to the results").click()
+    page.get_by_role("button", name="Yes, this helps").first.click()
+    expect(page.get_by_role("status").first).to_have_text("Thank you, your opinion is saved.")
+    expect(page.get_by_role("button", name="Yes, this helps").first).to_have_attribute("aria-pressed", "true")
+    assert [each.docno for each in read_judgments(judged) if each.query == "contrat apprenti"] == ["F2"]
+    page.locator(".how summary").click()
+    expect(page.locator(".how table")).to_be_visible()
+
+
+def test_the_language_is_the_browsers_and_can_be_changed(visit: Any, address: str):
+    page = visit(f"{address}/search?q=xyzzy", locale="fr-CA")
+    expect(page.get_by_role("heading", name="Aucun résultat")).to_be_visible()
+    page.get_by_role("link", name="English").click()
+    expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
+    page.get_by_role("searchbox").fill("prime")
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.get_by_role("heading", name="Results", exact=True)).to_be_visible()
+
+
+def test_two_rankings_stand_side_by_side_and_below_each_other_on_a_telephone(visit: Any, address: str):
+    page = visit(address)
+    page.get_by_role("link", name="Compare two rankings").click()
+    page.get_by_label("What are you looking for?").fill("prime revenus")
+    page.get_by_label("Second ranking").fill("dfi % 20")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("status")).to_contain_text("of the first 10 documents are in both lists.")
+    left, right = (page.locator(".columns section").nth(n).bounding_box() for n in (0, 1))
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    page.set_viewport_size({"width": 360, "height": 740})
+    left, right = (page.locator(".columns section").nth(n).bounding_box() for n in (0, 1))
+    assert left["y"] + left["height"] <= right["y"]
+
+
+def test_errors_are_shown_with_a_way_back(visit: Any, address: str):
+    page = visit(f"{address}/search?q=prime&model=bm25(k2%3D1)")
+    expect(page.get_by_role("heading")).to_have_text("This search cannot be carried out as it was asked.")
+    page.get_by_role("link", name="New search").click()
+    expect(page.get_by_role("searchbox")).to_have_value("prime")
+
+
+@pytest.mark.parametrize("width", [320, 360])
+def test_nothing_is_wider_than_a_telephone_and_nothing_too_small_to_touch(
+    visit: Any, address: str, width: int
+):
+    page = visit(address, viewport={"width": width, "height": 640}, locale="fr-FR")
+    for path in PAGES:
+        page.goto(f"{address}{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        small = page.locator("button, select, input:not([type=hidden]), summary").evaluate_all(
+            "all => all.filter(each => each.getClientRects().length)"
+            ".map(each => [each.outerHTML.slice(0, 80), each.getBoundingClientRect()])"
+            ".filter(([_, box]) => box.width < 24 || box.height < 24).map(([html]) => html)"
+        )
+        assert not small, path
+
+
+CONTRAST = """
+() => {
+  const channel = value => { value /= 255; return value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4 };
+  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const parse = color => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const ground = element => {
+    for (let each = element; each; each = each.parentElement) {
+      const color = parse(getComputedStyle(each).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return [255, 255, 255];
+  };
+  const faults = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.getClientRects().length || element.closest('.hidden, .skip')) continue;
+    const style = getComputedStyle(element);
+    const [one, other] = [light(parse(style.color)), light(ground(element))];
+    const ratio = (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
+    const size = parseFloat(style.fontSize), bold = parseInt(style.fontWeight) >= 700;
+    if (ratio < (size >= 24 || (bold && size >= 18.66) ? 3 : 4.5)) {
+      faults.push(`${ratio.toFixed(2)} ${element.className} ${node.data.trim().slice(0, 40)}`);
+    }
+  }
+  return faults;
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_texts_have_the_contrast_of_wcag_aa(visit: Any, address: str, scheme: str):
+    page = visit(address, color_scheme=scheme)
+    for path in PAGES:
+        page.goto(f"{address}{path}")
+        page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
+        assert page.evaluate(CONTRAST) == [], path
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", ground)[:3])) > 384) == (scheme == "light")
+
+
+def test_an_answer_has_the_contrast_too(visit: Any, folder: Path, tmp_path: Path):
+    with reading(folder, tmp_path) as address:
+        for scheme in ("light", "dark"):
+            page = visit(f"{address}/search?q=prime+revenus", color_scheme=scheme)
+            page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
+            assert page.evaluate(CONTRAST) == []
+
+
+def test_the_keyboard_goes_through_the_page_in_its_order(visit: Any, address: str):
+    page = visit(f"{address}/search?q=prime+revenus")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Go to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Go to the content")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    places = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        places.append(
+            page.evaluate(
+                "(({y, x}) => [Math.round((y + scrollY) / 40), x])(document.activeElement.getBoundingClientRect())"
+            )
+        )
+        style = page.evaluate(
+            "(each => [getComputedStyle(each).outlineStyle, getComputedStyle(each).outlineWidth])"
+            "(document.activeElement)"
+        )
+        assert style != ["none", "0px"]
+    assert [row for row, _ in places] == sorted(row for row, _ in places)
+
+
+def test_a_screen_reader_finds_landmarks_and_names(visit: Any, address: str):
+    page = visit(f"{address}/search?q=prime+revenus")
+    for role in ("banner", "main", "search", "contentinfo"):
+        expect(page.get_by_role(role)).to_have_count(1)
+    expect(page.get_by_role("navigation", name="Pages of results")).to_be_visible()
+    expect(page.get_by_role("listitem")).to_have_count(10)
+    expect(page.get_by_role("article", name="Prime d’activité")).to_be_visible()
+    nameless = page.locator("a, button, input:not([type=hidden]), select").evaluate_all(
+        "all => all.filter(each => !(each.innerText || '').trim() && !each.textContent.trim()"
+        " && !(each.labels && each.labels.length)).map(each => each.outerHTML)"
+    )
+    assert not nameless
+
+
+def test_nothing_moves_for_those_who_want_no_motion(visit: Any, address: str):
+    moving = (
+        "[...document.querySelectorAll('*')].filter(each => parseFloat(getComputedStyle(each)"
+        ".transitionDuration) > 0 || getComputedStyle(each).scrollBehavior === 'smooth').length"
+    )
+    assert visit(f"{address}/search?q=prime", reduced_motion="reduce").evaluate(moving) == 0
+    assert visit(f"{address}/search?q=prime", reduced_motion="no-preference").evaluate(moving) > 0
+
+
+def test_colours_of_the_system_are_kept(visit: Any, address: str):
+    page = visit(f"{address}/search?q=prime", forced_colors="active")
+    expect(page.locator(".result mark").first).to_be_visible()
+
+
+def test_the_policy_stops_what_would_slip_through(visit: Any, address: str):
+    """Even markup that was put in runs nothing: the policy is in force."""
+    page = visit(f"{address}/search?q=prime", is_strict=False)
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=/x onerror=\"window.ran = 1\">')")
+    with page.expect_event("console"):
+        page.evaluate(
+            "document.body.append(Object.assign(document.createElement('script'), {text: 'ran = 2'}))"
+        )
+    assert page.evaluate("window.ran") is None
+
+
+def test_hostile_texts_run_nothing(visit: Any, tmp_path: Path):
+    folder = make_index(tmp_path / "hostile", hostile_docs(), "standard")
+    with page_address(
+        page_settings(folder, judgments=tmp_path / "judged.jsonl", title=HOSTILE[0])
+    ) as address:
+        page = visit(f"{address}/search?q=prime")
+        for query in (text for text in HOSTILE if "\x00" not in text):
+            page.get_by_role("searchbox").fill(f"{query} prime")
+            page.get_by_role("searchbox").press("Enter")
+            expect(page.locator(".result")).to_have_count(5)
+            expect(page.get_by_role("searchbox")).to_have_value(" ".join(f"{query} prime".split()))
+            for number in range(1, 6):
+                page.locator(".result").nth(number - 1).get_by_role("button", name="Why this rank?").click()
+                expect(page.locator(f"#why{number} .stages")).to_be_visible()
+            page.get_by_role("button", name="Yes, this helps").first.click()
+            expect(page.get_by_role("status").first).to_have_text("Thank you, your opinion is saved.")
+            assert page.locator("main img, main b, main script, main textarea").count() == 0
+        links = page.locator(".result h3 a").evaluate_all("all => all.map(each => each.href)")
+        for link in links:
+            page.goto(link)
+            assert page.locator("main img, main b, main script, main svg[onload]").count() == 0

@@ -1,0 +1,241 @@
+"""An index of a folder of files follows the folder: by the files' contents, in one commit, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("markdown_it")
+pytest.importorskip("lxml")
+
+import telerank as tr
+from telerank.corpus.readers.files.folder import FolderFiles
+from telerank.errors import CollectionError, DocumentError, IndexFault, UnreadFiles
+from telerank.retrieval.folder_record import read_record, write_record
+from telerank.sparse.writer import IndexWriter
+from telerank.types import Location
+from telerank.verbs.index import add_documents, describe_index, update_index
+
+LONG = "La mairie répond aux questions des habitants du village. " * 50
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    folder = tmp_path / "docs"
+    write(folder, {"a.md": "# Eau\n\nle compteur", "b.md": "la taxe", "sub/long.md": LONG, "bad.docx": "x"})
+    return folder
+
+
+@pytest.fixture
+def index(folder, tmp_path) -> Path:
+    with pytest.warns(UnreadFiles, match="1 not read, broken: bad.docx"):
+        tr.index(folder, tmp_path / "idx", analyzer="french", workers=1)
+    return tmp_path / "idx"
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+
+
+def update(folder: Path, index: Path):
+    with pytest.warns(UnreadFiles):
+        return update_index(folder, index, workers=1)
+
+
+def texts(index: Path) -> dict[str, str]:
+    return {doc.docno: doc.text for doc in tr.open(index).docs}
+
+
+def rebuilt(folder: Path, index: Path) -> dict[str, str]:
+    with pytest.warns(UnreadFiles):
+        return texts(
+            tr.index(folder, index.with_name("other"), analyzer="french", overwrite=True, workers=1).folder
+        )
+
+
+@pytest.fixture
+def parsed(monkeypatch) -> list[str]:
+    """The names of the files that are read, not only hashed."""
+    names: list[str] = []
+    request = FolderFiles._request
+
+    def remember(self, file):
+        asked = request(self, file)
+        names.extend([file.name] if asked else [])
+        return asked
+
+    monkeypatch.setattr(FolderFiles, "_request", remember)
+    return names
+
+
+def test_an_index_keeps_what_it_was_made_from(folder, index):
+    record = read_record(index)
+    assert (record.collection_format, record.encoding) == ("documents", "utf-8")
+    assert {name: file.documents for name, file in record.files.items()} == {
+        "a.md": 1,
+        "b.md": 1,
+        "bad.docx": 0,
+        "sub/long.md": 3,
+    }
+    facts = describe_index(index)
+    assert facts["files"] == 4
+    assert facts["files not read"].keys() == {"bad.docx"}
+    tr.open(index).sparse.verify()
+
+
+def test_nothing_is_read_and_nothing_is_written_if_nothing_changed(folder, index, parsed):
+    before = (index / "manifest.json").read_bytes()
+    (folder / "a.md").touch()
+    changes = update(folder, index)
+    assert changes.unchanged == ("a.md", "b.md", "bad.docx", "sub/long.md")
+    assert [*changes.added, *changes.changed, *changes.moved, *changes.gone] == []
+    assert parsed == []
+    assert (index / "manifest.json").read_bytes() == before
+
+
+def test_added_changed_moved_and_gone_files_are_counted_and_only_new_contents_read(folder, index, parsed):
+    (folder / "a.md").write_text("# Eau\n\nla fuite")
+    (folder / "b.md").unlink()
+    shutil.move(folder / "sub/long.md", folder / "plus long.md")
+    write(folder, {"new.md": "le vote", "copy.md": LONG})
+    changes = update(folder, index)
+    assert changes.changed == ("a.md",)
+    assert changes.gone == ("b.md",)
+    assert set(changes.moved.values()) == {"sub/long.md"}
+    assert {*changes.added, *changes.moved} == {"new.md", "copy.md", "plus long.md"}
+    assert changes.unchanged == ("bad.docx",)
+    assert sorted(parsed) == ["a.md", "new.md"]
+    assert texts(index) == rebuilt(folder, index)
+    assert tr.open(index).locate("plus%20long.md#2") == Location("plus long.md")
+    assert update(folder, index).unchanged == ("a.md", "bad.docx", "copy.md", "new.md", "plus long.md")
+
+
+def test_a_shorter_file_leaves_no_passages_behind(folder, index):
+    (folder / "sub/long.md").write_text("court")
+    update(folder, index)
+    assert texts(index).keys() == {"a.md", "b.md", "sub/long.md"}
+
+
+def test_a_file_that_broke_loses_its_documents_and_one_that_was_repaired_gets_some(folder, index):
+    shutil.copy(Path(__file__).parent.parent / "corpus/made_documents/budget.docx", folder / "bad.docx")
+    (folder / "a.md").write_bytes(b"\xff")
+    changes = update(folder, index)
+    assert changes.changed == ("a.md", "bad.docx")
+    assert {name for name, file in changes.files.items() if file.problem} == {"a.md"}
+    assert texts(index).keys() == {"b.md", "bad.docx", "sub/long.md#1", "sub/long.md#2", "sub/long.md#3"}
+
+
+def test_files_may_only_go(folder, index):
+    (folder / "sub/long.md").unlink()
+    assert update(folder, index).gone == ("sub/long.md",)
+    assert texts(index).keys() == {"a.md", "b.md"}
+
+
+def test_a_change_is_one_commit(folder, index):
+    generation = tr.open(index).sparse.manifest.generation
+    (folder / "b.md").unlink()
+    write(folder, {"a.md": "autre", "new.md": "neuf"})
+    update(folder, index)
+    assert tr.open(index).sparse.manifest.generation == generation + 1
+
+
+@pytest.mark.parametrize("killed", ["before the change", "after the change"])
+def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(
+    folder, index, monkeypatch, killed
+):
+    write(folder, {"sub/long.md": f"{LONG}autre", "new.md": LONG})
+    (folder / "b.md").unlink()
+    change = IndexWriter.replace
+
+    def die(self, *args, **settings):
+        if killed == "after the change":
+            change(self, *args, **settings)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexWriter, "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            update_index(folder, index, workers=1)
+    unknown = {name for name, file in read_record(index).files.items() if not file.sha256}
+    assert unknown == {"sub/long.md", "new.md", "b.md"}
+    write(folder, {"sub/long.md": "court"})  # fewer passages than were written
+    (folder / "new.md").unlink()
+    update(folder, index)
+    assert texts(index) == rebuilt(folder, index)
+
+
+def test_documents_that_were_added_otherwise_stay(folder, index):
+    add_documents(index, {"other": "texte"}, workers=1)
+    (folder / "a.md").write_text("autre")
+    update(folder, index)
+    assert texts(index)["other"] == "texte"
+
+
+def test_a_folder_of_plain_texts_is_updated_too(tmp_path):
+    write(tmp_path / "texts", {"a.txt": LONG, "b.txt": "deux"})
+    tr.index(tmp_path / "texts", tmp_path / "idx", workers=1)
+    write(tmp_path / "texts", {"b.txt": "trois", "c.txt": LONG})
+    changes = update_index(tmp_path / "texts", tmp_path / "idx", workers=1)
+    assert (changes.added, changes.changed) == (("c.txt",), ("b.txt",))
+    assert texts(tmp_path / "idx") == {"a.txt": LONG, "b.txt": "trois", "c.txt": LONG}
+
+
+def test_another_folder_and_an_index_of_something_else_are_refused(folder, index, tmp_path):
+    write(tmp_path / "others", {"x.md": "autre"})
+    with pytest.raises(CollectionError, match=r"has none of the 4 files of .*: another folder"):
+        update_index(tmp_path / "others", index)
+    tr.index({"d": "texte"}, tmp_path / "plain", workers=1)
+    with pytest.raises(IndexFault, match="was not made from a folder of files"):
+        update_index(folder, tmp_path / "plain")
+    assert len(texts(index)) == 5
+
+
+def test_overwriting_an_index_replaces_its_record_and_failing_to_keeps_it(folder, index, tmp_path):
+    with pytest.raises(DocumentError, match="no document"):
+        tr.index({}, index, overwrite=True, workers=1)
+    assert read_record(index) is not None
+    tr.index({"d": "texte"}, index, overwrite=True, workers=1)
+    assert read_record(index) is None
+
+
+def test_a_damaged_record_is_said(folder, index):
+    file = index / "files/manifest.json"
+    record = json.loads(file.read_text())
+    record["files"]["a.md"]["sha256"] = "0"
+    file.write_text(json.dumps(record))
+    with pytest.raises(IndexFault, match="its checksum differs"):
+        update_index(folder, index)
+
+
+def test_files_that_took_too_long_are_tried_again(folder, index, parsed):
+    record = read_record(index)
+    slow = replace(record.files["b.md"], documents=0, problem="too slow to read")
+    write_record(index, replace(record, files={**record.files, "b.md": slow}))
+    assert update(folder, index).changed == ("b.md",)
+    assert parsed == ["b.md"]
+
+
+def test_a_hit_leads_to_its_page_and_heading(tmp_path):
+    pytest.importorskip("pypdfium2")
+    made = Path(__file__).parent.parent / "corpus/made_documents"
+    (tmp_path / "docs").mkdir()
+    for name in ("eaux.pdf", "ecole.pdf"):
+        shutil.copy(made / name, tmp_path / "docs")
+    with pytest.warns(UnreadFiles, match="left out, repeated lines at the head or foot of pages: 10"):
+        index = tr.index(tmp_path / "docs", tmp_path / "idx", analyzer="french", workers=1)
+    query = "à quelle heure part le car scolaire"
+    best = index.bm25().search(query).docnos[0]
+    assert best == "ecole.pdf"
+    assert index.locate(best) == Location("ecole.pdf", 1, 3)
+    assert index.locate_hit(best, query) == Location("ecole.pdf", 2, 2, "Transport scolaire")
+    assert index.locate_hit(best, "quotient familial") == Location("ecole.pdf", 1, 1, "Cantine")
+    assert index.locate_hit(best, "zèbre") == index.locate(best)
+    text = index.doc(best).text
+    start = text.index("le premier lundi")
+    assert index.locate(best, start, start + 16) == Location("ecole.pdf", 3, 3, "Transport scolaire")
