@@ -18,7 +18,7 @@ for top in (3, len(TEXTS)):
 embeddings = TextEmbeddingsInference(
     model_name=ENCODER,
     base_url=ADDRESS,
-    auth_token=f"Bearer {KEY}",
+    auth_token=KEY,
     text_instruction="",
     query_instruction="",
 )
