@@ -47,7 +47,7 @@ def _term(analyzer: Analyzer, token: str, terms: Container[str] | None) -> tuple
     return term, next((end for end in reversed(ends) if analyzer.term(token[end:]) == term), 0)
 
 
-class _Unit(NamedTuple):
+class _Stretch(NamedTuple):
     """Text that was normalized for itself; each of its characters became one if it ``is_exact``."""
 
     normalized: str
@@ -61,19 +61,19 @@ class _Aligned:
     """A normalized text, its units, and where each of them begins in it."""
 
     normalized: str
-    units: list[_Unit] = field(repr=False)
+    units: list[_Stretch] = field(repr=False)
     begins: list[int] = field(repr=False)
 
     @classmethod
     def of(cls, analyzer: Analyzer, text: str) -> _Aligned:
-        units: list[_Unit] = []
-        known: dict[str, list[_Unit]] = {}
+        units: list[_Stretch] = []
+        known: dict[str, list[_Stretch]] = {}
         for match in _RUNS.finditer(text):
             start, run = match.start(), match[0]
             for normalized, first, last, is_exact in known.get(run) or known.setdefault(
                 run, _units(analyzer, run)
             ):
-                units.append(_Unit(normalized, start + first, start + last, is_exact))
+                units.append(_Stretch(normalized, start + first, start + last, is_exact))
         begins, length = [], 0
         for unit in units:
             begins.append(length)
@@ -93,21 +93,21 @@ class _Aligned:
         return unit.start + position - self.begins[number] if unit.is_exact else unit.end
 
 
-def _units(analyzer: Analyzer, run: str) -> list[_Unit]:
+def _units(analyzer: Analyzer, run: str) -> list[_Stretch]:
     """The smallest parts of a run that normalize independently: a character with its combining marks."""
     whole = analyzer.normalize(run)
     if run.isascii():
-        return [_Unit(whole, 0, len(run), is_exact=len(whole) == len(run))]
+        return [_Stretch(whole, 0, len(run), is_exact=len(whole) == len(run))]
     cuts = [i for i, character in enumerate(run) if i == 0 or not unicodedata.combining(character)]
     spans = zip(cuts, [*cuts[1:], len(run)], strict=True)
     units = [
-        _Unit(
+        _Stretch(
             normalized := analyzer.normalize(run[start:end]), start, end, end - start == len(normalized) == 1
         )
         for start, end in spans
     ]
     if "".join(unit.normalized for unit in units) != whole:
-        return [_Unit(whole, 0, len(run), is_exact=False)]
+        return [_Stretch(whole, 0, len(run), is_exact=False)]
     if all(unit.is_exact for unit in units):
-        return [_Unit(whole, 0, len(run), is_exact=True)]
+        return [_Stretch(whole, 0, len(run), is_exact=True)]
     return units
