@@ -13,7 +13,7 @@ from typer.main import get_command
 
 HELP_OPTIONS = ["-h", "--help"]
 SHORT_HELPS = {
-    "index": "Build an index, add to it, delete, merge, verify, describe.",
+    "index": "Build an index, add to it, update it, delete, merge, verify, describe.",
     "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
     "search": "Search an index or vectors with a pipeline: write a run over a collection's queries, or "
     "answer one.",

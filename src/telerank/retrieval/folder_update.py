@@ -43,12 +43,12 @@ def update_folder(
     folder: str | Path, index: Path, *, workers: int | None = None, progress: Progress = silent
 ) -> FolderChanges:
     """Bring an index up to date with the folder of files that it was made from; see ``verbs.index``."""
-    record = read_record(index)
-    if record is None:
-        raise IndexFault(f"{index}: was not made from a folder of files: build it again (--overwrite)")
     with IndexWriter(index, workers=workers) as writer:
+        record = read_record(index)
+        if record is None:
+            raise IndexFault(f"{index}: was not made from a folder of files: build it again (--overwrite)")
         files = _open_files(folder, record)
-        plan = _Plan.of(record.files, list(files.scan()))
+        plan = _Plan.of(record.files, _scan(files, progress))
         if record.files and len(plan.gone) == len(record.files):
             raise CollectionError(
                 f"{folder}: has none of the {len(record.files):,} files of {index}: another folder?"
@@ -61,6 +61,12 @@ def update_folder(
         read = _change(writer, files, plan, progress)
         write_record(index, replace(record, files=dict(sorted({**kept, **read}.items()))))
         return plan.changes({**kept, **read})
+
+
+def _scan(files: FolderFiles, progress: Progress) -> Iterator[ScannedFile]:
+    for number, file in enumerate(files.scan(), 1):
+        yield file
+        progress("comparing files", number, None)
 
 
 def _open_files(folder: str | Path, record: FolderRecord) -> FolderFiles:

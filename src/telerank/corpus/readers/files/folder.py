@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
+from telerank.corpus.readers.files.kinds import file_kind, is_text
 from telerank.corpus.readers.files.limits import FileLimits
 from telerank.corpus.readers.files.records import FileRecord, describe_problems
 from telerank.corpus.readers.files.text import Problem
@@ -102,8 +102,6 @@ class FolderFiles:
         ------
         FormatError
             If a plain text has other bytes than its encoding.
-        MissingExtra
-            If what reads a kind of files is not installed.
         """
         return map(self._read_plain, files) if self.is_plain else self._read_files(files)
 
@@ -132,7 +130,6 @@ class FolderFiles:
     def _request(self, file: ScannedFile) -> dict[str, Any] | None:
         if file.record.problem:
             return None
-        require_modules(file_kind(file.path))
         return {"path": str(file.path), "encoding": self.encoding, "words": self.words}
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.files.folder import FolderFiles, list_files
-from telerank.corpus.readers.files.kinds import file_kind, is_text
+from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
 from telerank.corpus.readers.files.passages import PASSAGE_WORDS
 from telerank.corpus.readers.reading import is_note, read_first_lines
 from telerank.errors import CollectionError
@@ -117,7 +117,11 @@ def _open(form: str, path: Path, encoding: str) -> Collection:
     words = PASSAGE_WORDS if form == DOCUMENTS.name else None
     files = FolderFiles(path, encoding, words, is_plain)
     is_read = is_text if is_plain else file_kind
-    unread = tuple(file.relative_to(path).as_posix() for file in list_files(path) if not is_read(file))
+    listed = list(list_files(path))
+    if not is_plain:
+        for kind in sorted({file_kind(file) for file in listed}):
+            require_modules(kind)
+    unread = tuple(file.relative_to(path).as_posix() for file in listed if not is_read(file))
     return Collection(path.name, form, files.docs, files=files, unread=unread)
 
 
