@@ -111,7 +111,7 @@ class Experiment(Section):
     """Documents of a ranking that are kept and measured."""
     seed: int = 0
     minutes: float | None = Field(None, gt=0)
-    """How long it takes on two cores when nothing is kept, on all of its data, by the processor time of its parts;
+    """How long it takes on two cores when nothing is kept, on all of its data, by processor time;
     None: not measured."""
     analyses: tuple[AnalysisSpec, ...] = Field(min_length=1)
     published: dict[str, Published] = Field(default_factory=dict)
