@@ -104,7 +104,7 @@ def run(
 ) -> None:
     """Run experiments, and show the paper's values beside the measured ones.
 
-    Example: `telerank experiment repbert/table3 --small --on scifact --system MiniLM=dfr.run`
+    Example: `telerank experiment repbert/table3 --small --on scifact --skip RepBERT --system DeepCT=bm25.run`
 
     Example: `telerank experiment run bert-dmn/table2 --small --show`
     """

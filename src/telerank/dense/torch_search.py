@@ -95,10 +95,10 @@ class DeviceVectors:
                 numbers, columns = (highest >= least[:, None]).nonzero(as_tuple=True)
                 candidates.append((numbers, columns + block.first, highest[numbers, columns]))
             numbers, rows, spans = (torch.cat(tensors) for tensors in zip(*candidates, strict=True))
-            found = torch.stack((numbers, rows))[:, spans >= least[numbers]].cpu().numpy()
-        order = np.argsort(found[0], kind="stable")
-        ends = np.searchsorted(found[0][order], np.arange(1, len(queries)))
-        parts = np.split(found[1][order], ends)
+            best_rows = torch.stack((numbers, rows))[:, spans >= least[numbers]].cpu().numpy()
+        order = np.argsort(best_rows[0], kind="stable")
+        ends = np.searchsorted(best_rows[0][order], np.arange(1, len(queries)))
+        parts = np.split(best_rows[1][order], ends)
         return [rank_rows(self.vectors, part, query, k) for part, query in zip(parts, queries, strict=True)]
 
     def _error(self) -> float:
