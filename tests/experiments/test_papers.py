@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 import telerank
-from telerank.experiments.schema import Experiment, merge, read_experiment
+from telerank.experiments.functions import ExperimentFunctions
+from telerank.experiments.schema import EXPERIMENT_FUNCTIONS, Experiment, merge, read_experiment
+from telerank.pipelines.functions import FUNCTIONS
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reader.config import ReaderTraining
 from telerank.training.reranker.config import RerankerTraining
@@ -84,6 +86,7 @@ def test_a_wrong_key_that_differs_is_refused():
     [
         ({"A": "bm25 % 10", "B": "C % 5", "C": "A % 2"}, "system 'B' names 'C', which is defined below it"),
         ({"A": "bm25 % 10", "B": "minmax(B)"}, "system 'B' names itself: a system is made of those above"),
+        ({"A": "bm25 % 10", "B": "linear(A, A)"}, r"system 'B': .linear.A, A..: unknown function 'linear'"),
     ],
 )
 def test_a_system_is_made_of_those_above_it(systems, says):
@@ -92,6 +95,11 @@ def test_a_system_is_made_of_those_above_it(systems, says):
         Experiment.model_validate(record)
     functions = {"A": "bm25 % 10", "bm25": "bm25 % 5"}  # no system above has this name: it is the function
     assert Experiment.model_validate(record | {"systems": functions}).systems == functions
+
+
+def test_the_functions_of_experiments_are_those_that_are_read():
+    functions = ExperimentFunctions(None, None, "test").all()
+    assert set(EXPERIMENT_FUNCTIONS) == functions.keys() - FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("name", REPBERT)

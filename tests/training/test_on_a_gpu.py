@@ -60,14 +60,18 @@ def test_an_update_waits_for_nothing(place, ranking, tmp_path, monkeypatch):
     def watched(self, progress):
         if self.position.step < 3:  # the first updates ask for memory
             return update(self, progress)
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # the mode itself warns, too
+            try:
+                torch.cuda.set_sync_debug_mode("warn")
                 update(self, progress)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-        waits.extend(f"{each.filename}:{each.lineno}" for each in caught if "synchron" in str(each.message))
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        waits.extend(
+            f"{each.filename}:{each.lineno}"
+            for each in caught
+            if "synchronizing CUDA operation" in str(each.message)
+        )
         return None
 
     monkeypatch.setattr(Loop, "update", watched)

@@ -10,7 +10,8 @@
 ================  ====================================================================
 
 A collection is such a file, or a folder of such files. Of several judgments of a query and a document the
-last counts. There are no documents.
+last counts. There are no documents. The source is the service itself (``telerank serve --judgments``); a file
+has the licence of whoever collected it.
 """
 
 from __future__ import annotations

@@ -14,14 +14,17 @@ from pydantic import Field, ValidationError, model_validator
 from telerank.errors import CollectionError, ExpressionError, FormatError
 from telerank.experiments.analyses.specs import AnalysisSpec, select_published
 from telerank.experiments.analysis_base import Published
-from telerank.expressions import Call, Expression, Operation, Word, parse_expression
+from telerank.expressions import Call, Expression, Operation, Word, known_names, parse_expression, walk, wrong
 from telerank.pipelines.functions import FUNCTIONS
+from telerank.pipelines.reader import suggest
 from telerank.records import Section, describe_error
 from telerank.sparse.similarities.families import is_similarity
 from telerank.yaml_files import read_yaml
 
 SMALL, BASE = "small", "base"
 """The keys of the overlay, and of the file beside it that this one is merged over."""
+EXPERIMENT_FUNCTIONS = ("pool", "judged", "relevant", "given", "best", "tuned")
+"""The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`."""
 _OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions whose arguments are no stages
 
 
@@ -194,7 +197,9 @@ class Experiment(Section):
         below = list(self.systems)
         for name, text in self.systems.items():
             try:
-                words = system_words(parse_expression(text))
+                tree = parse_expression(text)
+                _check_functions(tree, text)
+                words = system_words(tree)
             except ExpressionError as error:
                 raise ValueError(f"system {name!r}: {error}") from error
             for word in below:  # a function of the same name is meant, if there is one
@@ -219,6 +224,15 @@ class Experiment(Section):
             except ValidationError as error:
                 raise ValueError(f"data {name!r}: differs: {describe_error(error)}") from error
         return self
+
+
+def _check_functions(tree: Expression, text: str) -> None:
+    """Raise ExpressionError if a pipeline calls a function that there is not."""
+    known = (*FUNCTIONS, *EXPERIMENT_FUNCTIONS)
+    for call in walk(tree):
+        if isinstance(call, Call) and call.name not in known and not is_similarity(call.name):
+            near = suggest(call.name, known)
+            raise wrong(text, call.at, f"unknown function {call.name!r}{near}; {known_names(known)}")
 
 
 def system_words(tree: Expression) -> set[str]:
