@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from small_models import small_encoder
 from telerank.errors import CollectionError
 from telerank.experiments.data import Sources
-from telerank.experiments.schema import merge
+from telerank.experiments.schema import Experiment, merge
 from telerank.experiments.trained import find_encoder, model_of
 from telerank.trec import read_run
 from telerank.verbs.experiment import run_experiment
@@ -316,6 +316,36 @@ def test_a_start_that_is_nowhere_leaves_the_system_out(folder, tmp_path):
     changes = {**WHOLE, "training": {"model": {"start": "no-such-folder/of/anybody"}}}
     outcome = run(folder, tmp_path, changes)
     assert "nothing to start from is here: no-such-folder/of/anybody" in outcome.lacking["whole"]
+
+
+def test_a_model_starts_from_one_that_is_trained_before_it(folder, tmp_path):
+    models = {
+        "whole": {"seeds": [5, 6]},
+        "longer": {"train": "reranker", "seeds": [1, 2], "model": {"start": "whole"}},
+    }
+    systems = {"frozen": None, "sum": None, "whole": None, "longer": "BM25 % 4 >> rerank(longer)"}
+    outcome = run(folder, tmp_path, {"models": models, "systems": systems})
+    trained = tmp_path / "small" / "trained"
+    starts = {
+        seed: yaml.safe_load(next(trained.glob(f"longer-{seed}-*/config.yaml")).read_text())["model"]["start"]
+        for seed in (1, 2)
+    }
+    assert [Path(starts[seed]).parent.name.rsplit("-", 1)[0] for seed in (1, 2)] == ["whole-5", "whole-6"]
+    said = "monobert from whole (monobert from tiny (no-such-folder/of/anybody is not here), trained with 2 seeds)"
+    assert said in " ".join(outcome.notes)
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ("longer", "the model 'longer' starts from 'longer', which is no model above it"),
+        (["tiny", "whole"], "the model 'longer' starts from 'whole', which is one of several"),
+    ],
+)
+def test_a_start_that_is_trained_stands_above_and_alone(start, says):
+    models = {"longer": {"train": "reranker", "model": {"start": start}}}
+    with pytest.raises(ValueError, match=says):
+        Experiment.model_validate(merge(FILE, {"models": models}))
 
 
 def test_settings_are_merged_key_by_key():

@@ -208,9 +208,22 @@ class Experiment(Section):
                     raise ValueError(f"system {name!r} names {which}: a system is made of those above")
             below.remove(name)
 
+    def _check_starts(self) -> None:
+        """Raise ValueError if a model starts from one that is not trained before it."""
+        above: list[str] = []
+        for name, model in self.trained.items():
+            settings = merge(self.training if model.train == "reranker" else {}, model.settings)
+            start = (settings.get("model") or {}).get("start") or []
+            for other in [start] if isinstance(start, str) else start:
+                if other in self.trained and (other not in above or not isinstance(start, str)):
+                    which = "one of several" if other in above else "no model above it"
+                    raise ValueError(f"the model {name!r} starts from {other!r}, which is {which}")
+            above.append(name)
+
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
         self._check_systems()
+        self._check_starts()
         for analysis in self.analyses:
             for name in analysis.system_names:
                 if name not in self.systems:

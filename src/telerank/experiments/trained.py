@@ -143,14 +143,14 @@ class ModelTrainer:
         from telerank.training.reranker.config import RerankerTraining
 
         record = {**merge(self._settings(name), changes or {}), "seed": seed}
-        record["model"] = {**record.get("model", {}), "start": self.find_start(name)}
+        position = self.seeds(name).index(seed)
+        record["model"] = {**record.get("model", {}), "start": self.find_start(name, position)}
         data = record.setdefault("data", {})
         source, write = self._learns_from(data)
         data["collection"] = source.source
         if triples := data.get("triples"):
             inside = Path(source.source, triples["file"])
             triples["file"] = str(inside if inside.is_file() else triples["file"])
-        position = self.seeds(name).index(seed)
         for part in ("negatives", "listed"):
             _replace_run(data.get(part), data.get("split", "train"), position, write)
         if dev := record.get("dev"):
@@ -170,21 +170,32 @@ class ModelTrainer:
         except ValidationError as error:
             raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
 
-    def find_start(self, name: str) -> str:
-        """The first of the encoders or word vectors to start from that is available; or else Unavailable."""
-        return find_encoder(self._starts(name), self.sources)
+    def find_start(self, name: str, position: int = 0) -> str:
+        """The first of the encoders or word vectors to start from that is available; or else Unavailable.
+
+        If a model of the experiment is to start from, it is trained, with its seed at that position.
+        """
+        start = self._starts(name)[0]
+        if start not in self.spec.trained:
+            return find_encoder(self._starts(name), self.sources)
+        seeds = self.seeds(start)
+        return str(self.train(start, seeds[position if position < len(seeds) else 0]))
 
     def describe(self, name: str) -> str:
         """Kind, start and seeds of a model, in a few words."""
         model = self._settings(name).get("model", {})
-        start, first = self.find_start(name), self._starts(name)[0]
-        other = "" if Path(start).name == first else f" ({first} is not here)"
+        first = self._starts(name)[0]
+        if first in self.spec.trained:
+            start, other = first, f" ({self.describe(first)})"
+        else:
+            start = Path(self.find_start(name)).name
+            other = "" if start == first else f" ({first} is not here)"
         frozen = ", frozen" if model.get("frozen") else ""
         count = len(self.seeds(name))
         seeds = "one seed" if count == 1 else f"{count} seeds"
         trained = self.spec.trained[name].train
         kind = model.get("kind", "monobert") if trained == "reranker" else trained
-        return f"{kind} from {Path(start).name}{other}{frozen}, trained with {seeds}"
+        return f"{kind} from {start}{other}{frozen}, trained with {seeds}"
 
     def _train(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
         """The folder of a training, which is made unless it is over: checkpoints are there until then."""
