@@ -3,7 +3,9 @@
 ``python benchmarks/paper_results.py FOLDER repbert`` prints, for every experiment of RepBERT with results in
 FOLDER (the ``--output`` of ``telerank experiment``), its command, its data, its tables and its notes.
 ``--write`` puts each between its markers in ``docs/results/repbert.md``; the text around them is not changed.
-What a data set is, and a table or a note that comes again, stand only where they come first.
+What a data set is, and a table or a note that comes again, stand only where they come first. Tests between
+all pairs of systems and values by question are left to the report. Of pooled folds only the pooled values are
+shown.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +22,66 @@ from results_page import RESULTS, write
 from telerank.experiments.packaged import list_experiments
 from telerank.verbs.experiment import expected_time
 
-_LEFT_OUT = re.compile(r"It took|Measured on|The published values|Not measured: .*\(not given")
-"""Notes that the text around the tables has."""
+_LEFT_OUT = re.compile(
+    r"It took|Measured on|The published values|Not measured: .*\(not given|[^:]+: training of|"
+    r".* tokens were not read"
+)
+"""Notes that the text around the tables has, and what was cut, which the report says."""
 _MEASURED = re.compile(r"Measured on (?P<name>[^:(]+?)(?P<about>: .*)? \((?P<counts>[^()]*)\)[.]", re.DOTALL)
+_IN_THE_REPORT = re.compile(
+    r"[*]{2}(Paired t-tests|.*: (by (question word|answer length)|"
+    r"(With and without|Best thresholds).*))[*]{2}"
+)
+"""Captions of tables that are too long for a page."""
 
 
 def main() -> None:
     """Print or write the results of a paper."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the results of experiments are")
-    parser.add_argument("paper", help="repbert, monobert, bert-dmn or piaf")
+    parser.add_argument("paper", help="repbert, monobert, bert-dmn, piaf or best")
     parser.add_argument("--write", action="store_true", help="put them into docs/results/PAPER.md")
     options = parser.parse_args()
     names = [entry.name for entry in list_experiments([]) if entry.name.startswith(f"{options.paper}/")]
     said: set[str] = set()
-    for name in sorted(names, key=_place(options.paper)):
+    for name in sorted(names, key=_place):
         text = "\n\n".join(_describe(name, folder, said) for folder in _find(options.folder, name))
         if not text:
             print(f"{name}: not run")
         elif options.write:
-            write(options.paper, name, text)
+            write(_page(name), name, text)
         else:
             print(f"## {name}\n\n{text}\n")
 
 
-def _place(paper: str) -> Callable[[str], int]:
-    """The place of an experiment in the page, or behind all if it has no markers."""
-    page = (RESULTS / f"{paper}.md").read_text(encoding="utf-8")
-    return lambda name: page.find(f"<!-- {name}: begin -->") % (len(page) + 1)
+def _page(name: str) -> str:
+    """The page of an experiment: that of its paper; experiments with answers have their own."""
+    return "answers" if "answers" in name else name.partition("/")[0]
+
+
+def _place(name: str) -> int:
+    """The place of an experiment in its page, or behind all if it has no markers."""
+    page = (RESULTS / f"{_page(name)}.md").read_text(encoding="utf-8")
+    return page.find(f"<!-- {name}: begin -->") % (len(page) + 1)
 
 
 def _find(folder: Path, name: str) -> Iterator[Path]:
-    """The folders of an experiment's results, on each data, whole and small."""
-    for path in sorted(folder.glob(f"{name.replace('/', '-')}-*/results.json")):
-        yield path.parent
+    """The folders of an experiment's results, on each data, whole and small; not those of pooled folds."""
+    every = [path.parent for path in sorted(folder.glob(f"{name.replace('/', '-')}-*/results.json"))]
+    records = {path: json.loads((path / "results.json").read_text(encoding="utf-8")) for path in every}
+    folds = {fold for record in records.values() for fold in record.get("folds", ())}
+    for path, record in records.items():
+        data = record["pool"] if "pool" in record else record["data"]["name"]
+        stem = name.replace("/", "-")
+        if path.name not in folds and path.name in (f"{stem}-{data}", f"{stem}-small-{data}"):
+            yield path
 
 
 def _describe(name: str, folder: Path, said: set[str]) -> str:
     """The results in a folder; of what was ``said`` before, nothing, and what is new is added to it."""
     record = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    if "pool" in record:
+        return _describe_pooled(name, folder, record)
     small = " --small" if record["size"] == "small copy" else ""
     command = f"`telerank experiment {name}{small} --on {record['data']['name']}`"
     measured = _MEASURED.match(next(note for note in record["notes"] if note.startswith("Measured on")))
@@ -67,6 +90,7 @@ def _describe(name: str, folder: Path, said: set[str]) -> str:
     tables = (folder / "tables.md").read_text(encoding="utf-8").partition("\n")[2]
     parts = re.split(r"\n(?=[*]{2}.*[*]{2}\n)", tables.partition("\n- Measured on")[0])
     shown = [part.strip() for part in parts if part.strip() not in said]
+    shown = [part for part in shown if not _IN_THE_REPORT.match(part)]
     notes = [note for note in record["notes"] if not _LEFT_OUT.match(note) and not _is_pipeline(note, record)]
     new = [f"- {note}" for note in notes if note not in said]
     took = expected_time(name, small=bool(small))
@@ -74,6 +98,34 @@ def _describe(name: str, folder: Path, said: set[str]) -> str:
     began = f"{first}{'' if about in said else about} ({measured['counts']})."
     said.update(notes, shown, (about,))
     return "\n\n".join(filter(None, (began, *shown, "\n".join(new))))
+
+
+def _describe_pooled(name: str, folder: Path, record: dict[str, Any]) -> str:
+    """The pooled values, with their intervals: a table for each analysis, a row for each system."""
+    small = " --small" if f"-small-{record['pool']}" in folder.name else ""
+    folds = f"{len(record['folds'])} folds of the pool {record['pool']}"
+    parts = [f"`telerank experiment {name}{small} --on {record['pool']}`. Measured on the {folds}."]
+    for analysis in record["results"]:
+        columns = analysis["columns"]
+        rows = list(dict.fromkeys(row for own in columns.values() for row in own))
+        lines = (
+            ["| system |", *(f" {column} |" for column in columns)],
+            ["| :-- |", *(" --: |" for _ in columns)],
+        )
+        table = ["".join(line) for line in lines]
+        table += [
+            f"| {row} | {' | '.join(_pooled_cell(own.get(row)) for own in columns.values())} |"
+            for row in rows
+        ]
+        parts += [f"**{analysis['title']}**"] * bool(analysis["title"]) + ["\n".join(table)]
+    kept = [f"- {note}" for note in record["notes"] if not note.startswith(("Pooled over", "It took"))]
+    return "\n\n".join([*parts, *["\n".join(kept)] * bool(kept)])
+
+
+def _pooled_cell(value: dict[str, Any] | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value['pooled']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
 
 
 def _is_pipeline(note: str, record: dict[str, Any]) -> bool:

@@ -103,9 +103,11 @@ class NegativeSettings(Section):
     is an item of its own with the relevant document (the Piaf report's equation 18)."""
     resample: bool = False
     """Draw new negatives in each epoch. By default all epochs have the same pairs, and features."""
-    only: Literal["unjudged", "not-relevant"] | None = None
-    """Of a list, draw only documents without a judgment (BeST on TREC DL 2019), or only those judged not
-    relevant; by default any that is not relevant."""
+    only: Literal["unjudged", "not-relevant", "relevant-elsewhere"] | None = None
+    """Of a list, draw only documents without a judgment (BeST on TREC DL 2019), only those judged not
+    relevant, or only those relevant to another query of the split; by default any that is not relevant. If
+    parts are folds by document, the documents of other folds are never relevant here: as negatives they teach
+    a model which documents to avoid, not which match."""
     relevant: Literal["listed"] | None = None
     """`listed`: learn only from relevant documents that are in the list, too (BeST: "only the top-100
     documents … are used for training"); by default from all of a query's."""
@@ -123,7 +125,7 @@ class NegativeSettings(Section):
 
     def allows(self, grade: int | None) -> bool:
         """Whether a document of a list that is not relevant may be drawn; ``grade`` None: it is unjudged."""
-        return self.only is None or (grade is None) == (self.only == "unjudged")
+        return self.only in (None, "relevant-elsewhere") or (grade is None) == (self.only == "unjudged")
 
     @model_validator(mode="after")
     def _whole_groups(self) -> NegativeSettings:

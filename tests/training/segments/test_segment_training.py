@@ -235,6 +235,19 @@ def test_negatives_are_unjudged_or_judged_or_any(place, tmp_path):
     assert drawn("not-relevant") == {1}
 
 
+def test_negatives_that_are_relevant_elsewhere_are_relevant_to_another_query_of_the_split(place, tmp_path):
+    def drawn(only):
+        data = segment_settings(place, "first")["data"]
+        run = str(place / "train.run")
+        data["negatives"] = {"run": run, "per_positive": 3, "resample": True, "only": only}
+        groups = opened(place, tmp_path, "first", data=data).groups
+        return {docno for n in range(20 * QUERIES) for docno in groups[n].docnos[1:]}
+
+    relevant = {f"d{i}" for i in range(QUERIES)}
+    assert drawn(None) - relevant
+    assert drawn("relevant-elsewhere") == drawn(None) & relevant
+
+
 def test_only_relevant_documents_of_the_list_are_learned_from(place, tmp_path):
     run = str(place / "train.run")
     top = {ranking.query.qid: ranking.docnos[:3] for ranking in read_run(run)}

@@ -141,12 +141,15 @@ def _listed_negatives(
     rows: dict[str, int] = {}
     lists, listed = {}, dict[str, tuple[str, ...]]()
     grades = graded_documents(reading.collection, split) if negatives.only else {}
+    elsewhere = {docno for own in grades.values() for docno, grade in own.items() if grade > 0}
     for ranking in candidate_lists(reading.collection, split, run=negatives.run, pool=negatives.pool):
         qid = ranking.query.qid
         if qid in relevant:
             top = ranking.docnos[: negatives.depth]
             listed[qid] = tuple(docno for docno in relevant[qid] if docno in top)
             others = [docno for docno in top if docno not in relevant[qid]]
+            if negatives.only == "relevant-elsewhere":
+                others = [docno for docno in others if docno in elsewhere]
             own = grades.get(qid, {})
             kept = [
                 docno
