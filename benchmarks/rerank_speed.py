@@ -45,6 +45,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from telerank.errors import TelerankError
 from telerank.models.loading import locate, quiet
 from telerank.reranking.scorer import Scorer
+from telerank.reranking.texts import make_pairs
 from telerank.show.tables import Cell, Table, render_markdown
 
 PREDICT = "CrossEncoder.predict"
@@ -255,7 +256,7 @@ def report(kind: str, folder: Path, pairs: list[tuple[str, str]], given: Any) ->
         pairs[:CALIBRATION],
     )
     scored = pairs[CALIBRATION:]
-    lengths = [len(one) for one in plain._pairs(scored)]
+    lengths = [len(one) for one in make_pairs(plain.reranker, scored)]
     whole, needed = operations(lengths, plain.reranker.model.classifier.config)
     scores, seconds, most = timed(engines, given.rounds)
     exact, spread = scores[ROWS[0].name], float(np.std(scores[ROWS[0].name]))
