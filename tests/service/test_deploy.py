@@ -182,3 +182,34 @@ def test_hadolint_has_no_complaint():
         ["hadolint", DEPLOY / "Containerfile"], capture_output=True, text=True, check=False, timeout=60
     )
     assert ran.stdout == ""
+
+
+def test_a_service_writes_to_its_state_alone(tmp_path):
+    """As in the unit and the image: no home, caches and judgments in one folder, the index only read."""
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("fastapi")
+    from served_process import served_process
+    from small_service import make_index
+
+    folder, state, home = make_index(tmp_path / "idx"), tmp_path / "state", tmp_path / "none"
+    state.mkdir()
+
+    def written() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "idx").rglob("*")}
+
+    before = written()
+    environment = {
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(state / "cache"),
+        "NUMBA_CACHE_DIR": str(state / "cache" / "numba"),
+        "HF_HOME": str(state / "cache" / "huggingface"),
+    }
+    with served_process(folder, "--judgments", state / "judged.jsonl", **environment) as service:
+        assert httpx.get(f"{service.url}/v1/search", params={"query": "q1"}).json()["hits"]
+        assert httpx.get(f"{service.url}/search", params={"q": "q1"}).status_code == 200
+        judged = {"query": "q1", "docno": "a", "grade": 1}
+        assert httpx.post(f"{service.url}/v1/judgments", json=judged).status_code == 201
+    assert written() == before
+    assert not home.exists()
+    assert (state / "judged.jsonl").exists()
+    assert list((state / "cache" / "numba").rglob("*.nbc"))
