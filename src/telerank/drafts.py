@@ -204,6 +204,15 @@ def _temporary_folder(kind: str, inside: str) -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix=f"telerank-{kind}-", dir=inside)
 
 
+def share_weights(folder: Path) -> None:
+    """Let everybody read the weights in a folder who may read the folder: a service runs as another user.
+
+    safetensors makes files that only their owner can read.
+    """
+    for file in folder.glob("*.safetensors"):
+        file.chmod(folder.stat().st_mode & 0o666)
+
+
 def remove_folder(path: Path) -> None:
     """Remove a folder that is never seen in part: it is renamed first."""
     draft = path.with_name(path.name + DRAFT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 
 import pytest
 
@@ -115,3 +117,26 @@ def test_a_value_of_the_wrong_type_is_named(name, file, value, folders, tmp_path
         )
         (folder / file).write_text(json.dumps(changed))
         refuse_or_use(folder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its files have no modes")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_weights_are_read_by_whoever_may_read_their_folder(tmp_path, umask, mode):
+    """A service runs as another user than the one who trained."""
+    before = os.umask(umask)
+    try:
+        save_reader(small_reader(tmp_path), tmp_path / "reader")
+        save_reranker(small_reranker(tmp_path), tmp_path / "ranker")
+        save_bi_encoder(*load_bi_encoder(small_encoder(tmp_path / "start")), tmp_path / "encoder")
+    finally:
+        os.umask(before)
+    weights = [*tmp_path.glob("r*er/*.safetensors"), *tmp_path.glob("encoder/**/*.safetensors")]
+    assert len(weights) >= 3
+    assert {file.stat().st_mode & 0o777 for file in weights} == {mode}
+
+
+def test_weights_that_may_not_be_read_are_named(tmp_path, monkeypatch):
+    folder = small_encoder(tmp_path / "model")
+    monkeypatch.setattr(os, "access", lambda file, _: not str(file).endswith("model.safetensors"))
+    with pytest.raises(TelerankError, match=r"model\.safetensors: no permission to read it"):
+        load_bi_encoder(folder)

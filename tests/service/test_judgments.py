@@ -90,6 +90,34 @@ def test_a_full_disk_leaves_no_part_of_a_line(file: JudgmentFile, monkeypatch: p
     assert [judgment.query for judgment in read_judgments(file.path)] == ["one"]
 
 
+def test_a_file_that_can_be_written_is_checked_without_a_trace(file: JudgmentFile):
+    file.check()
+    assert not file.path.exists()
+    judgment = file.add("one", "d1", 1, "a")
+    file.check()
+    assert list(read_judgments(file.path)) == [judgment]
+
+
+@pytest.mark.parametrize(
+    "content", ["key-of-ann\n", '{"docno": "d1", "text": "x"}\n', "\udcff\n", "key-of-ann"]
+)
+def test_a_file_of_something_else_is_refused_and_left_alone(file: JudgmentFile, content: str):
+    file.path.write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(FormatError, match=r"judged\.jsonl:1: expected"):
+        file.check()
+    assert file.path.read_bytes() == content.encode(errors="surrogateescape")
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    for path, reason in (
+        (tmp_path / "none" / "judged.jsonl", "no such folder"),
+        (tmp_path / "folder", "directory"),
+    ):
+        with pytest.raises(CollectionError, match=rf"judgments: .*: cannot be written: .*{reason}"):
+            JudgmentFile(path).check()
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -139,6 +139,36 @@ def test_what_cannot_be_opened_ends_the_start_with_one_line(tmp_path, workers):
     assert service.lines[-1].startswith("telerank: ")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("error", "last"),
+    [("PermissionError(13, 'Permission denied', 'idx')", "telerank: "), ("RuntimeError('?')", "")],
+)
+def test_whatever_cannot_be_opened_ends_the_start(folder, tmp_path, error, last, workers):
+    (tmp_path / "sitecustomize.py").write_text(
+        "from telerank.service.indexes import ServedIndex\n"
+        f"def fail(*_):\n    raise {error}\n"
+        "ServedIndex.open = fail\n"
+    )
+    service = ServedProcess(
+        str(folder), "--workers", str(workers), PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT / 'src'}"
+    )
+    status = service.process.wait(120)
+    service.end()
+    assert status in (1, 2)
+    assert service.lines[-1].startswith(last)
+    assert any(line["message"].startswith("cannot serve: ") for line in service.log)
+    assert ("Traceback" in "".join(service.lines)) == (not last)
+
+
+def test_judgments_that_cannot_be_saved_end_the_start_with_one_line(folder, tmp_path):
+    service = ServedProcess(str(folder), "--judgments", str(tmp_path / "none" / "judged.jsonl"))
+    assert service.process.wait(120) == 2
+    service.end()
+    assert service.lines[-1].startswith("telerank: judgments: ")
+    assert service.lines[-1].endswith("cannot be written: there is no such folder")
+
+
 def test_a_port_that_is_taken_is_said_in_one_line(folder):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 pytest.importorskip("fastapi")
@@ -88,3 +90,36 @@ def test_a_file_holds_settings_by_name(tmp_path):
     (tmp_path / "service.yaml").write_text("- 1\n")
     with pytest.raises(FormatError, match="settings by name"):
         read_settings(tmp_path / "service.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "environment", "message"),
+    [
+        (b"", None, "keys has no API key"),
+        (b"# the key of Ann is lost\n\n", "one-of-env", "keys has no API key"),
+        (None, " , ", "TELERANK_KEYS has no API key"),
+        (None, "", "TELERANK_KEYS has no API key"),
+        (b"\xff\xfekey-of-ann", None, "keys: expected API keys, one a line, in UTF-8"),
+    ],
+)
+def test_a_service_that_should_have_keys_is_not_served_without(
+    tmp_path, monkeypatch, content, environment, message
+):
+    file = tmp_path / "keys"
+    if content is not None:
+        file.write_bytes(content)
+    if environment is None:
+        monkeypatch.delenv("TELERANK_KEYS", raising=False)
+    else:
+        monkeypatch.setenv("TELERANK_KEYS", environment)
+    with pytest.raises((CollectionError, FormatError), match=message):
+        read_keys(file if content is not None else None)
+
+
+@pytest.mark.parametrize("option", ["--key-file", "--config", "--judgments"])
+def test_a_file_that_may_not_be_read_is_said_in_one_line(tmp_path, served, option, monkeypatch):
+    (tmp_path / "file").touch()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "file" not in str(path) and access(path, mode))
+    result = CliRunner().invoke(app, ["serve", str(tmp_path), option, str(tmp_path / "file")])
+    assert "Usage" not in result.output

@@ -15,7 +15,9 @@ def serve(
         None, metavar="[INDEX]...", help="Folders of indexes, or NAME=FOLDER; the first is the default."
     ),
     *,
-    config: Path | None = Option(None, "--config", help="YAML file of settings; options come before it."),
+    config: Path | None = Option(
+        None, "--config", readable=False, help="YAML file of settings; options come before it."
+    ),
     model: str | None = Option(None, help="Pipeline that is searched if a request names none: name or text."),
     answer: str | None = Option(None, help="Pipeline that answers: name or text that ends in read(READER)."),
     reranker: list[str] | None = Option(None, help="Re-ranker to serve: NAME or NAME=FOLDER."),
@@ -29,10 +31,12 @@ def serve(
     workers: int | None = Option(None, min=1, help="Processes. Default: 1."),
     prefix: str | None = Option(None, help="Path below which the service stands, such as /search."),
     key_file: Path | None = Option(
-        None, help="File of API keys, one a line; those of TELERANK_KEYS are valid, too."
+        None, readable=False, help="File of API keys, one a line; those of TELERANK_KEYS are valid, too."
     ),
     cors: list[str] | None = Option(None, help="Origin whose pages may call the service. Default: none."),
-    judgments: Path | None = Option(None, help="File to which the page adds judgments. Default: none."),
+    judgments: Path | None = Option(
+        None, readable=False, help="File to which the page adds judgments. Default: none."
+    ),
     log_queries: bool = Option(False, "--log-queries", help="Log the texts of queries, too."),
 ) -> None:
     """Serve indexes and models over HTTP: a page for people, an API for programs.

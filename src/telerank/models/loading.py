@@ -5,6 +5,7 @@ Nothing in a folder is run: no Python file that its ``auto_map`` names, no pickl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,6 +129,9 @@ def read_weights(auto: Any, folder: Path, config: Any) -> tuple[Any, list[str]]:
 
     ``auto`` is the class of transformers that chooses the model's class, such as ``AutoModel``.
     """
+    for file in folder.glob("*.safetensors"):
+        if not os.access(file, os.R_OK):  # safetensors says that there is none
+            raise ModelError(f"{file}: no permission to read it")
     with reading(f"{folder}: the model cannot be read"):
         model, report = auto.from_pretrained(
             folder,

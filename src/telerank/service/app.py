@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -91,14 +92,14 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     served: Served = app.state.served
     keeping = asyncio.create_task(_open_and_watch(app))
+    keeping.add_done_callback(partial(_fail, app))
     if served.readiness is not None and served.readiness.is_complete:
         await served.is_settled.wait()
     try:
         yield
     finally:
         keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
+        await asyncio.wait([keeping])
         await served.batchers.aclose()
         served.close()
 
@@ -107,12 +108,23 @@ async def _open_and_watch(app: FastAPI) -> None:
     served: Served = app.state.served
     try:
         await served.prepare(served.open)
-    except TelerankError as error:
-        served.doing, app.state.failure = "failed; the log says why", error
-        _log.error("cannot serve: %s", error)
-        app.state.give_up()
-        return
     finally:
         served.is_settled.set()
     app.state.when_ready()
     await IndexWatch(served).run()
+
+
+def _fail(app: FastAPI, keeping: asyncio.Task[None]) -> None:
+    """End a service that could not open what it serves; one that was open continues with what it has."""
+    error = None if keeping.cancelled() else keeping.exception()
+    if error is None:
+        return
+    expected = isinstance(error, TelerankError | OSError)
+    traceback = None if expected else error
+    served: Served = app.state.served
+    if served.is_open:
+        _log.error("changes of indexes are no longer taken up: %s", error, exc_info=traceback)
+        return
+    _log.error("cannot serve: %s", error, exc_info=traceback)
+    served.doing, app.state.failure = "failed; the log says why", error
+    app.state.give_up()

@@ -9,12 +9,15 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from telerank.corpus.judgments import Judgment, parse_judgment
-from telerank.errors import FormatError
+from telerank.errors import CollectionError, FormatError
 from telerank.service.errors import Unready
 from telerank.trec.files import parse_object
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _log = logging.getLogger(__name__)
 _WAIT = 5.0  # seconds for other writers
@@ -36,6 +39,29 @@ class JudgmentFile:
 
     path: Path
 
+    def check(self) -> None:
+        """Check that judgments can be added.
+
+        Raises
+        ------
+        CollectionError
+            If the file or its folder cannot be written, or the file has something else.
+        """
+        if not self.path.parent.is_dir():  # a lock would make it
+            raise CollectionError(f"judgments: {self.path}: cannot be written: there is no such folder")
+        try:
+            with self._lock():
+                if self.path.exists():
+                    with self.path.open("r+b") as file:
+                        first = file.readline(_LONGEST).decode()
+                    if first.strip():
+                        parse_judgment(parse_object(self.path, 1, first), self.path, 1, first)
+        except OSError as error:
+            reason = error.strerror or "other processes write for too long"
+            raise CollectionError(f"judgments: {self.path}: cannot be written: {reason}") from error
+        except UnicodeDecodeError as error:
+            raise FormatError(self.path, 1, "a judgment") from error
+
     def add(self, query: str, docno: str, grade: int, index: str) -> Judgment:
         """Add a judgment of now; it is on the disk when this returns.
 
@@ -56,13 +82,13 @@ class JudgmentFile:
             raise Unready("the judgment could not be saved") from error
         return judgment
 
-    def _append(self, line: bytes) -> None:
+    def _lock(self) -> BaseFileLock:
         from filelock import FileLock
 
-        with (
-            FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT),
-            self.path.open("a+b") as file,
-        ):
+        return FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT)
+
+    def _append(self, line: bytes) -> None:
+        with self._lock(), self.path.open("a+b") as file:
             end = self._mend(file)
             try:
                 file.write(line)

@@ -185,8 +185,26 @@ def name_folders(given: Iterable[str]) -> dict[str, str]:
 
 
 def read_keys(file: str | Path | None) -> tuple[str, ...]:
-    """The API keys of a file, one a line (``#`` begins a comment), and of :data:`KEYS_VARIABLE`."""
-    lines = [] if file is None else Path(file).read_text(encoding="utf-8").splitlines()
-    keys = [line.partition("#")[0].strip() for line in lines]
-    keys += os.environ.get(KEYS_VARIABLE, "").replace(",", " ").split()
-    return tuple(dict.fromkeys(key for key in keys if key))
+    """The API keys of a file, one a line (``#`` begins a comment), and of :data:`KEYS_VARIABLE`.
+
+    Raises
+    ------
+    CollectionError
+        If the file or the variable has no key: a service that should have keys is not served without.
+    FormatError
+        If the file is not UTF-8.
+    """
+    sources: dict[str, list[str]] = {}
+    if file is not None:
+        try:
+            lines = Path(file).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise FormatError(file, None, "API keys, one a line, in UTF-8") from error
+        own = (line.partition("#")[0].strip() for line in lines)
+        sources[str(file)] = [key for key in own if key]
+    if KEYS_VARIABLE in os.environ:
+        sources[KEYS_VARIABLE] = os.environ[KEYS_VARIABLE].replace(",", " ").split()
+    for name, keys in sources.items():
+        if not keys:
+            raise CollectionError(f"serve: {name} has no API key")
+    return tuple(dict.fromkeys(key for keys in sources.values() for key in keys))

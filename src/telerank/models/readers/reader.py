@@ -22,6 +22,7 @@ from pydantic import with_config
 from torch import Tensor
 from transformers import AutoModelForQuestionAnswering
 
+from telerank.drafts import share_weights
 from telerank.errors import ModelError
 from telerank.models.loading import (
     architecture_of,
@@ -171,6 +172,7 @@ def save_reader(reader: Reader, folder: str | Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
     with quiet():
         reader.model.save_pretrained(root)
+    share_weights(root)
     reader.texts.save(root)
     write_settings(root, reader.settings)
 

@@ -23,6 +23,7 @@ from pydantic import with_config
 from safetensors.torch import save_file
 from torch import nn
 
+from telerank.drafts import share_weights
 from telerank.errors import ModelError
 from telerank.models.loading import (
     architecture_of,
@@ -193,6 +194,7 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
     if parts.layers is not None:
         weights = parts.layers.state_dict()
         save_file({name: weight.contiguous() for name, weight in weights.items()}, root / parts.file)
+    share_weights(root)
     reranker.texts.save(root)
     text = json.dumps(reranker.shape.record(), indent=2)
     (root / SETTINGS).write_text(f"{text}\n", encoding="utf-8")

@@ -32,6 +32,8 @@ from telerank.service.settings import ServiceSettings
 _log = logging.getLogger(__name__)
 _FAILED = 3
 """The exit status of a process that could not open what it serves."""
+_RAISED = 1
+"""That of a process which an exception has ended."""
 _LOOK = 0.5  # seconds between two looks at the processes
 _YOUNG, _LONGEST_PAUSE = 10.0, 30.0  # seconds: a process that dies so young is replaced after a pause
 
@@ -43,7 +45,7 @@ def run_service(settings: ServiceSettings) -> None:
     ------
     CollectionError
         If the address cannot be listened on.
-    TelerankError
+    TelerankError, OSError
         If something that is served cannot be opened.
     """
     configure_logs()
@@ -101,7 +103,7 @@ def run_process(
     app.state.when_ready = _freeze
     _end_with(server)
     server.run([listening])
-    failure: TelerankError | None = app.state.failure
+    failure: BaseException | None = app.state.failure
     if failure is not None:
         raise failure
 
@@ -202,7 +204,7 @@ class Supervisor:
             if self._stopping:
                 continue
             status = worker.process.exitcode
-            if status == _FAILED and not self.readiness.is_complete:
+            if status in (_FAILED, _RAISED) and not self.readiness.is_complete:
                 raise TelerankError("serve: what is to be served cannot be opened; the log says why")
             young = now - worker.since < _YOUNG
             self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE) if young else 0.0
@@ -231,7 +233,7 @@ def _work(settings: ServiceSettings, listening: socket.socket, readiness: Readin
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // settings.workers)))
     try:
         run_process(settings, listening, readiness)
-    except TelerankError as error:
+    except (TelerankError, OSError) as error:
         _log.error("%s", error)
         sys.exit(_FAILED)
 
