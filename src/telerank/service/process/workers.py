@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 _FAILED = 3
 """The exit status of a process that could not open what it serves."""
 _LOOK = 0.5  # seconds between two looks at the processes
+_SWITCH = 0.0005
+"""Seconds after which a thread that searches yields to the event loop, which gives up the interpreter's lock
+with everything that it reads or sends, and would wait for 5 milliseconds each time."""
 _YOUNG, _LONGEST_PAUSE = 10.0, 30.0  # seconds: a process that dies so young is replaced after a pause
 
 
@@ -100,6 +103,7 @@ def run_process(
     app.state.give_up = lambda: setattr(server, "should_exit", True)
     app.state.when_ready = _freeze
     _end_with(server)
+    sys.setswitchinterval(_SWITCH)
     server.run([listening])
     failure: TelerankError | None = app.state.failure
     if failure is not None:
