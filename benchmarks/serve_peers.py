@@ -29,6 +29,7 @@ import httpx
 import numpy as np
 import psutil
 import torch
+from results_page import write
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from telerank.models.loading import locate, quiet
@@ -247,6 +248,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=20, help="passages of a request")
     parser.add_argument("--users", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/serving.md")
     given = parser.parse_args()
     if "TELERANK_DATA" not in os.environ:
         sys.exit("TELERANK_DATA is not set: no real pairs here")
@@ -267,7 +269,15 @@ def main() -> None:
         "Deviation: the largest of a score from the model's own, in standard deviations of the scores.",
     )
     table, failed = report(engines, exact, notes)
-    print(render_markdown(table))
+    usual: dict[str, Any] = vars(parser.parse_args([]))
+    changed = {
+        key: one for key, one in vars(given).items() if key in ("requests", "depth", "users", "rounds")
+    }
+    options = "".join(f" --{key} {one}" for key, one in changed.items() if one != usual[key])
+    text = f"```sh\npython benchmarks/serve_peers.py{options}\n```\n\n{render_markdown(table)}"
+    print(text)
+    if given.write:
+        write("serving", "serve peers", text)
     sys.exit("\n".join(failed) if failed else 0)
 
 

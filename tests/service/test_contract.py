@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 pytest.importorskip("fastapi")
 
 from small_service import make_index, serving, settings_of
+from telerank.service.app import ROUTERS
 from telerank.service.errors import ERRORS
 
 OWN = (
@@ -113,3 +116,15 @@ def test_the_page_of_the_api_shows_every_operation_and_loads_nothing_from_elsewh
     addresses = re.findall(r"(?:src|href)=\"([^\"]+)\"", page.text)
     assert addresses
     assert all(address.startswith(("/", "#")) and not address.startswith("//") for address in addresses)
+
+
+def test_nothing_of_a_request_runs_in_threads_of_the_framework():
+    """A function would: that takes longer than most of them; metrics read the files of all processes."""
+    pending = [route.dependant for router in ROUTERS for route in router.routes]
+    functions = []
+    while pending:
+        dependant = pending.pop()
+        functions.append(dependant.call)
+        pending += dependant.dependencies
+    assert len(functions) > 20
+    assert {call.__qualname__ for call in functions if not inspect.iscoroutinefunction(call)} == {"metrics"}

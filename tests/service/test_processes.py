@@ -380,3 +380,14 @@ def test_a_service_that_is_killed_leaves_no_process(folder):
         service.process.kill()
         _, alive = psutil.wait_procs(left, timeout=60)
         assert not alive
+
+
+def test_a_thread_that_searches_yields_to_the_event_loop(folder, tmp_path):
+    code = SLOW.replace(
+        "time.sleep(1.5 if", "print('yields', sys.getswitchinterval(), file=sys.stderr) or (0 if"
+    )
+    (tmp_path / "sitecustomize.py").write_text(code)
+    path = f"{tmp_path}{os.pathsep}{ROOT / 'src'}"
+    with served_process(folder, PYTHONPATH=path) as service:
+        assert search(service.url).status_code == 200
+    assert any(line.startswith("yields 0.0005") for line in service.lines), service.lines

@@ -50,3 +50,11 @@ def test_marks_written_apart_belong_to_their_letter():
     text = unicodedata.normalize("NFD", "le congé payé")
     places = [text[start:end] for _, start, end in locate_terms(Analyzer.parse("french"), text)]
     assert places == [unicodedata.normalize("NFD", word) for word in ("congé", "payé")]
+
+
+@given(st.sampled_from(sorted(PRESETS)), ANY_TEXT | HARD_TEXT)
+def test_places_do_not_depend_on_what_stands_behind(name: str, text: str):
+    """The ellipsis becomes three characters, so that the text is aligned word by word."""
+    analyzer = Analyzer.parse(name)
+    behind = [place for place in locate_terms(analyzer, f"{text}\n…") if place.start <= len(text)]
+    assert behind == list(locate_terms(analyzer, text))

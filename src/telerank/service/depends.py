@@ -1,4 +1,7 @@
-"""What routes get of the process, as FastAPI's dependencies."""
+"""What routes get of the process, as FastAPI's dependencies.
+
+They are coroutines: FastAPI would run a function in a thread, which takes longer than the function.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served, Snapshot
 
 
-def served(request: Request) -> Served:
+async def served(request: Request) -> Served:
     """What this process serves."""
     state: Served = request.app.state.served
     return state
 
 
-def snapshot(request: Request) -> Snapshot:
+async def snapshot(request: Request) -> Snapshot:
     """The indexes and models as they are now; a request takes it once, and keeps it to its end.
 
     Raises
@@ -24,11 +27,11 @@ def snapshot(request: Request) -> Snapshot:
     Unready
         If they are not open yet.
     """
-    return served(request).snapshot()
+    return (await served(request)).snapshot()
 
 
-def settings(request: Request) -> ServiceSettings:
-    return served(request).settings
+async def settings(request: Request) -> ServiceSettings:
+    return (await served(request)).settings
 
 
 CurrentServed = Annotated[Served, Depends(served)]

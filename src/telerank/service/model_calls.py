@@ -85,4 +85,11 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f}"
 
 
-Calls = Annotated[ModelCalls, Depends()]
+async def model_calls(
+    request: Request, response: Response, served: CurrentServed, snapshot: CurrentSnapshot
+) -> ModelCalls:
+    """The calls of a request; a coroutine, as all of :mod:`telerank.service.depends`."""
+    return ModelCalls(request, response, served, snapshot)
+
+
+Calls = Annotated[ModelCalls, Depends(model_calls)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from telerank.service.errors import Unprocessable
 from telerank.service.indexes import ServedIndex
 from telerank.service.logs import note
+from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 from telerank.stage import Chain, Stage
 from telerank.types import Answers, Query, Ranking
@@ -66,52 +67,53 @@ class AnswerResult:
     timings: tuple[StageTiming, ...]
 
 
-async def search_page(
-    served: Served, index: ServedIndex, stage: Stage, query: str, *, k: int = 10, page: int = 1
-) -> SearchResult:
-    """Page ``page`` (from 1) of the ranking of a query, ``k`` documents a page.
+def check_page(settings: ServiceSettings, k: int, page: int) -> None:
+    """Check how many documents are ranked for page ``page`` of ``k`` documents; raises Unprocessable."""
+    most, last = settings.limits.documents, k * page
+    if last > most:
+        raise Unprocessable(f"page {page} of {k} documents ends at {last:,}; at most {most:,} are ranked")
+
+
+def rank_page(index: ServedIndex, stage: Stage, query: str, k: int, page: int) -> SearchResult:
+    """Page ``page`` (from 1) of the ranking of a query, ``k`` documents a page, computed in this thread.
 
     Raises
     ------
     Unprocessable
-        If there are too many documents before the page's end, or the pipeline cannot rank the query.
-    Overloaded
-        If too many requests wait.
-    Unready
-        If it was not done in time.
+        If the pipeline cannot rank the query.
     """
-    most, last = served.settings.limits.documents, k * page
-    if last > most:
-        raise Unprocessable(f"page {page} of {k} documents ends at {last:,}; at most {most:,} are ranked")
-    cut = stage % (last + 1)
-    ranking, timings = await served.run_stage(cut, run_search, cut, query)
+    last = k * page
+    ranking, timings = run_search(stage % (last + 1), query)
     shown = slice(last - k, last)
-    _observe(served, index, stage.text, query, timings)
-    return SearchResult(
-        index,
-        stage,
-        Ranking.presorted(ranking.query, ranking.docnos[shown], ranking.scores[shown]),
-        timings,
-        skipped=last - k,
-        more=len(ranking) > last,
-    )
+    part = Ranking.presorted(ranking.query, ranking.docnos[shown], ranking.scores[shown])
+    return SearchResult(index, stage, part, timings, skipped=last - k, more=len(ranking) > last)
 
 
 async def answer_question(
     served: Served, index: ServedIndex, stage: ReadAnswers, query: str, *, k: int = 3
 ) -> AnswerResult:
-    """The ``k`` best answers to a question; raises as :func:`search_page`."""
+    """The ``k`` best answers to a question.
+
+    Raises
+    ------
+    Unprocessable
+        If the pipeline cannot rank the query.
+    Overloaded
+        If too many requests wait.
+    Unready
+        If it was not done in time.
+    """
     answers, timings = await served.compute(run_answers, stage % k, query)
-    _observe(served, index, stage.text, query, timings)
-    return AnswerResult(index, stage, answers, timings)
+    result = AnswerResult(index, stage, answers, timings)
+    observe(served, result, query)
+    return result
 
 
-def _observe(
-    served: Served, index: ServedIndex, pipeline: str, query: str, timings: tuple[StageTiming, ...]
-) -> None:
-    """Log and count what was run."""
-    note(index=index.name, generation=index.generation, pipeline=pipeline, query=query)
-    for timing in timings:
+def observe(served: Served, result: SearchResult | AnswerResult, query: str) -> None:
+    """Log and count what was run for a query."""
+    index = result.index
+    note(index=index.name, generation=index.generation, pipeline=result.stage.text, query=query)
+    for timing in result.timings:
         name = timing.stage.partition("(")[0]
         seconds = timing.milliseconds / 1000
         served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(seconds)

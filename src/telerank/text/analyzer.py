@@ -99,7 +99,7 @@ class Analyzer:
 
     def term(self, token: str) -> str:
         """The term of a surface token, or "" if it is dropped."""
-        return self._memo.make(token)
+        return self._memo[token]
 
     def __call__(self, text: str) -> list[str]:
         return [term for term in map(self._memo.__getitem__, self.tokens(text)) if term]

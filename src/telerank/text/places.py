@@ -30,21 +30,18 @@ def locate_terms(analyzer: Analyzer, text: str, terms: Container[str] | None = N
     Where normalizing moves characters across each other, the place is the whole run without blanks.
     """
     aligned = _Aligned.of(analyzer, text)
-    known: dict[str, tuple[str, int]] = {}
     for match in analyzer.matches(aligned.normalized):
         token = match[0]
-        term, elided = known.get(token) or known.setdefault(token, _term(analyzer, token, terms))
-        if term:
-            yield TermPlace(term, aligned.start(match.start() + elided), aligned.end(match.end()))
+        term = analyzer.term(token)
+        if term and (terms is None or term in terms):
+            start = match.start() + _elided(analyzer, token, term)
+            yield TermPlace(term, aligned.start(start), aligned.end(match.end()))
 
 
-def _term(analyzer: Analyzer, token: str, terms: Container[str] | None) -> tuple[str, int]:
-    """The term of a token if it is looked for, and how many characters of the token an elision removes."""
-    term = analyzer.term(token)
-    if not term or (terms is not None and term not in terms):
-        return "", 0
+def _elided(analyzer: Analyzer, token: str, term: str) -> int:
+    """How many characters of a token an elision removes."""
     ends = [i + 1 for i, character in enumerate(token) if character in APOSTROPHES]
-    return term, next((end for end in reversed(ends) if analyzer.term(token[end:]) == term), 0)
+    return next((end for end in reversed(ends) if analyzer.term(token[end:]) == term), 0)
 
 
 class _Stretch(NamedTuple):
@@ -66,6 +63,9 @@ class _Aligned:
 
     @classmethod
     def of(cls, analyzer: Analyzer, text: str) -> _Aligned:
+        whole = analyzer.normalize(text)
+        if len(whole) == len(text) and _keeps_places(analyzer, text):
+            return cls(whole, [_Stretch(whole, 0, len(text), is_exact=True)], [0])
         units: list[_Stretch] = []
         known: dict[str, list[_Stretch]] = {}
         for match in _RUNS.finditer(text):
@@ -91,6 +91,16 @@ class _Aligned:
         number = bisect_right(self.begins, position - 1) - 1
         unit = self.units[number]
         return unit.start + position - self.begins[number] if unit.is_exact else unit.end
+
+
+def _keeps_places(analyzer: Analyzer, text: str) -> bool:
+    """Whether each character of a text, whose length stays, becomes one, and none moves or composes."""
+    for character in set(text):
+        if not character.isascii():
+            normalized = analyzer.normalize(character)
+            if len(normalized) != 1 or any(map(unicodedata.combining, (character, normalized))):
+                return False
+    return True
 
 
 def _units(analyzer: Analyzer, run: str) -> list[_Stretch]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
 import time
-import uuid
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,7 +34,7 @@ class RequestObserver:
             return
         begin, notes, status, length = time.perf_counter(), begin_notes(), 0, 0
         given = dict(scope["headers"]).get(b"x-request-id", b"")
-        request_id = given.decode() if _ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = given.decode() if _ID.fullmatch(given) else f"{random.getrandbits(128):032x}"
 
         async def observe(message: Message) -> None:
             nonlocal status, length

@@ -35,6 +35,9 @@ _FAILED = 3
 _RAISED = 1
 """That of a process which an exception has ended."""
 _LOOK = 0.5  # seconds between two looks at the processes
+_SWITCH = 0.0005
+"""Seconds after which a thread that searches yields to the event loop, which gives up the interpreter's lock
+with everything that it reads or sends, and would wait for 5 milliseconds each time."""
 _YOUNG, _LONGEST_PAUSE = 10.0, 30.0  # seconds: a process that dies so young is replaced after a pause
 
 
@@ -102,6 +105,7 @@ def run_process(
     app.state.give_up = lambda: setattr(server, "should_exit", True)
     app.state.when_ready = _freeze
     _end_with(server)
+    sys.setswitchinterval(_SWITCH)
     server.run([listening])
     failure: BaseException | None = app.state.failure
     if failure is not None:

@@ -100,7 +100,7 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/")
 
 
-def inquiry_of(
+async def inquiry_of(
     settings: CurrentSettings,
     q: str = "",
     index: str | None = None,
@@ -126,7 +126,7 @@ def check_length(what: str, text: str, most: int) -> None:
         raise Unprocessable(f"{what} has {len(text):,} characters, at most {most:,}")
 
 
-def pages_of(
+async def pages_of(
     request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
 ) -> Pages:
     return Pages(snapshot, inquiry, links_of(request), messages_of(request))
@@ -140,7 +140,7 @@ async def home(request: Request, pages: CurrentPages, settings: CurrentSettings)
     return render(request, "home.html", settings, {"inquiry": pages.inquiry, "choices": pages.choices()})
 
 
-def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
+async def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
     """The grade of the document that was just judged, as the address says."""
     return {} if judged is None or grade is None else {judged: grade}
 
@@ -198,7 +198,7 @@ async def explain(request: Request, served: CurrentServed, pages: CurrentPages, 
     return render(request, "explain.html", served.settings, {"inquiry": pages.inquiry, "view": view})
 
 
-def excerpt_of(
+async def excerpt_of(
     at: str | None = None,
     part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     kind: str = "passage",

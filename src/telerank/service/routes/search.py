@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from telerank.errors import ExpressionError
+from telerank.service.costs import uses_models
 from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.page.highlight import find_matches, query_terms, snippet
@@ -23,7 +25,15 @@ from telerank.service.schemas.search import (
     Snippet,
     Timing,
 )
-from telerank.service.searching import QID, SearchResult, StageTiming, refuse_values, search_page
+from telerank.service.searching import (
+    QID,
+    SearchResult,
+    StageTiming,
+    check_page,
+    observe,
+    rank_page,
+    refuse_values,
+)
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served
 from telerank.stage import Stage
@@ -47,9 +57,15 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.pipeline(request.pipeline)
-    result = await search_page(served, index, stage, query, k=request.k, page=request.page)
-    details = await _details(served, request, result)
-    hits = await served.search(_show_hits, request, result, details)
+    check_page(served.settings, request.k, request.page)
+    rank = partial(rank_page, index, stage, query, request.k, request.page)
+    if request.explain or request.segment or uses_models(stage):
+        result = await served.run_stage(stage, rank)
+        details = await _details(served, request, result)
+        hits = await served.search(_show_hits, request, result, details)
+    else:
+        result, hits = await served.search(_rank_and_show, request, rank)
+    observe(served, result, query)
     timings = result.timings
     return SearchReply(
         query=query,
@@ -159,6 +175,14 @@ def _match_all(stage: Stage, query: SearchQuery, docnos: Sequence[str]) -> list[
         )
         for match in matches
     ]
+
+
+def _rank_and_show(
+    request: SearchRequest, rank: Callable[[], SearchResult]
+) -> tuple[SearchResult, list[Hit]]:
+    """All of a plain search in one thread: each change of threads takes time."""
+    result = rank()
+    return result, _show_hits(request, result, [(None, None)] * len(result.ranking))
 
 
 def _show_hits(

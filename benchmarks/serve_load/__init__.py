@@ -1,0 +1,1 @@
+"""The service under load: see ``python -m serve_load --help``."""

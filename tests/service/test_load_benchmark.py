@@ -1,0 +1,68 @@
+"""benchmarks/serve_load at its smallest: every part is measured, and none fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("psutil")
+pytest.importorskip("transformers")
+
+from small_service import save_models
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A BEIR folder whose queries have hits."""
+    folder = tmp_path / "set"
+    (folder / "qrels").mkdir(parents=True)
+    docs = [{"_id": f"d{n}", "title": f"t{n}", "text": f"q{n % 7} x{n % 9}. x{n % 5} q1."} for n in range(60)]
+    queries = [{"_id": f"{n}", "text": f"q{n % 7} x{n % 5}"} for n in range(20)]
+    for name, values in (("corpus", docs), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(value) + "\n" for value in values))
+    grades = "".join(f"{n}\td{n}\t1\n" for n in range(20))
+    (folder / "qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{grades}")
+    return folder
+
+
+def test_the_load_benchmark_measures_every_part(data, tmp_path):
+    models = save_models(tmp_path)
+    options = ["--small", "--data", data, "--reranker", models["reranker"], "--reader", models["reader"]]
+    counts = ["--users", 8, "--searches", 40, "--models", 8, "--swaps", 2, "--memory", 80, "--seconds", 0.1]
+    command = [sys.executable, ROOT / "benchmarks/serve_load", *options, *counts]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    ran = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    shown = ran.stdout
+    for kind in ("search", "search, re-ranking 20", "/rerank of 20 texts", "answer, reading 5"):
+        assert re.search(rf"\| {re.escape(kind)} \| (40|8) \|.*\| 0 \| 200: (40|8) \|", shown), shown
+    assert re.search(r"\| 2 \|.*\| \*\*0\*\* \| \*\*0\*\* \| 3 of 3 \|", shown), shown
+    assert re.search(r"\| 80 \| \d+\.\d \|", shown), shown
+    assert re.search(r"\| a body beyond the limit \| (\d+) \| 413: \1 \|", shown), shown
+    assert "undocumented" not in shown
+
+
+def test_replies_of_two_generations_are_noticed(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    inputs = pytest.importorskip("serve_load.inputs")
+
+    def wrong(*generations):
+        marks = [inputs.mark_of(number) for number in generations]
+        hits = [{"docno": f"d-{mark}", "title": f"t {mark}", "text": f"x {mark}"} for mark in marks]
+        return inputs.check_generation(json.dumps({"generation": 2, "hits": hits}).encode())
+
+    assert not wrong(2, 2)
+    assert wrong(2, 1)
+    assert wrong(3, 3)
+    assert wrong()
