@@ -274,7 +274,7 @@ def main() -> None:
         key: one for key, one in vars(given).items() if key in ("requests", "depth", "users", "rounds")
     }
     options = "".join(f" --{key} {one}" for key, one in changed.items() if one != usual[key])
-    text = f"```sh\npython benchmarks/serve_peers.py{options}\n```\n\n{render_markdown(table)}"
+    text = f"`python benchmarks/serve_peers.py{options}`\n\n{render_markdown(table)}"
     print(text)
     if given.write:
         write("serving", "serve peers", text)

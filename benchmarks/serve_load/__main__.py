@@ -38,6 +38,7 @@ from telerank.show.tables import render_markdown
 
 PARTS = ("load", "swaps", "memory", "hostile")
 SMALL = {"searches": 400, "models": 20, "swaps": 3, "memory": 1_000, "seconds": 4.0, "swapped": 200}
+FOLDERS = ("--data", "--reranker", "--reader")  # the page names none of this machine's
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def main() -> None:
     texts, failed = Texts.of(given.data), []
     with tempfile.TemporaryDirectory() as folder:
         for name, part in _measure(given, texts, Path(folder)):
-            text = f"```sh\n{_command(name)}\n```\n\n{render_markdown(part.table)}\n\n{_machine()}"
+            text = f"`{_command(name)}`\n\n{render_markdown(part.table)}\n\n{_machine()}"
             failed += part.failed
             print(text, *part.failed, sep="\n", flush=True)
             if given.write:
@@ -59,6 +60,9 @@ def _command(part: str) -> str:
     if "--parts" in own:
         first = own.index("--parts")
         own = [*own[:first], *itertools.dropwhile(PARTS.__contains__, own[first + 1 :])]
+    for option, folder in itertools.pairwise(own):
+        if option in FOLDERS:
+            own[own.index(folder)] = option.removeprefix("--").upper()
     return " ".join(["python benchmarks/serve_load", *own, "--parts", part])
 
 
