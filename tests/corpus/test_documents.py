@@ -19,6 +19,7 @@ from telerank.corpus.readers.files.limits import FileLimits
 from telerank.corpus.readers.files.passages import cut_passages
 from telerank.corpus.readers.files.text import FileText, Problem, UnreadableFile
 from telerank.corpus.readers.files.web import decode_html, read_html, read_markdown
+from telerank.corpus.readers.files.word import read_docx
 
 MADE = Path(__file__).parent / "made_documents"
 
@@ -312,3 +313,28 @@ def test_markup_in_markdown_is_read_as_in_a_page():
         "un <b>gras</b>\n\n<script>alert(1)</script>\n\n<table><tr><td>a</td><td>b</td></tr></table>"
     )
     assert file.text == "un gras\n\na | b"
+
+
+def with_header(content: bytes, local: int, central: int, value: int) -> bytes:
+    """A ZIP file in which every part has another value of two bytes in both of its headers."""
+    for mark, at in ((b"PK\3\4", local), (b"PK\1\2", central)):
+        pieces = content.split(mark)
+        number = value.to_bytes(2, "little")
+        content = mark.join([pieces[0], *(one[: at - 4] + number + one[at - 2 :] for one in pieces[1:])])
+    return content
+
+
+@pytest.mark.parametrize(
+    ("header", "problem", "says"),
+    [
+        ((6, 8, 1), Problem.encrypted, "^encrypted$"),
+        ((8, 10, 99), Problem.broken, "compression method"),
+        ((4, 6, 90), Problem.broken, "zip file version"),
+    ],
+    ids=["password", "method", "version"],
+)
+def test_a_docx_file_that_zip_does_not_open_is_refused_as_such(header, problem, says):
+    content = with_header((MADE / "budget.docx").read_bytes(), *header)
+    with pytest.raises(UnreadableFile, match=says) as raised:
+        read_docx(content)
+    assert raised.value.problem == problem

@@ -1,4 +1,6 @@
-"""Make the files beside this one with other programs, from the texts here: ``python make.py``.
+"""Make the files beside this one with other programs: ``python make.py``.
+
+The texts are in ``sources``, and ``budget.md`` and ``dechets.html``, which tests read, too.
 
 It needs pdflatex with Latin Modern, LibreOffice Writer, pandoc, Chromium, groff, qpdf, pdftoppm and Pillow (Debian:
 texlive-latex-recommended lmodern libreoffice-writer-nogui pandoc chromium groff qpdf poppler-utils). Tests read the
@@ -48,18 +50,16 @@ def make_libreoffice(folder: Path) -> None:
 
 def make_pandoc(folder: Path) -> None:
     """A text in Markdown as DOCX, and as HTML with a table of contents."""
-    run("pandoc", "-o", HERE / "budget.docx", SOURCES / "budget.md", folder=folder)
+    run("pandoc", "-o", HERE / "budget.docx", HERE / "budget.md", folder=folder)
     page = HERE / "budget.html"
-    run("pandoc", "-s", "--toc", "-M", "lang=fr", "-o", page, SOURCES / "budget.md", folder=folder)
-    shutil.copy(SOURCES / "budget.md", HERE)
+    run("pandoc", "-s", "--toc", "-M", "lang=fr", "-o", page, HERE / "budget.md", folder=folder)
 
 
 def make_chromium(folder: Path) -> None:
     """A page of a site, printed."""
-    shutil.copy(SOURCES / "dechets.html", HERE)
     printed = f"--print-to-pdf={HERE / 'dechets.pdf'}"
     browser = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
-    run(*browser, f"--user-data-dir={folder / 'chromium'}", printed, SOURCES / "dechets.html", folder=folder)
+    run(*browser, f"--user-data-dir={folder / 'chromium'}", printed, HERE / "dechets.html", folder=folder)
 
 
 def make_groff(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
@@ -30,6 +31,17 @@ from telerank.corpus.readers.files.text import (
 )
 
 _UNPACKED = 256 << 20  # bytes of all parts together
+_BROKEN = (
+    PackageNotFoundError,
+    KeyError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    XMLSyntaxError,
+)
+"""What a broken package raises; NotImplementedError: zipfile does not know its version or its method."""
+_LOCKED = 1  # the flag of a part that needs a password
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _HEADING = re.compile("heading ([1-9])")
@@ -69,7 +81,7 @@ def read_docx(content: bytes) -> FileText:
     _check(content)
     try:
         document = docx.Document(io.BytesIO(content))
-    except (PackageNotFoundError, KeyError, ValueError, zipfile.BadZipFile, XMLSyntaxError) as error:
+    except _BROKEN as error:
         raise UnreadableFile(Problem.broken, str(error)) from error
     reader = _WordReader(document)
     paragraphs = [*reader.read(document.element.body), *reader.notes()]
@@ -84,9 +96,12 @@ def _check(content: bytes) -> None:
         raise UnreadableFile(Problem.broken, "an old DOC file, not DOCX")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            unpacked = sum(part.file_size for part in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            parts = archive.infolist()
+    except _BROKEN as error:
         raise UnreadableFile(Problem.broken, str(error)) from error
+    if any(part.flag_bits & _LOCKED for part in parts):
+        raise UnreadableFile(Problem.encrypted)
+    unpacked = sum(part.file_size for part in parts)
     if unpacked > _UNPACKED:
         raise UnreadableFile(Problem.too_large, f"{unpacked >> 20:,} MiB when unpacked")
 
