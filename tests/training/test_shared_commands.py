@@ -221,6 +221,19 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(place, words):
     assert first[2].splitlines()[-1] == "telerank: another process has ended: its message says why"
 
 
+def test_two_processes_of_which_one_was_killed_go_on_to_the_files_of_one(place):
+    """After the last shard that was written."""
+    fault = """
+encode, calls = TorchEncoder.encode_tokens, []
+TorchEncoder.encode_tokens = lambda *given: calls.append(1) or (os._exit(9) if calls[1:] else encode(*given))
+"""
+    assert [ended[0] for ended in start(place, "resumed", ENCODE, fault)] == [2, 9]
+    assert len(list((place / "resumed" / "v.writing").glob("codes.*"))) == 2
+    first, second = start(place, "resumed", ENCODE, "pass")
+    assert (first[0], second[0]) == (0, 0), (first[2], second[2])
+    assert files(place / "resumed" / "v") == files(place / "one" / "v")
+
+
 def test_an_output_that_cannot_be_written_ends_both_with_one_line(place):
     words = (*RERANK[:-1], "first.run/out.run")
     first, second = last_lines(start(place, "unwritten", words, "pass"))
