@@ -302,3 +302,43 @@ def test_a_model_that_gives_no_numbers_is_named(tmp_path):
         reader.model.qa_outputs.bias[0] = math.nan
     with pytest.raises(ModelError, match="a logit is not a finite number"):
         SpanReader(reader).answer("q1", "d1")
+
+
+def gpu_with_room(monkeypatch, room):
+    """Computes what a GPU would be given, but refuses batches of more than ``room`` tokens, which it returns."""
+    refused, real = [], scorer.compute
+
+    def make(*given):
+        compute = real(*given)
+
+        def refuse(batch):
+            if batch.input_ids.numel() > room:
+                refused.append(batch)
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
+            return compute(batch)
+
+        return refuse
+
+    monkeypatch.setattr(scorer, "compute", make)
+    return refused
+
+
+def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(loaded, monkeypatch):
+    exact = SpanReader(loaded).read(PAIRS)
+    refused = gpu_with_room(monkeypatch, 300)
+    reader = SpanReader(loaded, tokens=2000)
+    same(reader.read(PAIRS), exact)
+    count = len(refused)
+    assert 1 <= count <= 3
+    same(reader.read(PAIRS), exact)
+    assert len(refused) == count  # no other batch is tried
+    said = f"out of memory: batches of {reader.counts.room.tokens} tokens from then on"
+    assert reader.describe_memory() == said
+    assert SpanReader(loaded).describe_memory() == ""
+
+
+def test_a_window_that_does_not_fit_is_an_error_of_one_line(loaded, monkeypatch):
+    gpu_with_room(monkeypatch, 2)
+    message = r"a batch of \d+ tokens does not fit into memory: CUDA out of memory. Tried to allocate 2 GiB.$"
+    with pytest.raises(ModelError, match=message):
+        SpanReader(loaded, tokens=2000).read(PAIRS)

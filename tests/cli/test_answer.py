@@ -136,3 +136,30 @@ def test_the_verb_answers_queries_in_memory(place):
         tr.answer(place / "idx", [Query("1", "a"), Query("1", "b")], reader=str(place / "reader"))
     with pytest.raises(ExpressionError, match="answering needs a reader"):
         tr.answer(place / "idx", queries)
+
+
+def test_batches_that_do_not_fit_into_memory_are_said_once(place, tmp_path, monkeypatch):
+    import torch
+
+    from telerank.answers import scorer
+
+    real = scorer.compute
+
+    def make(*given):
+        compute = real(*given)
+
+        def refuse(batch):
+            if len(batch) > 1:
+                raise torch.OutOfMemoryError("CUDA out of memory.\nmore")
+            return compute(batch)
+
+        return refuse
+
+    words = (place / "idx", "--topics", place / "topics.tsv", "--reader", place / "reader", "-o")
+    assert run(*words, tmp_path / "one.json").exit_code == 0
+    monkeypatch.setattr(scorer, "compute", make)
+    result = run(*words, tmp_path / "other.json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("out of memory") == 1
+    assert "out of memory: batches of" in result.stderr
+    assert (tmp_path / "other.json").read_text() == (tmp_path / "one.json").read_text()

@@ -126,6 +126,125 @@ def test_vectors_that_do_not_fit_are_copied_once_for_many_queries_as_they_are_st
     assert {block.vectors.dtype for block in copied} == {kinds.get(kept.dtype, torch.float32)}
 
 
+@pytest.fixture
+def opened(tmp_path):
+    """Vectors that no other test has loaded."""
+    return stored(tmp_path / "v", made(9000, 32), "float16", shard=2500)
+
+
+def little_room(monkeypatch, *, rows, resident=None):
+    """A device that multiplies ``rows`` rows together at most, with ``resident`` blocks beside them.
+
+    It returns what was refused.
+    """
+    import torch
+
+    from telerank.dense import torch_search
+
+    refused = []
+    divide, to = torch_search._Block.divide, torch_search._Block.to
+
+    def run_out(what):
+        refused.append(what)
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
+
+    copied = []
+
+    def keep(self, device):
+        copied.append(self.first)
+        return to(self, device) if resident is None or len(copied) <= resident else run_out("block")
+
+    monkeypatch.setattr(
+        torch_search._Block, "divide", lambda self, n: divide(self, n) if n <= rows else run_out(n)
+    )
+    if resident is not None:
+        monkeypatch.setattr(torch_search.DeviceVectors, "_free", lambda _: 1 << 40)
+        monkeypatch.setattr(torch_search._Block, "to", keep)
+    return refused
+
+
+def check_hits(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert (one.rows == other.rows).all()
+        assert (one.scores == other.scores).all()
+
+
+def test_products_that_do_not_fit_are_halved_and_it_is_said_once(opened, monkeypatch):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import describe_memory, load_on_device
+
+    wanted = asked(made(70, 32, seed=1))
+    assert describe_memory(opened, "cpu") == ""
+    refused = little_room(monkeypatch, rows=1000)
+    check_hits(load_on_device(opened, "cpu").search(wanted, 20), search(opened, wanted, 20))
+    count = len(refused)
+    assert refused == sorted(refused, reverse=True)
+    check_hits(load_on_device(opened, "cpu").search(wanted, 20), search(opened, wanted, 20))
+    assert len(refused) == count >= 1
+    assert describe_memory(opened, "cpu") == "out of memory: 512 rows at a time from then on"
+
+
+def test_vectors_that_do_not_fit_as_it_seemed_are_copied_for_each_search(opened, monkeypatch):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import _Kept, describe_memory, load_on_device
+
+    refused = little_room(monkeypatch, rows=1 << 20, resident=2)
+    device = load_on_device(opened, "cpu")
+    assert refused == ["block"]
+    assert not device.is_resident
+    monkeypatch.undo()
+    wanted = asked(made(70, 32, seed=1))
+    check_hits(load_on_device(opened, "cpu").search(wanted, 20), search(opened, wanted, 20))
+    assert describe_memory(opened, "cpu") == "out of memory: vectors are copied for each search"
+    assert _Kept().describe() == ""
+
+
+def test_vectors_leave_a_device_on_which_they_leave_no_room(opened, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from telerank.dense.torch_search import DeviceVectors
+
+    monkeypatch.setattr(DeviceVectors, "_free", lambda _: 1 << 40)
+    device = DeviceVectors(opened, "cpu")
+    select, tried = DeviceVectors._select, []
+
+    def full(self, queries, k, step):
+        tried.append(step)
+        if self.is_resident:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return select(self, queries, k, step)
+
+    monkeypatch.setattr(DeviceVectors, "_select", full)
+    wanted = asked(made(3, 32, seed=1))
+    assert device.is_resident
+    check_hits(device.search(wanted, 20), search(opened, wanted, 20))
+    assert not device.is_resident
+    assert tried == [*(1 << n for n in range(16, 5, -1)), 1 << 16]
+
+
+def test_a_search_for_which_there_is_no_room_is_an_error_of_one_line(opened, monkeypatch):
+    pytest.importorskip("torch")
+    from telerank.dense.torch_search import load_on_device
+
+    little_room(monkeypatch, rows=0)
+    message = (
+        r"searching 64 rows for 3 queries does not fit into memory: search on the processor "
+        r"\(CUDA_VISIBLE_DEVICES=\): CUDA out of memory. Tried to allocate 2 GiB.$"
+    )
+    with pytest.raises(ModelError, match=message):
+        load_on_device(opened, "cpu").search(asked(made(3, 32, seed=1)), 20)
+
+
+def test_a_dense_stage_says_what_did_not_fit_into_memory(encoded, monkeypatch):
+    from telerank.dense import torch_search
+    from telerank.dense.retriever import DenseRetriever
+
+    monkeypatch.setattr(torch_search, "describe_memory", lambda *_: "out of memory")
+    assert DenseRetriever(encoded, Letters(), device="cuda:1", name="x").remarks == [
+        "dense(x): out of memory"
+    ]
+    assert DenseRetriever(encoded, Letters()).remarks == ()
+
+
 def test_a_gpu_is_asked_many_queries_at_a_time(encoded):
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.search import TOGETHER

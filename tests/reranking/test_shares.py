@@ -29,8 +29,9 @@ from torch import distributed
 distributed.init_process_group("gloo")
 from small_vectors import Letters, docs
 from telerank.dense.encode import Encoding
-from telerank.dense.shares import encode_shares
-from telerank.reranking import shares
+from telerank.training.encoding_shares import encode_shares
+from telerank.training import reranking_shares as shares
+from telerank.models.inference import Room
 from telerank.types import Query, Ranking
 
 texts = [f"{number} bears" for number in range(10)]
@@ -53,6 +54,7 @@ class Reversed:
 shares._ROUND = 2
 for count in (0, 1, 7, 8):
     counts.pairs, counts.cut, counts.cut_pairs = 0, 1, 2
+    counts.room = Room(None if count == 8 else 500 + 100 * distributed.get_rank())
     scored.clear()
     rankings = [Ranking.ranked(Query(f"q{n}", "x"), ("a", "b"), [2.0, 1.0]) for n in range(count)]
     both = list(shares.rerank_shares(Reversed(), rankings))
@@ -60,6 +62,7 @@ for count in (0, 1, 7, 8):
     assert all(ranking.docnos == ("b", "a") for ranking in both)
     assert scored == [f"q{n}" for n in range(distributed.get_rank(), count, 2)]
     assert (counts.pairs, counts.cut, counts.cut_pairs) == (2 * count, 2, 4)
+    assert counts.room.tokens == (None if count == 8 else 500)  # the least of both
 distributed.destroy_process_group()
 """
 

@@ -158,7 +158,7 @@ def test_the_error_of_one_process_ends_what_all_compute(tmp_path):
     assert first[0] == [[0, 2, 4, 6], [8, 10, 12]]
     assert second[0] == [[], []]
     assert first[1] == second[1] == "ModelError: no 1"
-    ended = "ProcessError: process 2 of 2 of this training has ended: its message says why"
+    ended = "ProcessError: process 2 of 2 has ended: its message says why"
     assert (first[2], second[2][:17]) == (ended, "ZeroDivisionError")
     assert first[3] == second[3] == "CollectionError: no item 3"
     assert (first[4], second[4]) == (["first"], [])
@@ -194,7 +194,7 @@ def test_a_process_that_lacks_memory_for_the_test_ends_the_others(tmp_path):
     (tmp_path / "place").mkdir()
     small_ranking(tmp_path / "place")
     first, second = launch(tmp_path, MEMORY)
-    assert first == "process 2 of 2 of this training has ended: its message says why"
+    assert first == "process 2 of 2 has ended: its message says why"
     assert second.startswith("out of memory: set optimisation.tokens to less than")
 
 

@@ -7,17 +7,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
 from telerank.batches import WindowLimits
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
+from telerank.models.inference import Room
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.readers.reader import Reader, load_reader
 from telerank.models.readers.span_model import SpanModel
@@ -41,11 +43,15 @@ _LENGTHS = ("max_length", "stride", "max_question", "max_answer", "temperature")
 
 @dataclass
 class ReadingCounts:
-    """What was read so far; ``cut`` has the questions that were cut, with how many tokens were cut off."""
+    """What was read so far; ``cut`` has the questions that were cut, with how many tokens were cut off.
+
+    ``room`` says how large batches may be, if one did not fit into memory.
+    """
 
     pairs: int = 0
     windows: int = 0
     cut: dict[str, int] = field(default_factory=dict)
+    room: Room = field(default_factory=Room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +66,18 @@ class PreparedPair:
 class SpanReader:
     """A reader, by its name or loaded, and the settings of its computation: a value.
 
-    ``tokens`` bounds a batch, padding included; None leaves it to the device. In float32 the score of a span
-    is the same in any batch, to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The
-    lengths, ``threshold`` and ``temperature`` are those of
-    :class:`~telerank.models.readers.reader.ReaderSettings`; None leaves them to the reader, and a
-    ``threshold`` of infinity gives always an answer. A named reader is loaded with the first text.
+    ``tokens`` bounds a batch, padding included; None leaves it to the device. A GPU whose memory is too
+    small gets smaller batches (:meth:`describe_memory`). In float32 the score of a span is the same in any
+    batch, to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The lengths, ``threshold`` and
+    ``temperature`` are those of :class:`~telerank.models.readers.reader.ReaderSettings`; None leaves them to
+    the reader, and a ``threshold`` of infinity gives always an answer. A named reader is loaded with the
+    first text.
 
     Raises
     ------
     ModelError
         If there is no such back end or precision; with the first text, if there is no such reader, or it
-        cannot read windows of these lengths.
+        cannot read windows of these lengths; if one window does not fit into a GPU's memory.
     MissingExtra
         With the first text, if the back end's package is not installed.
     """
@@ -224,7 +231,9 @@ class SpanReader:
         nulls, done = [math.inf] * len(windows), self.counts.windows
         pairs = [window.pair for window in windows]
         for rows, batch in batch_pairs(pairs, self.reader.texts.pad_id, self._budget):
-            outputs: Logits = self._compute(batch).cpu().numpy()  # (B, L, 2)
+            width, compute = batch.input_ids.shape[1], partial(self._compute_rows, batch)
+            parts = self.counts.room.compute(range(len(rows)), width, compute)
+            outputs: Logits = np.concatenate([part.cpu().numpy() for part in parts])  # (B, L, 2)
             if not np.isfinite(outputs[batch.attention_mask.numpy() == 1]).all():
                 raise ModelError(f"{self.name}: a logit is not a finite number")
             for row, own in zip(rows, outputs, strict=True):
@@ -235,6 +244,14 @@ class SpanReader:
             progress("reading", done, None)
         self.counts.windows += len(windows)
         return logits, nulls
+
+    def _compute_rows(self, batch: PairBatch, rows: Sequence[int]) -> Tensor:
+        part = slice(rows[0], rows[-1] + 1)
+        return self._compute(PairBatch(*(tensor[part] for tensor in vars(batch).values())))
+
+    def describe_memory(self) -> str:
+        """How large batches are, if a larger one did not fit into memory; else empty."""
+        return self.counts.room.describe()
 
     def describe_cut(self) -> str:
         """How many questions were cut, and where; empty if none was."""

@@ -144,11 +144,11 @@ class ReadAnswers:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What a reader must know of what was done so far: the texts that were cut, each line once."""
+        """What a reader must know of what was done so far: what was cut, or did not fit, each line once."""
         stages = () if self.first is None else walk_stages(self.first)
         lines = [line for stage in stages for line in stage.remarks]
-        if cut := self.reader.describe_cut():
-            lines.append(f"read({self.name or self.reader.name}): {cut}")
+        said = (self.reader.describe_cut(), self.reader.describe_memory())
+        lines += [f"read({self.name or self.reader.name}): {line}" for line in said if line]
         return list(dict.fromkeys(lines))
 
     def __mod__(self, k: int) -> ReadAnswers:

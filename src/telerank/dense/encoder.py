@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from telerank.dense.computed import ComputedEncoder
     from telerank.models.encoders.bi_encoder import BiEncoder
     from telerank.models.encoders.tokens import Tokenizers
+    from telerank.models.inference import Room
 
 PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
 _BATCH, _BATCH_OF_GPU = 4096, 65_536  # tokens
@@ -145,9 +146,14 @@ class TorchEncoder:
             return computed.encode(tokenizers.queries, tokens, model.encode_queries)
         return computed.encode(tokenizers.documents, tokens, model.encode_documents)
 
+    @property
+    def room(self) -> Room:
+        """How large batches may be, if one did not fit into memory."""
+        return self._computed.room
+
     def describe_memory(self) -> str:
         """How large batches are, if a larger one did not fit into memory; else empty."""
-        return self._computed.room.describe()
+        return self.room.describe()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TorchEncoder, (self.model, self.device, self.precision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -57,6 +57,15 @@ class DenseRetriever(Retriever):
     @property
     def sources(self) -> Mapping[str, object]:
         return {f"dense({self.name or self.encoder.name})": self.vectors.identity}
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        if self.device == "cpu":
+            return ()
+        from telerank.dense.torch_search import describe_memory
+
+        memory = describe_memory(self.vectors, self.device)
+        return [f"{self.call}: {memory}"] if memory else ()
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         row = np.array([self.vectors.docnos.row(docno)])

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from telerank.dense.kinds import Floats
 from telerank.dense.search import TOGETHER, WHOLE, Hits, rank_exhaustively, rank_rows
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
+from telerank.errors import ModelError
 from telerank.models.inference import pin
 from telerank.models.precision import multiplies_exactly
 
@@ -28,6 +31,7 @@ T = TypeVar("T")
 
 _BLOCK = 1 << 16  # rows that are kept, or copied, together
 _PRODUCTS = 1 << 24  # inner products that are computed at a time
+_LEAST = 64  # rows: if the products with so few do not fit, those with fewer do not either
 _SHARE = 0.7  # of the device's free memory that vectors may take
 _HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -50,25 +54,61 @@ class _Block(NamedTuple):
             yield _Block(self.first + begin, self.vectors[part], self.lengths[part])
 
 
+@dataclass
+class _Kept:
+    """The blocks that are on a device, and what did not fit there; it does not refer to the vectors.
+
+    ``rows`` are multiplied together, None until more did not fit; ``refused`` says if all blocks did not.
+    """
+
+    blocks: list[_Block] = field(default_factory=list)
+    rows: int | None = None
+    refused: bool = False
+
+    def stream(self) -> None:
+        """Keep no block on the device from now on."""
+        self.blocks, self.rows, self.refused = [], None, True
+
+    def describe(self) -> str:
+        """What did not fit into memory, and what is done instead; empty if nothing was refused."""
+        lines = ["vectors are copied for each search"] if self.refused else []
+        lines += [] if self.rows is None else [f"{self.rows:,} rows at a time from then on"]
+        return f"out of memory: {', '.join(lines)}" if lines else ""
+
+
 class DeviceVectors:
     """Vectors on a device in their stored type; copied for each search if they do not fit there.
 
-    ``blocks`` are those that are on the device already; none if they do not fit.
+    ``kept`` has those that are on the device already; None copies them, if they fit.
     """
 
-    def __init__(self, vectors: Vectors, device: str, blocks: list[_Block] | None = None) -> None:
+    def __init__(self, vectors: Vectors, device: str, kept: _Kept | None = None) -> None:
         self.vectors, self.device = vectors, torch.device(device)
-        if blocks is None:
-            size = len(vectors) * vectors.dimension * (4 if vectors.dtype in ("float32", "int8") else 2)
-            blocks = list(self._copy()) if size <= _SHARE * self._free() else []
-        self.blocks = blocks
+        self.kept = _Kept() if kept is None else kept
+        size = len(vectors) * vectors.dimension * (4 if vectors.dtype in ("float32", "int8") else 2)
+        if kept is None and size <= _SHARE * self._free():
+            try:
+                self.kept.blocks = list(self._copy())
+            except torch.OutOfMemoryError:  # another program has taken it
+                self.kept.stream()
+        if self.kept.refused:
+            torch.cuda.empty_cache()  # outside of the handler, whose error keeps the blocks
+
+    @property
+    def blocks(self) -> list[_Block]:
+        """Those that stay on the device; none if they are copied for each search."""
+        return self.kept.blocks
 
     @property
     def is_resident(self) -> bool:
         return bool(self.blocks)
 
     def search(self, queries: Encoded, k: int) -> list[Hits]:
-        """The ``k`` best rows for each query, as :func:`telerank.dense.search.search` gives them."""
+        """The ``k`` best rows for each query, as :func:`telerank.dense.search.search` gives them.
+
+        If there is too little memory, fewer rows are multiplied together, and then none stay on the device.
+        Raises ModelError if that does not suffice.
+        """
         targets = self.vectors.require(queries)
         if k * WHOLE >= len(self.vectors):
             return [rank_exhaustively(self.vectors, query, k) for query in targets]
@@ -78,11 +118,40 @@ class DeviceVectors:
         return answers
 
     def _search(self, queries: Floats, k: int) -> list[Hits]:
+        best_rows = None
+        while best_rows is None:
+            step = min(self.kept.rows or _BLOCK, max(1, _PRODUCTS // len(queries)))
+            try:
+                best_rows = self._select(queries, k, step)
+            except torch.OutOfMemoryError as error:
+                if step <= _LEAST and not self.blocks:
+                    what = f"searching {step:,} rows for {len(queries):,} queries does not fit into memory"
+                    advice = "search on the processor (CUDA_VISIBLE_DEVICES=)"
+                    raise ModelError(f"{what}: {advice}: {str(error).splitlines()[0]}") from error
+            if best_rows is None:
+                self._take_less(step)
+        order = np.argsort(best_rows[0], kind="stable")
+        ends = np.searchsorted(best_rows[0][order], np.arange(1, len(queries)))
+        parts = np.split(best_rows[1][order], ends)
+        return [rank_rows(self.vectors, part, query, k) for part, query in zip(parts, queries, strict=True)]
+
+    def _take_less(self, step: int) -> None:
+        """Multiply with half of ``step`` rows from now on, or, if they are few, keep none on the device."""
+        if step > _LEAST:
+            self.kept.rows = step // 2
+        else:
+            self.kept.stream()
+        torch.cuda.empty_cache()
+
+    def _select(self, queries: Floats, k: int, step: int) -> npt.NDArray[np.int64]:
+        """The numbers of queries (Q, D), and rows that may be among their best: (2, n), in blocks of rows.
+
+        ``step`` rows are multiplied together.
+        """
         targets = torch.from_numpy(queries).to(self.device)  # (Q, D)
         lengths = targets.norm(dim=1) * self._error()  # (Q,)
         best = torch.full((len(queries), 0), -torch.inf, device=self.device)
         candidates: list[tuple[Tensor, Tensor, Tensor]] = []  # of each block: queries, rows, greatest scores
-        step = max(1, _PRODUCTS // len(queries))
         with torch.inference_mode():
             for block in (part for whole in self.blocks or self._copy() for part in whole.divide(step)):
                 products = targets @ block.vectors.float().T  # (Q, n)
@@ -95,11 +164,10 @@ class DeviceVectors:
                 numbers, columns = (highest >= least[:, None]).nonzero(as_tuple=True)
                 candidates.append((numbers, columns + block.first, highest[numbers, columns]))
             numbers, rows, spans = (torch.cat(tensors) for tensors in zip(*candidates, strict=True))
-            best_rows = torch.stack((numbers, rows))[:, spans >= least[numbers]].cpu().numpy()
-        order = np.argsort(best_rows[0], kind="stable")
-        ends = np.searchsorted(best_rows[0][order], np.arange(1, len(queries)))
-        parts = np.split(best_rows[1][order], ends)
-        return [rank_rows(self.vectors, part, query, k) for part, query in zip(parts, queries, strict=True)]
+            selected: npt.NDArray[np.int64] = (
+                torch.stack((numbers, rows))[:, spans >= least[numbers]].cpu().numpy()
+            )
+        return selected
 
     def _error(self) -> float:
         exact = multiplies_exactly(self.device)
@@ -110,10 +178,11 @@ class DeviceVectors:
         return (block.to(self.device) for block in _ahead(self._read()))
 
     def _read(self) -> Iterator[_Block]:
+        size = min(_BLOCK, self.kept.rows or _BLOCK)
         for shard in self.vectors.shards:
             lengths = torch.from_numpy((shard.bounds[:, 1] + shard.bounds[:, 2]) * np.float32(1.0001))
-            for begin in range(0, len(shard), _BLOCK):
-                rows = slice(begin, min(begin + _BLOCK, len(shard)))
+            for begin in range(0, len(shard), size):
+                rows = slice(begin, min(begin + size, len(shard)))
                 vectors = pin(self._stored(shard, rows), self.device)
                 yield _Block(shard.first + begin, vectors, pin(lengths[rows], self.device))
 
@@ -132,12 +201,18 @@ def load_on_device(vectors: Vectors, device: str) -> DeviceVectors:
     """Load vectors onto a device, if they fit; they stay there as long as these vectors are in use."""
     loaded = _LOADED.setdefault(vectors, {})
     on_device = DeviceVectors(vectors, device, loaded.get(device))
-    loaded[device] = on_device.blocks
+    loaded[device] = on_device.kept
     return on_device
 
 
-_LOADED: WeakKeyDictionary[Vectors, dict[str, list[_Block]]] = WeakKeyDictionary()
-"""Blocks by device; they do not refer to the vectors."""
+def describe_memory(vectors: Vectors, device: str) -> str:
+    """What of :func:`load_on_device` did not fit into memory so far; else empty."""
+    kept = _LOADED.get(vectors, {}).get(device)
+    return "" if kept is None else kept.describe()
+
+
+_LOADED: WeakKeyDictionary[Vectors, dict[str, _Kept]] = WeakKeyDictionary()
+"""What is kept by device."""
 
 
 def _ahead(items: Iterable[T]) -> Iterator[T]:

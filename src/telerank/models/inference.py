@@ -57,6 +57,10 @@ class Room:
         torch.cuda.empty_cache()  # outside of the handler, whose error keeps the tensors of the batch
         return self.compute(rows, width, compute)
 
+    def take_least(self, tokens: Iterable[int | None]) -> None:
+        """Keep the least of what fits into the memories of several GPUs; None are those that had room."""
+        self.tokens = min((size for size in tokens if size is not None), default=None)
+
     def describe(self) -> str:
         """How large batches are, if a larger one did not fit; else empty."""
         return "" if self.tokens is None else f"out of memory: batches of {self.tokens:,} tokens from then on"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from telerank.errors import ModelError
+from telerank.training.parallel import ProcessError
 from telerank.training.settings import Training
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -28,12 +29,23 @@ def explaining(config: Training) -> Iterator[None]:
         if any(words in text for words in _NO_MEMORY):
             raise ModelError(f"out of memory: {config.saves_memory()}") from error
         if any(words in text for words in _NO_PEER):
-            raise ModelError("another process of this training has ended: its message says why") from error
+            raise ModelError("another process has ended: its message says why") from error
         if config.deterministic and _WORKSPACE in text:
             reason = f"the GPU was used before without {_WORKSPACE}: set it to :4096:8"
             raise ModelError(f"deterministic: {reason} for the whole program") from error
         if config.deterministic and "deterministic" in text:
             raise ModelError(f"deterministic: {text.splitlines()[0]}") from error
+        raise
+
+
+@contextmanager
+def explaining_peers() -> Iterator[None]:
+    """Raise ProcessError where another process is missing."""
+    try:
+        yield
+    except RuntimeError as error:
+        if any(words in str(error) for words in _NO_PEER):
+            raise ProcessError("another process has ended: its message says why") from error
         raise
 
 

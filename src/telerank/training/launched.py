@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from telerank.training.parallel import Processes
+
+T = TypeVar("T")
 
 
 def is_shared() -> bool:
@@ -29,3 +37,34 @@ def join(device: str | None) -> str:
     chosen = choose_device(device or "auto")
     with join_processes(chosen):
         return str(chosen)
+
+
+@contextmanager
+def working_together() -> Iterator[Processes]:
+    """The processes that :func:`join` has connected, or this one, while they exchange values.
+
+    An error that this process alone has ends the others, with one line; and one of theirs this one.
+    """
+    import torch
+
+    from telerank.training.faults import explaining_peers
+    from telerank.training.parallel import join_processes
+
+    with explaining_peers(), join_processes(torch.device("cpu")) as processes:
+        yield processes
+
+
+def each(do: Callable[[], T]) -> T:
+    """Call ``do`` in every process, which returns its own value; the error of one is raised in all."""
+    if not is_shared():
+        return do()
+    with working_together() as processes:
+        return processes.each(do)
+
+
+def gather(value: T) -> list[T]:
+    """The values of all processes."""
+    if not is_shared():
+        return [value]
+    with working_together() as processes:
+        return processes.gather_values(value)

@@ -54,7 +54,7 @@ class Processes:
         """Call ``do`` in the first process alone; all processes return its value or raise its error."""
         if self.size == 1:
             return do()
-        ended = ProcessError("the first process of this training has ended: its message says why")
+        ended = ProcessError("the first process has ended: its message says why")
         outcome: list[Any] = [None, ended]
         if self.leads:
             try:
@@ -74,7 +74,7 @@ class Processes:
         """Call ``do`` in every process, which returns its own value; the error of one is raised in all."""
         if self.size == 1:
             return do()
-        ended = f"process {self.rank + 1} of {self.size} of this training has ended: its message says why"
+        ended = f"process {self.rank + 1} of {self.size} has ended: its message says why"
         outcome: list[T] = []
         fault: TelerankError | None = ProcessError(ended)
         try:
@@ -107,11 +107,11 @@ class Processes:
         while part := self.first(lambda: list(islice(rest, most * self.size))):
             own = [part[number] for number in self.share(len(part))]
             compute: Callable[[], Sequence[V]] = partial(do, own) if own else list
-            shares = self._bring(self.each(compute))
+            shares = self.bring(self.each(compute))
             numbers = range(len(part) if self.leads else 0)
             yield [shares[number % self.size][number // self.size] for number in numbers]
 
-    def _bring(self, value: T) -> list[T]:
+    def bring(self, value: T) -> list[T]:
         """The values of all processes, in the first one."""
         if self.size == 1:
             return [value]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from telerank.verbs.index import open_source, stream_documents
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import RecallReport
+    from telerank.dense.encode import Encoding
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.vectors import Vectors
 
@@ -109,39 +111,58 @@ def encode(
     MissingExtra
         If torch, the model's package or FAISS is not installed.
     """
-    from telerank.dense.encode import Encoding, encode_documents
-    from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.encode import encode_documents
     from telerank.dense.manifest import is_vectors
 
     make: Callable[..., Vectors] = encode_documents
     if launched.is_shared():
-        from telerank.dense.shares import encode_shares
+        from telerank.training.encoding_shares import encode_shares
 
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent
-    source = open_source(docs) if isinstance(docs, str | Path) else docs
-    index = source.folder if isinstance(source, Index) else None
-    recorded = (
-        {"collection": source.folder.name, "source": source.sparse.state}
-        if isinstance(source, Index)
-        else {"collection": source.name}
-    )
-    target = _default_folder(source, model) if folder is None else Path(folder)
-    encoder = TorchEncoder(locate_model(model, index=index), device, precision)
-    tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
-    how = Encoding(dtype, shard, tokens, **recorded)
-    size, stream = stream_documents(source)
+    prepare = partial(_prepare, docs, folder, model, device, precision)
+    source, target, encoder = launched.each(prepare)
+    how = launched.each(lambda: _describe(source, encoder, dtype, shard, batch_tokens))
+    size, stream = launched.each(lambda: stream_documents(source))
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
     with show_progress(progress, size) as shown:
         vectors = make(stream, target, encoder, encoding=how, overwrite=overwrite, progress=shown)
     seconds = time.perf_counter() - began if is_new else None
+    encoder.room.take_least(launched.gather(encoder.room.tokens))
     report = (
         None
         if approximate is None or not launched.is_first()
         else _approximate(vectors, approximate, source, encoder, progress)
     )
     return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory())
+
+
+def _prepare(
+    docs: Index | Collection | str | Path,
+    folder: str | Path | None,
+    model: str,
+    device: str | None,
+    precision: str,
+) -> tuple[Index | Collection, Path, TorchEncoder]:
+    """The documents, the folder of their vectors, and the encoder."""
+    from telerank.dense.encoder import TorchEncoder
+
+    source = open_source(docs) if isinstance(docs, str | Path) else docs
+    target = _default_folder(source, model) if folder is None else Path(folder)
+    index = source.folder if isinstance(source, Index) else None
+    return source, target, TorchEncoder(locate_model(model, index=index), device, precision)
+
+
+def _describe(
+    source: Index | Collection, encoder: TorchEncoder, dtype: str, shard: int, batch_tokens: int | None
+) -> Encoding:
+    from telerank.dense.encode import Encoding
+
+    tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
+    if isinstance(source, Index):
+        return Encoding(dtype, shard, tokens, source.folder.name, source.sparse.state)
+    return Encoding(dtype, shard, tokens, source.name)
 
 
 def _default_folder(source: Index | Collection, model: str) -> Path:

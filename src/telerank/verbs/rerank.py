@@ -106,25 +106,51 @@ def rerank_run(
     if launched.is_shared():
         settings["device"] = launched.join(settings.get("device"))
         progress = progress if launched.is_first() else silent
-    scorer = _open_scorer(model, texts if isinstance(texts, Index) else None, settings)
-    if (scorer.precision == "int8") != (dev is not None):
-        raise ModelError("int8 goes with --dev, a run to calibrate it and to measure its loss on")
-    source = queries or (texts if isinstance(texts, Collection) else None)
-    if source is None or texts is None:
-        raise CollectionError("give the documents, and the collection that has the queries")
-    calibrating = [] if dev is None else list(_Candidates(str(dev.run), dev.data, dev.split, depth))
-    excluded = frozenset(part.query.qid for part in calibrating)
-    candidates = _Candidates(str(run), source, split, depth, excluded)
-    docnos = None if isinstance(texts, Index) else {docno for part in calibrating for docno in part.docnos}
-    rankings, total = candidates.check(docnos)
-    runs = str(run) if dev is None else f"{run} or {dev.run}"
-    docs = texts.docs if isinstance(texts, Index) else _store_docs(texts, docnos or set(), runs)
-    calibration = None if dev is None else _calibrate(scorer, docs, calibrating, dev)
-    scorer = scorer if calibration is None else calibration.scorer
-    name = str(texts.folder) if isinstance(texts, Index) else texts.name
-    options = {"run": str(run), "depth": depth, "k": k, "texts": name, "queries": source.name}
-    scoring = _Scoring(scorer, docs, rankings, k, total, options, calibration, progress)
+    reranking = _Reranking(run, texts, queries, split, depth, k, dev)
+    scoring = launched.each(lambda: reranking.prepare(model, settings, progress))
     return LazyRun(scoring.compute, scoring.record, scoring.describe)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reranking:
+    """What :func:`rerank_run` is given to score."""
+
+    run: str | Path
+    texts: Index | Collection | None
+    queries: Collection | None
+    split: str | None
+    depth: int | None
+    k: int | None
+    dev: DevRun | None
+
+    def prepare(
+        self,
+        model: str | Path | Reranker | Scorer,
+        settings: Mapping[str, Any],
+        progress: Progress | None,
+    ) -> _Scoring:
+        """Open what is read, and check it; int8 is calibrated."""
+        texts, dev, run = self.texts, self.dev, str(self.run)
+        scorer = _open_scorer(model, texts if isinstance(texts, Index) else None, settings)
+        if (scorer.precision == "int8") != (dev is not None):
+            raise ModelError("int8 goes with --dev, a run to calibrate it and to measure its loss on")
+        source = self.queries or (texts if isinstance(texts, Collection) else None)
+        if source is None or texts is None:
+            raise CollectionError("give the documents, and the collection that has the queries")
+        calibrating = [] if dev is None else list(_Candidates(str(dev.run), dev.data, dev.split, self.depth))
+        excluded = frozenset(part.query.qid for part in calibrating)
+        candidates = _Candidates(run, source, self.split, self.depth, excluded)
+        docnos = (
+            None if isinstance(texts, Index) else {docno for part in calibrating for docno in part.docnos}
+        )
+        rankings, total = candidates.check(docnos)
+        runs = run if dev is None else f"{run} or {dev.run}"
+        docs = texts.docs if isinstance(texts, Index) else _store_docs(texts, docnos or set(), runs)
+        calibration = None if dev is None else _calibrate(scorer, docs, calibrating, dev)
+        scorer = scorer if calibration is None else calibration.scorer
+        name = str(texts.folder) if isinstance(texts, Index) else texts.name
+        options = {"run": run, "depth": self.depth, "k": self.k, "texts": name, "queries": source.name}
+        return _Scoring(scorer, docs, rankings, self.k, total, options, calibration, progress)
 
 
 @dataclass
@@ -227,7 +253,7 @@ class _Scoring:
 def _rerank(stage: CrossReranker, candidates: Iterable[Ranking]) -> Iterator[Ranking]:
     if not launched.is_shared():
         return stage(candidates)
-    from telerank.reranking.shares import rerank_shares
+    from telerank.training.reranking_shares import rerank_shares
 
     return rerank_shares(stage, candidates)
 
