@@ -13,10 +13,13 @@ import pretended
 import pytest
 import torch
 from pretended import MixedDevicesError, OnDevice, Pretend, counting, install
+from reader_place import reader_place, reader_training
 
 from small_models import WORDS, save_vectors, small_encoder
 from small_ranking import dev_lists, ranking_training, small_ranking
+from small_readers import small_reader
 from small_rerankers import pairs
+from telerank.answers.scorer import SpanReader
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.encoder import TorchEncoder
 from telerank.dense.search import rank_exhaustively
@@ -27,6 +30,7 @@ from telerank.models.rerankers.reranker import Shape, fresh_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.reader.train import train_reader
 from telerank.training.reranker.train import train_reranker
 from telerank.types import Doc
 
@@ -257,6 +261,41 @@ def test_encoding_waits_once_for_a_shard(starts, tmp_path):
         encode_documents(docs, tmp_path / "vectors", encoder, encoding=Encoding(batch_tokens=400, shard=50))
     assert counts.to_device.total() > 8
     assert counts.waits.total() <= 2, counts
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_reader_reads_there_as_on_the_processor_and_waits_once_for_a_window(tmp_path, precision):
+    reader = small_reader(tmp_path)
+    texts = [(query, passage * 3) for query, passage in PAIRS]
+    plain = SpanReader(reader, device="cpu", precision="float32").read(texts)
+    own = SpanReader(reader, device="cuda", precision=precision, tokens=400)
+    own.read(texts)
+    with counting() as counts:
+        found = own.read(texts)
+    nulls = [reading.null for reading in plain]
+    tolerance = 0.1 if precision == "bfloat16" else 1e-5
+    assert [reading.null for reading in found] == pytest.approx(nulls, abs=tolerance * np.ptp(nulls))
+    batches = counts.of("to_device", "models/pairs/pair.py") // 5
+    assert batches > 3
+    assert counts.waits.total() <= 1, counts
+    assert SpanReader(reader, device="cuda").computes_in == "bfloat16"
+
+
+READER = {"float32": Budget(0, 6), "bfloat16": Budget(0, 6), "float16": Budget(1, 6)}
+
+
+@pytest.mark.parametrize("precision", READER)
+def test_a_reader_learns_there_as_on_the_processor(tmp_path_factory, tmp_path, precision):
+    place = reader_place(tmp_path_factory.mktemp("reading"))
+    config = reader_training(place, model={"dropout": 0.0}, precision=precision, **SHORT)
+    losses, marks, counts = learn(train_reader, config, tmp_path / "learned")
+    assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
+    assert marks.keep(READER[precision]), counts
+    dev = {"sets": [{"collection": str(place / "two.json")}], "every": 4, "patience": 8}
+    config = reader_training(place, model={"dropout": 0.0}, precision=precision, dev=dev, **SHORT)
+    measured, marks, _ = learn(train_reader, config, tmp_path / "measured")
+    assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
+    assert measured == losses
 
 
 @pytest.fixture

@@ -136,6 +136,8 @@ class ReadAnswers:
     def sources(self) -> Mapping[str, object]:
         """What the pipeline reads, by name: the reader, the documents, what the stages before read."""
         source: dict[str, object] = {"model": self.reader.name, "sha256": self.reader.checksum}
+        if self.reader.computes_in not in ("float32", self.reader.precision):  # chosen by the device
+            source["precision"] = self.reader.computes_in
         if not self.name:  # of an index, which has its own checksums
             source["documents"] = identify_docs(self.docs)
         stages = () if self.first is None else walk_stages(self.first)
@@ -147,8 +149,8 @@ class ReadAnswers:
         """What a reader must know of what was done so far: the texts that were cut, each line once."""
         stages = () if self.first is None else walk_stages(self.first)
         lines = [line for stage in stages for line in stage.remarks]
-        if cut := self.reader.describe_cut():
-            lines.append(f"read({self.name or self.reader.name}): {cut}")
+        said = (self.reader.describe_cut(), self.reader.describe_memory())
+        lines += [f"read({self.name or self.reader.name}): {line}" for line in said if line]
         return list(dict.fromkeys(lines))
 
     def __mod__(self, k: int) -> ReadAnswers:

@@ -14,6 +14,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
@@ -88,6 +90,16 @@ def switch_often(device: torch.device) -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
+
+
+def batch_widths(lengths: npt.NDArray[np.int64], device: torch.device, longest: int) -> npt.NDArray[np.int64]:
+    """How wide batches of items of these lengths are, (n,): on a GPU multiples, but for the ``longest``.
+
+    ``longest`` is what a model reads at most; items that are longer keep their length.
+    """
+    if device.type == "cpu":
+        return lengths
+    return np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, np.maximum(lengths, longest))
 
 
 def pin(tensor: Tensor, device: torch.device) -> Tensor:
