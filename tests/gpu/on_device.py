@@ -20,6 +20,7 @@ from small_ranking import dev_lists, ranking_training, small_ranking
 from small_readers import small_reader
 from small_rerankers import pairs
 from telerank.answers.scorer import SpanReader
+from telerank.dense import torch_search
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.encoder import TorchEncoder
 from telerank.dense.search import rank_exhaustively
@@ -239,6 +240,34 @@ def test_documents_are_encoded_there_and_searched(starts, tmp_path):
         expected = rank_exhaustively(vectors, query, 10)
         assert hits.rows.tolist() == expected.rows.tolist()
         assert hits.scores.tolist() == expected.scores.tolist()
+
+
+def test_vectors_beyond_its_memory_are_streamed_as_pinned_halves(starts, tmp_path, monkeypatch):
+    """Many queries a pass, and no copy is waited for: the search waits for sizes, a number for each block."""
+    docs = [Doc(f"d{number}", passage) for number, (_, passage) in enumerate(pairs(300))]
+    encoder = TorchEncoder(str(starts / "encoder"), "cpu", "float32")
+    vectors = encode_documents(docs, tmp_path / "vectors", encoder, encoding=Encoding(shard=64))
+    queries = encoder.encode_queries([f"q{number} d{number % 40}" for number in range(1024)])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (1000, 80_000_000_000))
+    copied, copy = [], torch_search._Block.to
+
+    def noted(block, device):
+        copied.append((block.vectors.dtype, block.vectors.is_pinned(), block.lengths.is_pinned()))
+        return copy(block, device)
+
+    monkeypatch.setattr(torch_search._Block, "to", noted)
+    streamed = DeviceVectors(vectors, "cuda")
+    assert not streamed.is_resident
+    with counting() as counts:
+        found = streamed.search(queries, 10)
+    assert vectors.dtype == "float16"
+    assert copied == [(torch.float16, True, True)] * 5  # once for all queries, a block of each shard
+    assert counts.to_device.total() <= 2 * len(copied) + 1, counts
+    assert counts.waits.total() <= len(copied) + 3, counts  # what is selected of each block is counted
+    for number in (0, 511, 1023):
+        expected = rank_exhaustively(vectors, vectors.require(queries)[number], 10)
+        assert found[number].rows.tolist() == expected.rows.tolist()
+        assert found[number].scores.tolist() == expected.scores.tolist()
 
 
 @pytest.mark.parametrize(("kind", "waits"), [("monobert", 0), ("bert", 0), ("bert-dmn", 6)])
