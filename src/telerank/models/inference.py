@@ -8,7 +8,7 @@ padding, for which each batch would wait for the one before.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -100,6 +100,12 @@ def batch_widths(lengths: npt.NDArray[np.int64], device: torch.device, longest: 
     if device.type == "cpu":
         return lengths
     return np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, np.maximum(lengths, longest))
+
+
+def batch_width(items: Iterable[Sized], device: torch.device, longest: int) -> int:
+    """The width of one batch of these items, as :func:`batch_widths` has it."""
+    lengths = np.array([max(map(len, items), default=0)], np.int64)
+    return int(batch_widths(lengths, device, longest)[0])
 
 
 def pin(tensor: Tensor, device: torch.device) -> Tensor:
