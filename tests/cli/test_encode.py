@@ -117,6 +117,13 @@ def test_what_does_not_fit_is_refused_in_one_line(case, folder, model, monkeypat
     assert said in refusal(monkeypatch, capsys, *arguments, *options)
 
 
+@pytest.mark.parametrize("device", ["nonsense", "cuda:77"])
+def test_a_device_that_is_not_there_is_named(folder, model, monkeypatch, capsys, device):
+    said = refusal(monkeypatch, capsys, "encode", "set", "v", "--model", model, "--device", device)
+    assert said.startswith(f"telerank: device '{device}': ")
+    assert not (folder / "v").exists()
+
+
 def test_another_model_is_refused(folder, model, monkeypatch, capsys):
     from small_models import small_encoder
 

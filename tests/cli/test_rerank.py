@@ -11,12 +11,14 @@ from threading import Thread
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from documents import in_process
 from small_rerankers import small_reranker
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.pipelines import lazy_run
 from telerank.reranking import scorer
+from telerank.reranking.backends import BackEndSettings
 from telerank.reranking.scorer import Scorer
 from telerank.trec import read_run
 
@@ -87,6 +89,18 @@ def test_documents_that_nobody_has_are_refused_before_anything_is_scored(here):
 def test_a_device_that_is_not_there_is_named(here, device):
     said = rerank("-c", "set", "--split", "test", "-o", "out.run", "--device", device)
     assert said.startswith(f"telerank: device '{device}': ")
+
+
+def test_the_record_names_the_precision_that_auto_chose(here, monkeypatch):
+    rerank("-c", "set", "--split", "test", "-o", "plain.run")
+    monkeypatch.setattr(BackEndSettings, "where", property(lambda _: torch.device("cuda")))
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    monkeypatch.setattr(scorer, "compute", lambda computable, *_: computable.model)  # what a GPU would do
+    with torch.inference_mode():
+        said = rerank("-c", "set", "--split", "test", "-o", "gpu.run")
+    chosen = [json.loads((here / f"{name}.run.json").read_text())["precision"] for name in ("plain", "gpu")]
+    assert chosen == ["float32", "bfloat16"]
+    assert "by mono in torch bfloat16" in said
 
 
 INT8 = ("--precision", "int8", "--backend", "openvino", "--dev-split", "dev")

@@ -13,10 +13,14 @@ import pretended
 import pytest
 import torch
 from pretended import MixedDevicesError, OnDevice, Pretend, counting, install
+from reader_place import reader_place, reader_training
 
 from small_models import WORDS, save_vectors, small_encoder
 from small_ranking import dev_lists, ranking_training, small_ranking
+from small_readers import small_reader
 from small_rerankers import pairs
+from telerank.answers.scorer import SpanReader
+from telerank.dense import torch_search
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.encoder import TorchEncoder
 from telerank.dense.search import rank_exhaustively
@@ -27,6 +31,7 @@ from telerank.models.rerankers.reranker import Shape, fresh_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.reader.train import train_reader
 from telerank.training.reranker.train import train_reranker
 from telerank.types import Doc
 
@@ -113,12 +118,26 @@ class Marks:
         return spent["waits"] <= 2 * budget.waits + 1 and spent["to_device"] <= 2 * budget.copies
 
 
-def learn(train, config, folder):
-    """The losses on the processor and on the device, with the marks and the counts of the latter."""
-    plain, marks = Marks(), Marks()
-    train(config.model_copy(update={"device": "cpu"}), folder / "cpu", report=plain)
-    with counting() as counts:
-        train(config.model_copy(update={"device": "cuda"}), folder / "cuda", report=marks)
+def learn(train, config, folder, *, whole=True):
+    """The losses on the processor and on the device, with the marks and the counts of the latter.
+
+    All batches of the device, also of dev and of stored features, have lengths that are multiples of 8, if
+    the model looks up ``whole`` batches.
+    """
+    plain, marks, look_up = Marks(), Marks(), torch.nn.Embedding.forward
+    widths = {"cpu": set(), "cuda": set()}
+
+    def noted(layer, tokens):
+        widths[tokens.device.type].add(tokens.shape[-1])
+        return look_up(layer, tokens)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.nn.Embedding, "forward", noted)
+        train(config.model_copy(update={"device": "cpu"}), folder / "cpu", report=plain)
+        with counting() as counts:
+            train(config.model_copy(update={"device": "cuda"}), folder / "cuda", report=marks)
+    assert any(width % 8 for width in widths["cpu"])
+    assert not whole or not any(width % 8 for width in widths["cuda"]), widths
     return plain.losses, marks, counts
 
 
@@ -156,7 +175,8 @@ def test_every_kind_learns_there_as_on_the_processor(starts, ranking, tmp_path, 
     if kind == "parade":
         model["head"] = {"length": 12, "stride": 8, "passages": 4, "dropout": 0.0}
     config = ranking_training(ranking, model=model, precision=precision, **SHORT)
-    losses, marks, counts = learn(train_reranker, config, tmp_path)
+    whole = kind != "parade" and not find_kind(kind).over_words
+    losses, marks, counts = learn(train_reranker, config, tmp_path, whole=whole)
     assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
     assert marks.keep(UPDATES[kind]), counts
 
@@ -237,6 +257,34 @@ def test_documents_are_encoded_there_and_searched(starts, tmp_path):
         assert hits.scores.tolist() == expected.scores.tolist()
 
 
+def test_vectors_beyond_its_memory_are_streamed_as_pinned_halves(starts, tmp_path, monkeypatch):
+    """Many queries a pass, and no copy is waited for: the search waits for sizes, a number for each block."""
+    docs = [Doc(f"d{number}", passage) for number, (_, passage) in enumerate(pairs(300))]
+    encoder = TorchEncoder(str(starts / "encoder"), "cpu", "float32")
+    vectors = encode_documents(docs, tmp_path / "vectors", encoder, encoding=Encoding(shard=64))
+    queries = encoder.encode_queries([f"q{number} d{number % 40}" for number in range(1024)])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (1000, 80_000_000_000))
+    copied, copy = [], torch_search._Block.to
+
+    def noted(block, device):
+        copied.append((block.vectors.dtype, block.vectors.is_pinned(), block.lengths.is_pinned()))
+        return copy(block, device)
+
+    monkeypatch.setattr(torch_search._Block, "to", noted)
+    streamed = DeviceVectors(vectors, "cuda")
+    assert not streamed.is_resident
+    with counting() as counts:
+        found = streamed.search(queries, 10)
+    assert vectors.dtype == "float16"
+    assert copied == [(torch.float16, True, True)] * 5  # once for all queries, a block of each shard
+    assert counts.to_device.total() <= 2 * len(copied) + 1, counts
+    assert counts.waits.total() <= len(copied) + 3, counts  # what is selected of each block is counted
+    for number in (0, 511, 1023):
+        expected = rank_exhaustively(vectors, vectors.require(queries)[number], 10)
+        assert found[number].rows.tolist() == expected.rows.tolist()
+        assert found[number].scores.tolist() == expected.scores.tolist()
+
+
 @pytest.mark.parametrize(("kind", "waits"), [("monobert", 0), ("bert", 0), ("bert-dmn", 6)])
 def test_scoring_waits_once_for_a_window(starts, kind, waits):
     """Besides, some kinds wait in each batch: their layers have as many rows as sentences or words."""
@@ -257,6 +305,41 @@ def test_encoding_waits_once_for_a_shard(starts, tmp_path):
         encode_documents(docs, tmp_path / "vectors", encoder, encoding=Encoding(batch_tokens=400, shard=50))
     assert counts.to_device.total() > 8
     assert counts.waits.total() <= 2, counts
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_reader_reads_there_as_on_the_processor_and_waits_once_for_a_window(tmp_path, precision):
+    reader = small_reader(tmp_path)
+    texts = [(query, passage * 3) for query, passage in PAIRS]
+    plain = SpanReader(reader, device="cpu", precision="float32").read(texts)
+    own = SpanReader(reader, device="cuda", precision=precision, tokens=400)
+    own.read(texts)
+    with counting() as counts:
+        found = own.read(texts)
+    nulls = [reading.null for reading in plain]
+    tolerance = 0.1 if precision == "bfloat16" else 1e-5
+    assert [reading.null for reading in found] == pytest.approx(nulls, abs=tolerance * np.ptp(nulls))
+    batches = counts.of("to_device", "models/pairs/pair.py") // 5
+    assert batches > 3
+    assert counts.waits.total() <= 1, counts
+    assert SpanReader(reader, device="cuda").computes_in == "bfloat16"
+
+
+READER = {"float32": Budget(0, 6), "bfloat16": Budget(0, 6), "float16": Budget(1, 6)}
+
+
+@pytest.mark.parametrize("precision", READER)
+def test_a_reader_learns_there_as_on_the_processor(tmp_path_factory, tmp_path, precision):
+    place = reader_place(tmp_path_factory.mktemp("reading"))
+    config = reader_training(place, model={"dropout": 0.0}, precision=precision, **SHORT)
+    losses, marks, counts = learn(train_reader, config, tmp_path / "learned")
+    assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
+    assert marks.keep(READER[precision]), counts
+    dev = {"sets": [{"collection": str(place / "two.json")}], "every": 4, "patience": 8}
+    config = reader_training(place, model={"dropout": 0.0}, precision=precision, dev=dev, **SHORT)
+    measured, marks, _ = learn(train_reader, config, tmp_path / "measured")
+    assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
+    assert measured == losses
 
 
 @pytest.fixture

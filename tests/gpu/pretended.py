@@ -194,7 +194,7 @@ def check(function, args, leaves) -> None:
         return
     if function in INDEXING:
         here = [] if isinstance(args[0], OnDevice) else leaves
-    elif torch.Tag.pointwise in function.tags:
+    elif torch.Tag.pointwise in function.tags or function is aten.fill_.Tensor:
         here = [leaf for leaf in here if leaf.dim()]
     elif function is aten._pack_padded_sequence.default:
         here = [leaf for leaf in here if leaf is not args[1]]

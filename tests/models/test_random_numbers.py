@@ -11,6 +11,7 @@ from small_models import small_encoder  # noqa: E402
 from telerank.models.encoders.folders import fresh_bi_encoder  # noqa: E402
 from telerank.models.encoders.grad_cache import backward  # noqa: E402
 from telerank.models.random_numbers import RandomNumbers, seeded  # noqa: E402
+from telerank.models.readers.reader import ReaderSettings, fresh_reader  # noqa: E402
 from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 from telerank.training.loop import seed_of  # noqa: E402
 
@@ -45,9 +46,11 @@ def test_fresh_weights_are_drawn_without_a_gpu(folder, two_gpus):
     before = torch.get_rng_state()
     drawn = [fresh_reranker(folder, Shape(max_query=8, max_length=24), seed=5).model for _ in range(2)]
     drawn += [fresh_bi_encoder(folder, 5)[0] for _ in range(2)]
+    settings = ReaderSettings(max_length=24, stride=4, max_question=8)
+    drawn += [fresh_reader(folder, settings, seed=5).model for _ in range(2)]
     assert two_gpus == []
     assert torch.equal(torch.get_rng_state(), before)
-    for one, other in (drawn[:2], drawn[2:]):
+    for one, other in (drawn[:2], drawn[2:4], drawn[4:]):
         assert all(map(torch.equal, one.parameters(), other.parameters()))
 
 

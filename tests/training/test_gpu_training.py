@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,13 +14,19 @@ from small_training import hard_run, small_place, training  # noqa: E402
 
 from small_ranking import dev_lists, ranking_training, small_ranking  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
+from telerank.models.encoders.bi_encoder import Side  # noqa: E402
+from telerank.models.encoders.tokens import SideTokenizer  # noqa: E402
 from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
 from telerank.training import loop as loops  # noqa: E402
+from telerank.training import parallel  # noqa: E402
 from telerank.training.ahead import BatchesAhead  # noqa: E402
+from telerank.training.bi_encoder.dev import encode_side  # noqa: E402
 from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.log import read_log  # noqa: E402
+from telerank.training.parallel import Processes  # noqa: E402
 from telerank.training.reranker.config import RerankerLoss  # noqa: E402
-from telerank.training.reranker.pair_logits import cut_batches  # noqa: E402
+from telerank.training.reranker.pair_logits import PairBatches, cut_batches  # noqa: E402
 from telerank.training.reranker.task import ranking_loss  # noqa: E402
 from telerank.training.reranker.train import train_reranker  # noqa: E402
 from telerank.training.settings import OptimisationSettings, Training  # noqa: E402
@@ -208,6 +215,28 @@ def test_batches_for_a_gpu_are_not_cut_at_two_thirds_of_the_longest_pair():
     assert list(cut_batches(lengths, 1000, torch.device("cpu"))) == [[1, 2], [3, 4], [0]]
 
 
+def test_batches_for_a_gpu_have_lengths_of_eight_or_what_the_model_reads_at_most(ranking):
+    texts = fresh_reranker(ranking / "encoder", Shape("monobert", max_query=8, max_length=30)).texts
+    reranker = SimpleNamespace(device=GPU, texts=texts)
+    pairs = [texts.pair(*texts.queries(["q1"]), texts.passages(["d1 " * count])[0]) for count in (9, 3, 40)]
+    found = [batch.input_ids for batch in PairBatches.of(reranker, pairs, tokens=30).batches]
+    assert [batch.shape for batch in found] == [(1, 30), (1, 16), (1, 8)]
+    reranker.device = torch.device("cpu")
+    plain = [batch.input_ids for batch in PairBatches.of(reranker, pairs, tokens=30).batches]
+    assert [batch.shape for batch in plain] == [(1, 30), (1, 13), (1, 7)]
+    tokenizer = SideTokenizer(texts.tokenizer, Side(max_length=30))
+    widths = []
+
+    def encode(batch):
+        widths.append(batch["input_ids"].shape[1])
+        return torch.zeros(len(batch["input_ids"]), 2)
+
+    for device in (GPU, torch.device("cpu")):
+        for count in (9, 40):
+            encode_side(encode, tokenizer, ["d1 " * count], device=device)
+    assert widths == [16, 30, 11, 30]
+
+
 @pytest.mark.parametrize("objective", ["pointwise", "margin", "ranknet", "softmax", "margin-mse"])
 def test_losses_of_re_rankers_depend_on_no_number_of_the_device(objective):
     """A tensor on ``meta`` has no numbers: what needs one, and so would wait for a GPU, is an error."""
@@ -233,3 +262,17 @@ def test_gradients_are_divided_all_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "_foreach_div_", lambda many, by: divided.append(by) or divide(many, by))
     run(tmp_path, Parabola(), steps=4, accumulation=3)
     assert divided == [3] * 4
+
+
+def test_summed_gradients_are_copied_back_all_at_once(monkeypatch):
+    copied, copy = [], torch._foreach_copy_
+    monkeypatch.setattr(torch, "_foreach_copy_", lambda to, given: copied.append(len(to)) or copy(to, given))
+    monkeypatch.setattr(parallel.distributed, "all_reduce", lambda tensor, *_: tensor.mul_(2))
+    weights = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((2, 3), (4,), (1, 5), (2,))]
+    for number, weight in enumerate(weights[:3], 1):
+        weight.grad = torch.full_like(weight, number)
+    Processes(0, 2).sum_gradients(weights)
+    assert copied == [3]
+    for number, weight in enumerate(weights[:3], 1):
+        assert torch.equal(weight.grad, torch.full_like(weight, 2 * number))
+    assert weights[3].grad is None

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
-from telerank.batches import WindowLimits
+from telerank.batches import WindowLimits, batch_by_length
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
-from telerank.models.inference import Room
-from telerank.models.pairs.pair import PairBatch
+from telerank.models.inference import Room, batch_widths, pin, switch_often
+from telerank.models.pairs.pair import Pair, PairBatch, batch_of
+from telerank.models.precision import AUTO
 from telerank.models.readers.reader import Reader, load_reader
 from telerank.models.readers.span_model import SpanModel
 from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
@@ -66,9 +68,10 @@ class PreparedPair:
 class SpanReader:
     """A reader, by its name or loaded, and the settings of its computation: a value.
 
-    ``tokens`` bounds a batch, padding included; None leaves it to the device. A GPU whose memory is too
-    small gets smaller batches (:meth:`describe_memory`). In float32 the score of a span is the same in any
-    batch, to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The lengths, ``threshold`` and
+    ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
+    ``tokens`` bounds a batch, padding included; None leaves it to the device. A GPU whose memory is too small
+    gets smaller batches (:meth:`describe_memory`). In float32 the score of a span is the same in any batch,
+    to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The lengths, ``threshold`` and
     ``temperature`` are those of :class:`~telerank.models.readers.reader.ReaderSettings`; None leaves them to
     the reader, and a ``threshold`` of infinity gives always an answer. A named reader is loaded with the
     first text.
@@ -84,7 +87,7 @@ class SpanReader:
 
     model: Reader | str | Path
     backend: str = "torch"
-    precision: str = "float32"
+    precision: str = AUTO
     threads: int | None = None
     tokens: int | None = None
     device: str | None = None
@@ -107,6 +110,11 @@ class SpanReader:
     @cached_property
     def _setting(self) -> BackEndSettings:
         return BackEndSettings(self.backend, self.precision, self.threads, self.device)
+
+    @property
+    def computes_in(self) -> str:
+        """The precision, which is never ``auto``; raises ModelError if there is no such device."""
+        return self._setting.resolved
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -176,7 +184,10 @@ class SpanReader:
         pairs are computed, the next pairs are read and tokenised.
         """
         parts: list[TextReading] = []
-        with ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool:
+        with (
+            switch_often(self._device),
+            ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool,
+        ):
             chunks = (
                 (ends, pool.submit(self.prepare, items))
                 for items, ends in _WINDOW.cut(groups, lambda pair: len(pair[1]))
@@ -227,27 +238,41 @@ class SpanReader:
         self, windows: Sequence[ContextWindow], progress: Progress
     ) -> tuple[list[Logits], list[float]]:
         """The logits of each window's context tokens, (n, 2), and its score of no answer."""
-        logits: list[Logits] = [np.empty((0, 2), np.float32)] * len(windows)
-        nulls, done = [math.inf] * len(windows), self.counts.windows
-        pairs = [window.pair for window in windows]
-        for rows, batch in batch_pairs(pairs, self.reader.texts.pad_id, self._budget):
-            width, compute = batch.input_ids.shape[1], partial(self._compute_rows, batch)
-            parts = self.counts.room.compute(range(len(rows)), width, compute)
-            outputs: Logits = np.concatenate([part.cpu().numpy() for part in parts])  # (B, L, 2)
-            if not np.isfinite(outputs[batch.attention_mask.numpy() == 1]).all():
+        flat, starts = self._compute_pairs([window.pair for window in windows], progress)
+        logits, nulls = list[Logits](), list[float]()
+        for window, start in zip(windows, starts, strict=True):
+            own = flat[start : start + len(window.pair)]
+            if not np.isfinite(own).all():
                 raise ModelError(f"{self.name}: a logit is not a finite number")
-            for row, own in zip(rows, outputs, strict=True):
-                begin, count = windows[row].begin, windows[row].count
-                logits[row] = own[begin : begin + count]
-                nulls[row] = float(own[0].astype(np.float64).sum())
-            done += len(rows)
-            progress("reading", done, None)
+            logits.append(own[window.begin : window.begin + window.count])
+            nulls.append(float(own[0].astype(np.float64).sum()))
         self.counts.windows += len(windows)
         return logits, nulls
 
-    def _compute_rows(self, batch: PairBatch, rows: Sequence[int]) -> Tensor:
-        part = slice(rows[0], rows[-1] + 1)
-        return self._compute(PairBatch(*(tensor[part] for tensor in vars(batch).values())))
+    def _compute_pairs(self, pairs: Sequence[Pair], progress: Progress) -> tuple[Logits, list[int]]:
+        """The logits of the tokens of all pairs, (n, 2), and where those of each pair begin.
+
+        A GPU is asked for all of them at once, at the end.
+        """
+        lengths = np.array([len(pair) for pair in pairs], np.int64)
+        widths = batch_widths(lengths, self._device, self.reader.settings.max_length)
+        starts, end, done = [0] * len(pairs), 0, self.counts.windows
+        outputs: list[Tensor] = []
+        for rows in batch_by_length(widths, self._budget):
+            width = int(widths[rows[0]])
+            compute = partial(self._compute_rows, pairs, width=width)
+            outputs += self.counts.room.compute(rows, width, compute)
+            for row in rows:
+                starts[row], end = end, end + width
+            done += len(rows)
+            progress("reading", done, None)
+        return torch.cat(outputs).cpu().numpy() if outputs else np.empty((0, 2), np.float32), starts
+
+    def _compute_rows(self, pairs: Sequence[Pair], rows: Sequence[int], width: int) -> Tensor:
+        """The logits of some pairs, each in ``width`` tokens, (tokens, 2), on the device."""
+        batch = batch_of([pairs[row] for row in rows], self.reader.texts.pad_id, width)
+        read = torch.stack((batch.input_ids, batch.attention_mask, batch.token_type_ids))
+        return self._compute(PairBatch.of_block(pin(read, self._device))).flatten(0, 1)
 
     def describe_memory(self) -> str:
         """How large batches are, if a larger one did not fit into memory; else empty."""
@@ -284,10 +309,11 @@ class SpanReader:
     def _budget(self) -> int:
         if self.tokens is not None:
             return self.tokens
-        import torch
+        return _TOKENS if self._device.type == "cpu" else _TOKENS_OF_GPU
 
-        on_gpu = self.backend == "torch" and self.device != "cpu" and torch.cuda.is_available()
-        return _TOKENS_OF_GPU if on_gpu else _TOKENS
+    @cached_property
+    def _device(self) -> torch.device:
+        return self._setting.where
 
     @property
     def _arguments(self) -> tuple[Any, ...]:

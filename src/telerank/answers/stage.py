@@ -136,6 +136,8 @@ class ReadAnswers:
     def sources(self) -> Mapping[str, object]:
         """What the pipeline reads, by name: the reader, the documents, what the stages before read."""
         source: dict[str, object] = {"model": self.reader.name, "sha256": self.reader.checksum}
+        if self.reader.computes_in not in ("float32", self.reader.precision):  # chosen by the device
+            source["precision"] = self.reader.computes_in
         if not self.name:  # of an index, which has its own checksums
             source["documents"] = identify_docs(self.docs)
         stages = () if self.first is None else walk_stages(self.first)

@@ -52,7 +52,11 @@ def answer(
     ),
     always: bool = Option(False, "--always", help="Always give an answer, whatever the reader's threshold."),
     backend: str = Option("torch", help="torch; openvino or onnx (extra fast): faster on a processor."),
-    precision: str = Option("float32", help="float32; float32-fast (torch); bfloat16 (torch, openvino)."),
+    precision: str = Option(
+        "auto",
+        help="auto (bfloat16 on a GPU that computes in it, else float32); float32; float32-fast, "
+        "tf32 (torch); bfloat16 (torch, openvino).",
+    ),
     threads: int | None = Option(None, "--threads", "-j", min=1, help="Threads of the reader."),
     device: options.Device = None,
     explain: bool = Option(False, "--explain", help="With --query: explain the score of each answer."),
@@ -83,7 +87,7 @@ def answer(
     opened = tr.open(index)
     given = {"backend": backend, "precision": precision, "threads": threads, "device": device}
     settings: dict[str, Any] = {
-        name: value for name, value in given.items() if value not in (None, "torch", "float32")
+        name: value for name, value in given.items() if value not in (None, "torch", "auto")
     }
     if always:
         settings["threshold"] = float("inf")

@@ -15,7 +15,7 @@ from telerank.batches import batch_by_length
 from telerank.dense.kinds import Floats
 from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.tokens import SideTokenizer
-from telerank.models.inference import MULTIPLE, Room, pin, prepare_inference, switch_often
+from telerank.models.inference import Room, batch_widths, pin, prepare_inference, switch_often
 from telerank.models.precision import Precision, device_of, resolve_precision
 from telerank.models.precision import precision as open_precision
 from telerank.types import Progress, silent
@@ -61,9 +61,7 @@ class ComputedEncoder:
         if not tokens:
             return np.empty((0, self.model.width), np.float32)
         lengths = np.array([len(ids) for ids in tokens], np.int64)
-        if self.device.type != "cpu":
-            longest = max(side.side.max_length, int(lengths.max()))
-            lengths = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, longest)
+        lengths = batch_widths(lengths, self.device, side.side.max_length)
         batches = [list(range(len(tokens)))] if budget is None else batch_by_length(lengths, budget)
         order: list[int] = []
         parts: list[Tensor] = []

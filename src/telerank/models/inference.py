@@ -8,12 +8,14 @@ padding, for which each batch would wait for the one before.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
@@ -92,6 +94,22 @@ def switch_often(device: torch.device) -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
+
+
+def batch_widths(lengths: npt.NDArray[np.int64], device: torch.device, longest: int) -> npt.NDArray[np.int64]:
+    """How wide batches of items of these lengths are, (n,): on a GPU multiples, but for the ``longest``.
+
+    ``longest`` is what a model reads at most; items that are longer keep their length.
+    """
+    if device.type == "cpu":
+        return lengths
+    return np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, np.maximum(lengths, longest))
+
+
+def batch_width(items: Iterable[Sized], device: torch.device, longest: int) -> int:
+    """The width of one batch of these items, as :func:`batch_widths` has it."""
+    lengths = np.array([max(map(len, items), default=0)], np.int64)
+    return int(batch_widths(lengths, device, longest)[0])
 
 
 def pin(tensor: Tensor, device: torch.device) -> Tensor:

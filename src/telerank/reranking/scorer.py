@@ -19,7 +19,7 @@ from torch import Tensor
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.inference import MULTIPLE, Room, pin, switch_often
+from telerank.models.inference import Room, batch_widths, pin, switch_often
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import AUTO
 from telerank.models.rerankers.reranker import Reranker, load_reranker
@@ -230,10 +230,7 @@ class Scorer:
 
     def _widths(self, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """How wide batches of pairs of these lengths are; a GPU prefers multiples."""
-        if not self._on_gpu:
-            return lengths
-        longest = max(self.reranker.shape.max_length, int(lengths.max(initial=0)))
-        return np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, longest)
+        return batch_widths(lengths, self._device, self.reranker.shape.max_length)
 
     def _compute_rows(self, pairs: TokenizedPairs, rows: Sequence[int], width: int) -> Tensor:
         return self._compute_block(pairs.join(rows, width, self._fields))

@@ -162,8 +162,8 @@ class Processes:
             flat = torch.cat([gradient.flatten() for gradient in gradients])
             distributed.all_reduce(flat)
             summed = torch.split(flat, [gradient.numel() for gradient in gradients])
-            for gradient, total in zip(gradients, summed, strict=True):
-                gradient.copy_(total.view_as(gradient))
+            shaped = [total.view_as(own) for total, own in zip(summed, gradients, strict=True)]
+            torch._foreach_copy_(gradients, shaped)
 
     def broadcast(self, modules: Iterable[nn.Module]) -> None:
         """Give every process the weights of the first."""

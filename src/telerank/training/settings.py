@@ -303,7 +303,7 @@ class Training(Section):
     """Only algorithms that give the same numbers each time: needed on a GPU, and slower there, for a resumed
     training to have the same losses. A processor has no others."""
     compile: bool = False
-    """Let torch compile the encoder for a GPU: the first updates take longer, later ones less."""
+    """Let torch compile the encoder for a GPU: the first updates take longer; later ones are not measured."""
     recompute: bool = False
     """Keep only the inputs of the encoder's layers, and compute each layer again for its gradient: less
     memory, for about a third more time."""

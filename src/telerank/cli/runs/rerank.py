@@ -32,8 +32,8 @@ def rerank(
     output: options.RunOutput = "-",
     backend: str = Option(
         "torch",
-        help="torch; compiled: faster on a GPU after a minute of compiling; openvino or onnx (extra fast): "
-        "faster on a processor.",
+        help="torch; compiled: the transformer by torch.compile, whose first batches take half a minute and "
+        "which gained nothing on an H100; openvino or onnx (extra fast): faster on a processor.",
     ),
     precision: str = Option(
         "auto",

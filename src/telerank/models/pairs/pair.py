@@ -241,9 +241,9 @@ class PairTokenizer(PairTexts):
             yield list(texts[first : first + _CHUNK])
 
 
-def batch_of(pairs: Sequence[Pair], pad_id: int) -> PairBatch:
-    """Pairs, padded to the longest of them."""
-    longest = max(map(len, pairs), default=0)
+def batch_of(pairs: Sequence[Pair], pad_id: int, width: int | None = None) -> PairBatch:
+    """Pairs, padded to ``width`` tokens, or else to the longest of them."""
+    longest = max(map(len, pairs), default=0) if width is None else width
     shape = (len(pairs), longest)
     ids, sentences = np.full(shape, pad_id, np.int64), np.full(shape, -1, np.int64)
     mask, types, parts = (np.zeros(shape, np.int64) for _ in range(3))

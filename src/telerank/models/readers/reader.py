@@ -36,6 +36,7 @@ from telerank.models.loading import (
     read_weights,
 )
 from telerank.models.pairs.pair import PairTokenizer
+from telerank.models.random_numbers import seeded
 from telerank.models.rerankers.reranker import readable_lengths
 from telerank.models.rerankers.transformer_ranker import check_length, inputs_of
 from telerank.records import read_record
@@ -137,8 +138,7 @@ def fresh_reader(
     folder = locate(start)
     config = read_config(folder, dropout)
     config.num_labels = 2  # a re-ranker's may be 1
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         model, missing = read_weights(AutoModelForQuestionAnswering, folder, config)
     own = f"{model.base_model_prefix}."
     check_weights(folder, [key for key in missing if key.startswith(own) and ".pooler." not in key])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure, parse_measures
 from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
+from telerank.models.inference import batch_width, batch_widths
 from telerank.models.precision import Precision
 from telerank.training.bi_encoder.config import BiEncoderDev
 from telerank.training.parallel import ALONE, Processes
@@ -27,6 +29,7 @@ _TOKENS = 8192  # of a batch, padding included
 _BATCHES = 16  # of a process that are shared out together
 _QUERIES = 64  # searched at a time
 _DEPTH = 1000
+_PROCESSOR = torch.device("cpu")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +111,10 @@ def encode_texts(
     """The vectors of queries, (queries, H), and of documents, (documents, H), without dropout."""
     with evaluating(model):
         texts = list(documents.values())
-        encoded = encode_side(model.encode_documents, tokenizers.documents, texts, progress, processes)
+        encode = partial(encode_side, processes=processes, device=model.device)
+        encoded = encode(model.encode_documents, tokenizers.documents, texts, progress)
         texts = [query.text for query in queries]
-        vectors = encode_side(model.encode_queries, tokenizers.queries, texts, processes=processes)
+        vectors = encode(model.encode_queries, tokenizers.queries, texts)
         return vectors.to(model.device), encoded.to(model.device)
 
 
@@ -132,18 +136,24 @@ def encode_side(
     texts: Sequence[str],
     progress: Progress = silent,
     processes: Processes = ALONE,
+    *,
+    device: torch.device = _PROCESSOR,
 ) -> Tensor:
-    """The vectors of texts, (texts, H), in float32; texts of like length are encoded together.
+    """The vectors of texts, (texts, H), in float32; texts of like length are encoded together, on ``device``.
 
     Several processes encode the batches that the first one would have alone; only that one gets the vectors,
     on the processor.
     """
     ids = tokenizer.ids(texts)
-    parts = list(batch_by_length([len(tokens) for tokens in ids], _TOKENS))
+    most = tokenizer.side.max_length
+    lengths = np.array([len(tokens) for tokens in ids], np.int64)
+    parts = list(batch_by_length(batch_widths(lengths, device, most), _TOKENS))
     is_alone = processes.size == 1
 
     def encode_batches(batches: Sequence[Sequence[Sequence[int]]]) -> list[Tensor]:
-        vectors = [encode(tokenizer.pad(batch)).float() for batch in batches]
+        widths = [batch_width(batch, device, most) for batch in batches]
+        padded = (tokenizer.pad(batch, width) for batch, width in zip(batches, widths, strict=True))
+        vectors = [encode(batch).float() for batch in padded]
         return vectors if is_alone else [own.cpu() for own in vectors]
 
     batches = ([ids[row] for row in rows] for rows in parts)

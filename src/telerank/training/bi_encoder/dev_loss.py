@@ -48,9 +48,12 @@ class DevLoss:
         def compute(batches: Sequence[EncoderBatch]) -> list[float]:
             losses = []
             for batch in batches:
+                sides = (
+                    (model.encode_queries, tokenizers.queries, batch.queries),
+                    (model.encode_documents, tokenizers.documents, batch.documents),
+                )
                 with hardware.precision():
-                    queries = encode_side(model.encode_queries, tokenizers.queries, batch.queries)
-                    documents = encode_side(model.encode_documents, tokenizers.documents, batch.documents)
+                    queries, documents = (encode_side(*side, device=model.device) for side in sides)
                 losses.append(float(objective(queries, documents, batch)))
             return losses
 

@@ -15,7 +15,7 @@ from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.folders import save_bi_encoder
 from telerank.models.encoders.grad_cache import Encode, backward, backward_at_once
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
-from telerank.models.inference import pin
+from telerank.models.inference import batch_width, pin
 from telerank.training.bi_encoder.batches import Batches, EncoderBatch
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.dev import DevSet
@@ -138,10 +138,10 @@ class BiEncoderTask:
         size = self.config.optimisation.chunk or len(ids)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         chunks = [[ids[row] for row in order[first : first + size]] for first in range(0, len(ids), size)]
-        padded = [
-            {name: pin(tensor, device) for name, tensor in tokenizer.pad(chunk).items()} for chunk in chunks
-        ]
-        return TextChunks(padded, pin(torch.tensor(order).argsort(), device))
+        most = tokenizer.side.max_length
+        padded = [tokenizer.pad(chunk, batch_width(chunk, device, most)) for chunk in chunks]
+        pinned = [{name: pin(tensor, device) for name, tensor in chunk.items()} for chunk in padded]
+        return TextChunks(pinned, pin(torch.tensor(order).argsort(), device))
 
     def _encodings(self, encode: Callable[[Tokens], Tensor], texts: TextChunks) -> list[Encode]:
         """What encodes each chunk, each time it is called."""

@@ -12,6 +12,7 @@ import torch
 
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
+from telerank.models.inference import batch_width
 from telerank.models.pairs.features import PairFeatures
 from telerank.models.pairs.pair import QUERY, Pair, PairTexts, batch_of
 from telerank.models.precision import Precision
@@ -53,7 +54,8 @@ class FrozenEncoder:
     def features(self, pairs: Sequence[Pair]) -> PairFeatures:
         """The features of a batch, without dropout, in float32; the same in every mode of the model."""
         device = next(self.model.parameters()).device
-        batch = batch_of(pairs, self.texts.pad_id).to(device)
+        width = batch_width(pairs, device, self.texts.max_length)
+        batch = batch_of(pairs, self.texts.pad_id, width).to(device)
         with evaluating(self.model.encoder), self.precision():
             return self.model.features(batch)
 

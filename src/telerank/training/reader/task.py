@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.models.inference import pin
+from telerank.models.inference import batch_width, pin
 from telerank.models.pairs.pair import PASSAGE, PairBatch, batch_of
 from telerank.models.readers.reader import Reader, save_reader
 from telerank.models.readers.span_model import SpanModel
@@ -74,9 +74,10 @@ class ReaderTask:
     def read(self, number: int) -> WindowBatch:
         rows = self._order[number].tolist()
         own = [rows[place] for place in self.hardware.processes.share(len(rows))]
-        batch = batch_of([self.windows.pair(row) for row in own], self.windows.texts.pad_id)
+        device, texts = self.hardware.device, self.windows.texts
+        pairs = [self.windows.pair(row) for row in own]
+        batch = batch_of(pairs, texts.pad_id, batch_width(pairs, device, texts.max_length))
         answers = torch.tensor([self.windows.answer(row) for row in own])
-        device = self.hardware.device
         return WindowBatch(pin_all(batch, device), pin(answers, device), len(rows))
 
     def backward(self, batch: WindowBatch) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Unpack
 import torch
 
 from telerank.drafts import replace_file
+from telerank.models.precision import AUTO
 from telerank.models.readers.reader import Reader, fresh_reader, load_reader, write_settings
 from telerank.training.examples.reading import write_counts
 from telerank.training.faults import explaining
@@ -101,14 +102,13 @@ class ReaderJob:
     def _open_dev(
         self, device: torch.device, processes: Processes, progress: Progress
     ) -> ReaderDevSet | None:
-        dev, precision = self.config.dev, self.config.precision
+        dev = self.config.dev
         if dev is None:
             return None
         sets: list[QuestionSet] = processes.alone(
             lambda: [self._read(source, progress) for source in dev.sets], []
         )
-        if precision == "auto":
-            precision = "bfloat16" if device.type == "cuda" else "float32"
+        precision = AUTO if self.config.precision == "float16" else self.config.precision  # for gradients
         return ReaderDevSet(tuple(sets), dev.measure, precision, str(device), processes)
 
     def _write_counts(self, sets: tuple[QuestionSet, ...], of_windows: Mapping[str, int]) -> None:

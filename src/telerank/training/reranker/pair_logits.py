@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from telerank.batches import batch_by_length
-from telerank.models.inference import pin
+from telerank.models.inference import batch_width, batch_widths, pin
 from telerank.models.pairs.pair import Pair, PairBatch, PairTexts, batch_of
 from telerank.models.precision import Precision
 from telerank.models.rerankers.reranker import Reranker
@@ -46,9 +46,13 @@ class PairBatches:
     @classmethod
     def of(cls, reranker: Reranker, pairs: Sequence[Pair], tokens: int) -> PairBatches:
         """Batches for the model's device; each is made when it is asked for. ``tokens`` bounds a batch."""
-        device = reranker.device
-        parts = list(cut_batches([len(pair) for pair in pairs], tokens, device))
-        batches = (batch_of([pairs[row] for row in rows], reranker.texts.pad_id) for rows in parts)
+        device, texts = reranker.device, reranker.texts
+        lengths = np.array([len(pair) for pair in pairs], np.int64)
+        widths = batch_widths(lengths, device, texts.max_length)
+        parts = list(cut_batches(widths, tokens, device))
+        batches = (
+            batch_of([pairs[row] for row in rows], texts.pad_id, int(widths[rows].max())) for rows in parts
+        )
         order = np.argsort([row for rows in parts for row in rows])
         return cls((pin_all(batch, device) for batch in batches), pin(torch.from_numpy(order), device))
 
@@ -69,7 +73,9 @@ def compute_logits(
     return PairBatches.of(reranker, pairs, tokens).logits(reranker, precision)
 
 
-def cut_batches(lengths: Sequence[int], tokens: int, device: torch.device) -> Iterator[list[int]]:
+def cut_batches(
+    lengths: Sequence[int] | npt.NDArray[np.int64], tokens: int, device: torch.device
+) -> Iterator[list[int]]:
     """The rows of the pairs, given by their lengths, that go through a model together.
 
     On a processor batches are small, and of lengths that differ little; on a GPU they are few.
@@ -167,7 +173,8 @@ class EndToEnd:
         ]
         cut = np.array([(pair.cut_query > 0, pair.cut_passage > 0) for pair in counted]).reshape(-1, 2)
         parts = []
-        sizes = [len(group) * max(len(pair) for pair in group) for group in tokenised]
+        device, most = self.reranker.device, self.reranker.texts.max_length
+        sizes = [len(group) * batch_width(group, device, most) for group in tokenised]
         for rows in batch_by_length(sizes, self.tokens):
             batches = PairBatches.of(self.reranker, [p for row in rows for p in tokenised[row]], self.tokens)
             listed = PairBatches(list(batches.batches), batches.order)
