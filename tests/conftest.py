@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+# Expected values are those of a processor; CUDA_VISIBLE_DEVICES=0 shows a GPU to the tests that need one.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

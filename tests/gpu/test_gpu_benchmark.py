@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def benchmark(monkeypatch, tmp_path):
+def run_benchmark(monkeypatch, tmp_path):
     """Runs the command with small encoders, and returns what it printed and wrote."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     main = pytest.importorskip("gpu.__main__")
@@ -39,8 +39,8 @@ def benchmark(monkeypatch, tmp_path):
     return run
 
 
-def test_rows_have_their_rates_and_the_file_says_what_measured_them(benchmark, capsys):
-    record, code = benchmark("--only", "one query,encoding: MiniLM-L6 / 60 tokens / float32")
+def test_rows_have_their_rates_and_the_file_says_what_measured_them(run_benchmark, capsys):
+    record, code = run_benchmark("--only", "one query,encoding: MiniLM-L6 / 60 tokens / float32")
     printed = capsys.readouterr().out
     assert code == 0
     assert {row["part"] for row in record["rows"]} == {"scoring", "encoding"}
@@ -55,8 +55,8 @@ def test_rows_have_their_rates_and_the_file_says_what_measured_them(benchmark, c
 
 
 @pytest.mark.parametrize("row", ["monobert MiniLM-L6 / 60 tokens", "frozen / 60 tokens / stored", "of 512"])
-def test_a_training_is_measured_for_some_updates_and_profiled(benchmark, row, tmp_path):
-    record, code = benchmark("--only", f"training: {row}" if row.startswith("mono") else row, "--profile")
+def test_a_training_is_measured_for_some_updates_and_profiled(run_benchmark, row, tmp_path):
+    record, code = run_benchmark("--only", f"training: {row}" if row.startswith("mono") else row, "--profile")
     assert code == 0
     [measured] = record["rows"]
     assert measured["a second"] > 0
@@ -66,7 +66,7 @@ def test_a_training_is_measured_for_some_updates_and_profiled(benchmark, row, tm
     assert "Time of Python's threads" in profile
 
 
-def test_a_row_that_fails_says_why_and_the_others_are_measured(benchmark, monkeypatch, capsys):
+def test_a_row_that_fails_says_why_and_the_others_are_measured(run_benchmark, monkeypatch, capsys):
     scoring = sys.modules["gpu.scoring"]
     score = scoring.score
 
@@ -76,7 +76,7 @@ def test_a_row_that_fails_says_why_and_the_others_are_measured(benchmark, monkey
         return score(inputs, model, *arguments, **more)
 
     monkeypatch.setattr(scoring, "score", fail_first)
-    record, code = benchmark("--only", "60 tokens / float32")
+    record, code = run_benchmark("--only", "60 tokens / float32")
     errors = [row.get("error") for row in record["rows"] if row["part"] == "scoring"]
     assert errors == ["RuntimeError: no memory at all", None]
     assert code == "some rows have failed"
