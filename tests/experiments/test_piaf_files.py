@@ -251,6 +251,21 @@ def test_the_reader_of_all_answers_is_the_same_training(small):
     assert all(reader == readers[0] for reader in readers)
 
 
+@pytest.mark.parametrize("small", SMALL)
+def test_the_system_of_answers_has_the_ranker_of_table_5_and_other_questions(small):
+    """Table 5's questions are drawn from all articles: among them are those that measure end to end."""
+    system = read("answers-end-to-end", small=small)
+    own = training(system, "re-ranker")
+    five = training(read("table5", small=small), "MonoBERT ranker, fine-tuned")
+    assert own.model == five.model.model_copy(update={"start": own.model.start})
+    assert (own.loss, own.optimisation) == (five.loss, five.optimisation)
+    assert (own.data.queries, own.data.negatives.per_group) == (five.data.queries, 1)
+    assert own.data.negatives.per_positive == five.data.negatives.per_positive
+    assert (own.dev.measure, own.dev.every, own.dev.queries) == ("loss", five.dev.every, five.dev.queries)
+    assert (own.data.split, own.dev.split, own.precision) == ("train", "dev", five.precision)
+    assert system.data["piaf-fquad"].made_as == "article-parts"
+
+
 def test_the_packaged_reader_learns_from_the_piaf_that_is_installed():
     from telerank.training.reader.config import ReaderTraining
     from telerank.training.settings import read_settings
