@@ -203,7 +203,6 @@ class ModelTrainer:
         from telerank.training.bi_encoder.train import train_bi_encoder
         from telerank.training.checkpoint import CHECKPOINTS
         from telerank.training.reranker.train import train_reranker
-        from telerank.training.segments.iterations import ITERATIONS
 
         config = config if isinstance(config, BiEncoderTraining) else _without_test(config)
         folder = self._folder(name, config)
@@ -214,9 +213,8 @@ class ModelTrainer:
             train_bi_encoder(config, folder, shared=shared, resume=True, progress=progress)
         else:
             train_reranker(config, folder, shared=shared, resume=True, progress=progress)
-        for part in (folder, *folder.glob(f"{ITERATIONS}/*")):  # BeST's are in its iterations
-            if (part / CHECKPOINTS).exists():
-                remove_folder(part / CHECKPOINTS)  # the best model so far exists before a training is over
+        if (folder / CHECKPOINTS).exists():
+            remove_folder(folder / CHECKPOINTS)  # the best model so far exists before a training is over
         return folder
 
     def _test(self, record: Mapping[str, Any], candidates: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from small_training import losses  # noqa: E402
 from test_parallel import torchrun  # noqa: E402
 
 from small_segments import QUERIES, segment_settings, segment_training, small_segments  # noqa: E402
+from telerank.drafts import remove  # noqa: E402
 from telerank.errors import FormatError, ModelError  # noqa: E402
 from telerank.models.fingerprints import reranker_fingerprint  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
@@ -25,6 +26,7 @@ from telerank.training.parallel import Processes  # noqa: E402
 from telerank.training.reranker.compare import train_rerankers  # noqa: E402
 from telerank.training.reranker.plan import read_plan  # noqa: E402
 from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker  # noqa: E402
+from telerank.training.segments import iterations  # noqa: E402
 from telerank.training.segments.report import IterationResult, draw, tabulate  # noqa: E402
 from telerank.training.segments.selection import Selection, read_selection  # noqa: E402
 from telerank.training.settings import write_settings  # noqa: E402
@@ -51,11 +53,20 @@ def _one_thread():
 
 @pytest.fixture(scope="module")
 def trained(place, tmp_path_factory):
-    """Two iterations with a test."""
+    """Two iterations; the checkpoints of each are moved to ``checkpoints-N`` beside the folder."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     output = tmp_path_factory.mktemp("trained") / "out"
-    train_reranker(segment_training(place, "best", TWO), output)
+
+    def move_checkpoints(path):
+        if path.name == "checkpoints":
+            path.rename(output.parent / f"checkpoints-{path.parent.name}")
+        else:
+            remove(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterations, "remove", move_checkpoints)
+        train_reranker(segment_training(place, "best", TWO), output)
     torch.set_num_threads(threads)
     return output
 
@@ -145,7 +156,7 @@ def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(pla
     tasks = RerankerJob.open(segment_training(place, "best"), tmp_path, tmp_path)
     one, other = tasks.model_of(None), tasks.model_of(None)
     assert reranker_fingerprint(one) == reranker_fingerprint(other)
-    checkpoints = sorted((trained / "iterations" / "1" / "checkpoints").iterdir())
+    checkpoints = sorted((trained.parent / "checkpoints-1").iterdir())
     assert [folder.name for folder in checkpoints] == ["00000002", "00000004"]
     for folder in checkpoints:
         ranker, selector = load_reranker(folder), load_reranker(folder / "selector")
@@ -169,8 +180,9 @@ def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_bef
         assert row["segment"] == scores.index(max(scores))
         segments = tasks.table.segments[row["corpus-id"]]
         assert segments.doc.text[row["start"] : row["end"]] == segments.text(row["segment"])
-    second = trained / "iterations" / "2" / "checkpoints" / "00000004" / "selector"
-    assert not second.exists()
+    second = trained.parent / "checkpoints-2" / "00000004"
+    assert second.exists()
+    assert not (second / "selector").exists()
     rates = [
         json.loads(line) for line in (trained / "iterations" / "2" / "log.jsonl").read_text().splitlines()
     ]
@@ -258,6 +270,7 @@ def test_a_killed_iteration_goes_on_to_the_same_result(place, trained, tmp_path,
     with pytest.raises(ModelError, match="resume"):
         train_reranker(config, killed)
     model = train_reranker(config, killed, resume=True)
+    assert not [*killed.glob("iterations/*/checkpoints")]  # nothing of them is resumed
     assert reranker_fingerprint(load_reranker(model)) == reranker_fingerprint(
         load_reranker(trained / "model")
     )

@@ -2,8 +2,8 @@
 
 ::
 
-    OUTPUT/iterations/N/             a whole training: log, checkpoints, model of theta(N); in the first also
-                                     theta(0), the folder ``selector`` of each model
+    OUTPUT/iterations/N/             a whole training: log, model of theta(N), checkpoints until it is over; in
+                                     the first also theta(0), the folder ``selector`` of each model
     OUTPUT/iterations/N/result.json  its dev measure, P@1 of its segments, what it learned from
     OUTPUT/selections/N.jsonl        I(N): from theta(N - 1); I(1) of the file is that of theta(0) at its end
     OUTPUT/iterations.json .md .svg .png
@@ -154,6 +154,7 @@ class _Iteration:
         def finish() -> IterationResult:
             result = self._measure(tasks, following, learned, progress)
             write_result(folder, result)
+            remove(folder / checkpoint.CHECKPOINTS)  # with a result nothing of it is resumed
             return result
 
         return processes.first(finish)
