@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from telerank.errors import ModelError
 
-MU = 0.7
-"""The reader's weight over several ranked texts, unless another is given; ``benchmarks/answer_defaults.py`` chose
-it on dev."""
+MU = 0.8
+"""The reader's weight over several ranked texts by default, chosen on dev (``benchmarks/answer_defaults.py``)."""
 
 
 def check_mu(mu: float) -> None:

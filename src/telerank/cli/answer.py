@@ -38,7 +38,7 @@ def answer(
         min=0.0,
         max=1.0,
         help="Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. "
-        "1: the reader's alone. Default: 0.7.",
+        "1: the reader's alone. Default: 0.8.",
     ),
     keep: int | None = Option(None, "--keep", "-k", min=1, help="Answers to each question. Default: 3, all."),
     output: str | None = Option(

@@ -63,7 +63,7 @@ def read(
 
     ``texts`` has the documents: an index, a collection (whose documents are then held in memory), a
     docstore, or a mapping of texts by docno. Over several texts a score is mu * span + (1 - mu) * retriever,
-    both scaled to [0, 1], with a ``mu`` of 0.7 unless it is given; with 1, and where a ranking has one
+    both scaled to [0, 1], with a ``mu`` of 0.8 unless it is given; with 1, and where a ranking has one
     document or equal scores, it is that of the span alone. ``settings`` are those of
     :class:`~telerank.answers.scorer.SpanReader`.
 
