@@ -1,9 +1,9 @@
 """What answers over several texts are chosen by: the reader's weight, and the rule of no answer, on dev.
 
 The questions are those of PIAF and FQuAD about the articles of the part ``dev``, which the packaged training
-``piaf/answers`` does not learn from (it stops, and fits its threshold, on some of PIAF's); nothing is measured on
-the part ``test``. All paragraphs are ranked by BM25, and the first ones read. Each question is asked a second time
-with the paragraphs of its own article left out: none of the others answers it.
+``piaf/answers`` does not learn from (it stops, and fits its threshold, on some of PIAF's); nothing is
+measured on the part ``test``. All paragraphs are ranked by BM25, and the first ones read. Each question is
+asked a second time with the paragraphs of its own article left out: none of the others answers it.
 
     telerank train reader piaf/answers --output reader
     python benchmarks/answer_defaults.py --reader reader/model
@@ -134,11 +134,11 @@ def rules_table(pairs: Sequence[tuple[Asked, Asked]], rules: AnswerRules, mu: fl
             cells = (declined[has], declined[~has], mean[has], mean)
             rows.append([name, whose, *(f"{100 * float(cell.mean()):.1f}" for cell in cells)])
     columns = ("decides", "threshold", "declined, answer", "declined, none", "F1(fr), answer", "F1(fr), all")
-    notes = [
+    note = (
         f"In percent, at mu {mu:g}; answer: the {len(pairs):,} questions with all paragraphs, none: the same "
-        "questions without those of their own article. fitted: on the other half of the questions.",
-    ]
-    return Table.of(columns, rows, caption="No answer over several texts, on dev", notes=notes, left=2)
+        "questions without those of their own article. fitted: on the other half of the questions."
+    )
+    return Table.of(columns, rows, caption="No answer over several texts, on dev", notes=[note], left=2)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from telerank.errors import ModelError
 
 MU = 0.8
-"""The reader's weight over several ranked texts by default, chosen on dev (``benchmarks/answer_defaults.py``)."""
+"""The reader's weight over several ranked texts by default; ``benchmarks/answer_defaults.py`` chose it."""
 
 
 def check_mu(mu: float) -> None:
