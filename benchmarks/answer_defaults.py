@@ -52,10 +52,15 @@ class Asked:
         return np.array(list(measure_answers(gold, {"q": text}, MEASURES).mean.values()))
 
 
+def best_text(texts: Sequence[ReadText], table: SpanTable) -> float:
+    number, span = table.spans[table.order[0]]
+    return texts[number].reading.null - span.score
+
+
 RULES: dict[str, Callable[[Sequence[ReadText], SpanTable], float]] = {
     "all texts together": lambda _, table: table.null - float(table.scores.max()),
-    "the text of the best answer": lambda _, table: table.no_answer,
-    "the first text": lambda texts, _: SpanTable.of(texts[:1], 1.0).no_answer,
+    "the text of the best answer": best_text,
+    "the first text": lambda _, table: table.no_answer,
 }
 """The score of no answer, minus that of a span, by which an answer is withheld."""
 

@@ -48,18 +48,27 @@ def test_confidences_are_a_softmax_with_no_answer_and_the_temperature():
         assert np.allclose([a.confidence for a in answers], (weights / weights.sum())[:2])
 
 
-def test_the_text_of_the_best_answer_decides_whether_there_is_one():
+def test_the_text_that_ranks_first_decides_whether_there_is_an_answer():
+    texts = [
+        text_of("a", "red", {"red": 3}, null=1.0, score=1.0),
+        text_of("b", "blue green", {"green": -1, "blue": 2}, null=-4.0, score=9.0),
+        text_of("c", "", {}, null=math.inf, score=10.0),  # nothing to read
+    ]
+    for mu in (0.4, 0.99):
+        assert choose_answers(QUERY, texts, AnswerRules(mu=mu)).no_answer == -4.0 - 2.0
+        assert len(choose_answers(QUERY, texts, AnswerRules(mu=mu, threshold=-6.0))) == 3
+        assert choose_answers(QUERY, texts, AnswerRules(mu=mu, threshold=-6.1)).answers == ()
+    assert choose_answers(QUERY, texts, AnswerRules(mu=0.99)).text == "red"  # another text answers
+
+
+def test_without_a_ranking_the_text_of_the_best_span_decides():
     texts = [
         text_of("a", "red", {"red": 3}, null=1.0, score=1.0),
         text_of("b", "blue", {"blue": 2}, null=-4.0, score=9.0),
     ]
-    by_span, by_both = AnswerRules(), AnswerRules(mu=0.4)
-    assert [choose_answers(QUERY, texts, rules).text for rules in (by_span, by_both)] == ["red", "blue"]
-    assert choose_answers(QUERY, texts, by_span).no_answer == 1.0 - 3.0  # the other text has none so clearly
-    assert choose_answers(QUERY, texts, by_both).no_answer == -4.0 - 2.0
+    assert choose_answers(QUERY, texts, AnswerRules()).no_answer == 1.0 - 3.0
     assert len(choose_answers(QUERY, texts, AnswerRules(threshold=-2.0))) == 2
     assert choose_answers(QUERY, texts, AnswerRules(threshold=-2.1)).answers == ()
-    assert len(choose_answers(QUERY, texts, AnswerRules(mu=0.4, threshold=-2.1))) == 2
 
 
 def test_of_one_text_no_answer_is_that_of_its_best_span():
@@ -216,7 +225,8 @@ def test_an_explanation_adds_up():
     assert confidence.value == pytest.approx(best.confidence)
     assert confidence.value == pytest.approx(sum(part.value for part in confidence.parts))
     assert len(confidence.parts) == 2  # the third is another answer
-    assert (best.docno, no_answer.value) == ("a", -1.0 - 3.0)
+    assert (best.docno, no_answer.value) == ("a", 0.0 - 1.0)
+    assert "no answer in b, which decides" in no_answer.what
     assert "none above 1.5" in str(explained)
     with pytest.raises(KeyError, match="no such answer in 2 texts"):
         explain_answer(QUERY, texts, rules, Answer("1", "c", "Rome", 0))

@@ -70,8 +70,9 @@ class SpanTable:
     ``scores``, ``scaled``, ``retrieved`` and ``totals``, all (spans,), have each span's score, the two parts
     that ``mu`` weighs, and their sum, or the scores themselves if nothing is weighed
     (:func:`weighs_texts`). ``order`` has the numbers of the spans, best first. ``null`` is the smallest score
-    of no answer, ``no_answer`` that of the text of the best span minus the span's own score; both are
-    infinite without a span.
+    of no answer. ``decides`` is the number of the text that says whether there is an answer: of those with a
+    span the one that ranks first, or that of the best span if nothing is weighed; -1 without a span.
+    ``no_answer`` is its score of no answer minus that of its best span, or infinity.
     """
 
     spans: tuple[tuple[int, AnswerSpan], ...]
@@ -81,6 +82,7 @@ class SpanTable:
     totals: Scores
     order: tuple[int, ...]
     null: float
+    decides: int
     no_answer: float
 
     @classmethod
@@ -91,11 +93,16 @@ class SpanTable:
         scores = np.array([span.score for _, span in spans])
         scaled = scale(scores)
         retrieved = scale(np.array([text.score for text in texts]))[numbers] if spans else scores
-        totals = mu * scaled + (1 - mu) * retrieved if weighs_texts(texts, mu) else scores
+        is_weighed = weighs_texts(texts, mu)
+        totals = mu * scaled + (1 - mu) * retrieved if is_weighed else scores
         order = _order(texts, spans, totals)
         null = min((text.reading.null for text in texts), default=math.inf)
-        margins = (texts[spans[row][0]].reading.null - spans[row][1].score for row in order)
-        return cls(spans, scores, scaled, retrieved, totals, order, null, next(margins, math.inf))
+        decides, no_answer = -1, math.inf
+        if order:
+            first = max(order, key=lambda row: (texts[spans[row][0]].score * is_weighed, spans[row][1].score))
+            decides = spans[first][0]
+            no_answer = texts[decides].reading.null - spans[first][1].score
+        return cls(spans, scores, scaled, retrieved, totals, order, null, decides, no_answer)
 
     def probabilities(self, temperature: float) -> Scores:
         """The softmax of the scores, and of that of no answer as one more, divided by the temperature."""
@@ -127,9 +134,8 @@ def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) 
 
     Spans that overlap are one answer, the best of them; so are equal ones, up to case, punctuation
     and articles, and their documents are its sources. An answer's confidence is the sum of the
-    probabilities of its equal spans. If the text of the best answer has none by more than the threshold, its
-    score of no answer minus that of the span, there are no answers: the best span of many texts nearly
-    always exceeds what a threshold for one text asks, that of the text which is chosen less often.
+    probabilities of its equal spans. There are none if the text that ranks first has none, by more than the
+    threshold: a threshold is fitted on single texts, and the best span of many nearly always exceeds it.
     """
     candidates = SpanTable.of(texts, rules.mu)
     if rules.threshold is not None and candidates.no_answer > rules.threshold:

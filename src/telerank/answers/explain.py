@@ -90,10 +90,11 @@ def _explain_confidence(
     )
     always = rules.threshold is None or math.isinf(rules.threshold)
     limit = "an answer is always given" if always else f"none above {rules.threshold:g}"
+    where = texts[candidates.decides].docno
     return (
         Explanation(confidence, of_spans, tuple(parts)),
         Explanation(
             candidates.no_answer,
-            f"score of no answer in the text of the best answer, minus that of its span; {limit}",
+            f"score of no answer in {where}, which decides, minus that of its best span; {limit}",
         ),
     )
