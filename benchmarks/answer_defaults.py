@@ -163,7 +163,7 @@ def main() -> None:
 def report(pairs: Sequence[tuple[Asked, Asked]], rules: AnswerRules, count: int, *, to_page: bool) -> None:
     """Print the tables, and write them into the page of results."""
     tables = [weights_table([asked for asked, _ in pairs], rules, count), rules_table(pairs, rules, MU)]
-    text = "\n\n".join(render_markdown(table) for table in tables)
+    text = "\n\n".join(render_markdown(table).strip() for table in tables)
     print(text)
     if to_page:
         write("answers", "answer_defaults", text)
