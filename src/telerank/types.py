@@ -147,8 +147,9 @@ class Answer:
 class Answers:
     """The answers to one query, best first; none if a reader finds that the texts have none.
 
-    ``no_answer`` is the score of no answer minus that of the best span: the higher, the less there is
-    an answer. It is infinite if no text has a span.
+    ``no_answer`` is the score of no answer minus that of the best span, in the text that decides
+    (:class:`telerank.answers.combine.SpanTable`): the higher, the less there is an answer. It is infinite if
+    no text has a span.
 
     Raises
     ------

@@ -48,11 +48,46 @@ def test_confidences_are_a_softmax_with_no_answer_and_the_temperature():
         assert np.allclose([a.confidence for a in answers], (weights / weights.sum())[:2])
 
 
-def test_no_answer_is_the_least_of_all_texts():
-    texts = [text_of("a", "red", {"red": 1}, null=5.0), text_of("b", "blue", {"blue": 0}, null=-4.0)]
-    assert choose_answers(QUERY, texts, AnswerRules()).no_answer == -5.0
-    assert len(choose_answers(QUERY, texts, AnswerRules(threshold=-5.0))) == 2
-    assert choose_answers(QUERY, texts, AnswerRules(threshold=-5.1)).answers == ()
+def test_the_text_that_ranks_first_decides_whether_there_is_an_answer():
+    texts = [
+        text_of("a", "red", {"red": 3}, null=1.0, score=1.0),
+        text_of("b", "blue green", {"green": -1, "blue": 2}, null=-4.0, score=9.0),
+        text_of("c", "", {}, null=math.inf, score=10.0),  # nothing to read
+    ]
+    for mu in (0.4, 0.99):
+        assert choose_answers(QUERY, texts, AnswerRules(mu=mu)).no_answer == -4.0 - 2.0
+        assert len(choose_answers(QUERY, texts, AnswerRules(mu=mu, threshold=-6.0))) == 3
+        assert choose_answers(QUERY, texts, AnswerRules(mu=mu, threshold=-6.1)).answers == ()
+    assert choose_answers(QUERY, texts, AnswerRules(mu=0.99)).text == "red"  # another text answers
+
+
+def test_without_a_ranking_the_text_of_the_best_span_decides():
+    texts = [
+        text_of("a", "red", {"red": 3}, null=1.0, score=1.0),
+        text_of("b", "blue", {"blue": 2}, null=-4.0, score=9.0),
+    ]
+    assert choose_answers(QUERY, texts, AnswerRules()).no_answer == 1.0 - 3.0
+    assert len(choose_answers(QUERY, texts, AnswerRules(threshold=-2.0))) == 2
+    assert choose_answers(QUERY, texts, AnswerRules(threshold=-2.1)).answers == ()
+
+
+def test_of_one_text_no_answer_is_that_of_its_best_span():
+    texts = [text_of("a", "red blue", {"red": 1, "blue": 4}, null=2.5)]
+    assert choose_answers(QUERY, texts, AnswerRules()).no_answer == 2.5 - 4.0
+
+
+@pytest.mark.parametrize("scores", [(0.0, 0.0), (2.5, 2.5), (1.0,)])
+def test_without_different_scores_of_texts_there_is_nothing_to_weigh(scores):
+    texts = [
+        text_of(name, f"red{name} blue", {f"red{name}": value, "blue": 1.0}, null=0.5, score=score)
+        for (name, value), score in zip((("a", 3.0), ("b", 2.0)), scores, strict=False)
+    ]
+    plain = choose_answers(QUERY, texts, AnswerRules())
+    for mu in (0.0, 0.7):
+        rules = AnswerRules(mu=mu)
+        assert choose_answers(QUERY, texts, rules) == plain
+        explained = explain_answer(QUERY, texts, rules, plain.answers[0])
+        assert explained.parts[0].what.startswith("score of the span")
 
 
 def test_mu_weighs_the_span_against_the_retriever():
@@ -152,7 +187,7 @@ def readings(draw):
     return texts
 
 
-@given(readings(), st.sampled_from((None, 0.0, 0.4, 1.0)), st.integers(1, 4))
+@given(readings(), st.sampled_from((0.0, 0.4, 1.0)), st.integers(1, 4))
 def test_laws_of_lists_of_answers(texts, mu, k):
     answers = choose_answers(QUERY, texts, AnswerRules(mu=mu))
     assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
@@ -168,7 +203,7 @@ def test_laws_of_lists_of_answers(texts, mu, k):
     assert probability < 1 if spans else probability == 0  # the rest is that of no answer
 
 
-@given(readings(), st.sampled_from((None, 0.3)))
+@given(readings(), st.sampled_from((1.0, 0.3)))
 def test_the_order_of_the_texts_does_not_matter(texts, mu):
     forward, back = (choose_answers(QUERY, order, AnswerRules(mu=mu)) for order in (texts, texts[::-1]))
     assert [(a.docno, a.start, a.text) for a in forward] == [(a.docno, a.start, a.text) for a in back]
@@ -190,7 +225,8 @@ def test_an_explanation_adds_up():
     assert confidence.value == pytest.approx(best.confidence)
     assert confidence.value == pytest.approx(sum(part.value for part in confidence.parts))
     assert len(confidence.parts) == 2  # the third is another answer
-    assert no_answer.value == -1.0 - 3.0
+    assert (best.docno, no_answer.value) == ("a", 0.0 - 1.0)
+    assert "no answer in b, which decides" in no_answer.what
     assert "none above 1.5" in str(explained)
     with pytest.raises(KeyError, match="no such answer in 2 texts"):
         explain_answer(QUERY, texts, rules, Answer("1", "c", "Rome", 0))

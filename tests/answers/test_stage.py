@@ -16,6 +16,7 @@ from small_readers import small_reader
 from small_rerankers import small_reranker
 from telerank.answers.scorer import SpanReader
 from telerank.answers.stage import ReadAnswers
+from telerank.answers.weight import MU
 from telerank.errors import CollectionError, ExpressionError, ModelError
 from telerank.models.readers.reader import save_reader
 from telerank.models.rerankers.reranker import save_reranker
@@ -65,9 +66,9 @@ def test_a_pipeline_ends_in_answers(index, stage):
     assert answers[2].no_answer == math.inf  # nothing was retrieved
 
 
-def test_answers_are_those_of_the_reader_on_the_texts(index, place, stage):
+def test_answers_of_the_reader_alone_are_those_of_the_reader_on_the_texts(index, place):
     ranking = (index.bm25() % 2).search("q1")
-    read = (index.bm25() % 2 >> stage).answer("q1")
+    read = (index.bm25() % 2 >> tr.read(str(place / "reader"), index, mu=1.0)).answer("q1")
     texts = [BY_DOCNO[docno] for docno in ranking.docnos]
     direct = tr.reader(str(place / "reader")).answer("q1", texts)
     assert [(a.text, a.docno, a.start) for a in read] == [(a.text, a.docno, a.start) for a in direct]
@@ -132,9 +133,24 @@ def test_mu_weighs_the_ranking(index, place):
     by_rank = (index.bm25() >> tr.read(name, index, mu=0.0)).answer("q1")
     ranking = index.bm25().search("q1")
     assert by_rank.answers[0].docno == ranking.docnos[0]
-    by_span = (index.bm25() >> tr.read(name, index, mu=1.0)).answer("q1")
-    plain = (index.bm25() >> tr.read(name, index)).answer("q1")
-    assert [a.text for a in by_span] == [a.text for a in plain]
+    by_default, same, by_span = (
+        (index.bm25() >> tr.read(name, index, mu=mu)).answer("q1") for mu in (None, MU, 1.0)
+    )
+    assert by_default == same
+    assert by_default != by_span
+    assert all(0 <= answer.score <= 1 for answer in by_default)
+
+
+def test_one_text_and_texts_without_scores_are_read_as_by_the_reader_alone(index, place):
+    name = str(place / "reader")
+    for first in (index.bm25() % 1, 0 * index.bm25() % 2):
+        default, alone = ((first >> tr.read(name, index, mu=mu)).answer("q1") for mu in (None, 1.0))
+        assert default == alone
+        assert len(default) > 0
+
+
+def test_a_weight_that_is_none_is_refused(index, place):
+    name = str(place / "reader")
     with pytest.raises(ModelError, match="mu must be between 0 and 1, got 2"):
         tr.read(name, index, mu=2)
 
@@ -205,7 +221,11 @@ def test_an_answer_is_explained_down_to_the_first_stage(index, place):
     assert "score of the span" in str(explained)
     assert "confidence" in str(explained)
     assert explained.parts[-1] == index.bm25().explain("q1", best.docno)
-    alone = (index.bm25() >> tr.read(str(place / "reader"), index)).explain("q1", best)
+    default = index.bm25() >> tr.read(str(place / "reader"), index)
+    of_default = default.explain("q1", default.answer("q1").answers[0])
+    assert of_default.parts[0].what.startswith(f"{MU:g} times ")
+    assert f"{1 - MU:g} times " in str(of_default)
+    alone = (index.bm25() >> tr.read(str(place / "reader"), index, mu=1.0)).explain("q1", best)
     assert alone.parts[0].what.startswith("score of the span")
     with pytest.raises(KeyError, match="no such answer"):
         read.explain("q2", best)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ pytest.importorskip("transformers")
 
 import telerank as tr
 from small_readers import small_reader
+from telerank.answers.weight import MU
 from telerank.cli.main import app
 from telerank.errors import CollectionError, ExpressionError
 from telerank.models.readers.reader import read_settings, save_reader, write_settings
@@ -57,7 +59,8 @@ def test_each_answer_is_shown_in_its_sentence(place):
 def test_it_says_when_there_is_no_answer(place):
     silent = run(place / "idx", "--query", "q1", "--reader", place / "never")
     assert silent.exit_code == 0
-    assert "no answer in the documents that were read: it scores " in silent.stdout
+    line = r"no answer in the documents that were read: it scores \d+\.\d\d (above|below) the best span "
+    assert re.search(line + r"\(threshold: 1000\.00 below\)", silent.stdout)
     assert (
         "no answer" not in run(place / "idx", "--query", "q1", "--reader", place / "never", "--always").stdout
     )
@@ -77,6 +80,11 @@ def test_json_has_everything(place):
         assert answer["explanation"]["value"] == pytest.approx(answer["score"], abs=1e-5)
     explained = run(place / "idx", "-q", "q1", "--reader", place / "reader", "--explain").stdout
     assert "logit of its start" in explained
+    assert f"{MU:g} times " in explained
+
+
+def test_the_help_has_the_weight_that_is_the_default():
+    assert f"Default: {MU}." in " ".join(run("--help").stdout.replace("│", " ").split())
 
 
 def test_a_collection_gives_predictions_lines_and_null_odds(place):

@@ -113,6 +113,9 @@ def test_answers_are_measured_on_each_set_that_is_here(outcome):
     ]
     assert all("±" in cell for row in rows for cell in row[3:])  # two seeds
     assert "TWO: With and without an answer" in captions(answers)
+    parts = answers.tables[captions(answers).index("TWO: With and without an answer")]
+    assert [row[1].text for row in parts.rows] == ["all", "HasAns", "NoAns"]
+    assert all("±" in cell.text for row in parts.rows for cell in row[3:])
     assert "ONE: by question word" in captions(answers)
     assert "ONE: With and without an answer" not in captions(answers)
     assert captions(answers)[-1] == "Confidences"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from telerank.answers.spans import AnswerSpan, TextReading
-from telerank.errors import ModelError
+from telerank.answers.weight import check_mu
 from telerank.models.readers.reader import ReaderSettings
 from telerank.types import Answer, Answers, Query, Scores
 
@@ -38,9 +38,10 @@ class AnswerRules:
 
     ``threshold``, ``temperature`` and ``language`` are those of
     :class:`~telerank.models.readers.reader.ReaderSettings`; a threshold of None or infinity gives always an
-    answer. With ``mu`` a score is mu * span + (1 - mu) * retriever
+    answer. A score is mu * span + (1 - mu) * retriever
     (BERTserini, Yang et al. 2019, equation 1), each scaled to [0, 1] over the question's spans and texts
-    (Piaf report, equation 20); None leaves the span's score as it is.
+    (Piaf report, equation 20). It is the span's score, as it is, if mu is 1 or the texts' scores do not
+    differ.
 
     Raises
     ------
@@ -51,14 +52,13 @@ class AnswerRules:
     threshold: float | None = None
     temperature: float = 1.0
     language: str = "en"
-    mu: float | None = None
+    mu: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.mu is not None and not 0 <= self.mu <= 1:
-            raise ModelError(f"mu must be between 0 and 1, got {self.mu}")
+        check_mu(self.mu)
 
     @classmethod
-    def of(cls, settings: ReaderSettings, mu: float | None = None) -> AnswerRules:
+    def of(cls, settings: ReaderSettings, mu: float = 1.0) -> AnswerRules:
         """The rules that a reader was fitted with."""
         return cls(settings.threshold, settings.temperature, settings.language, mu)
 
@@ -68,7 +68,11 @@ class SpanTable:
     """All spans of a question's texts: ``spans`` has the number of a text and a span of it.
 
     ``scores``, ``scaled``, ``retrieved`` and ``totals``, all (spans,), have each span's score, the two parts
-    that ``mu`` weighs, and their sum; ``null`` is the smallest score of no answer.
+    that ``mu`` weighs, and their sum, or the scores themselves if nothing is weighed
+    (:func:`weighs_texts`). ``order`` has the numbers of the spans, best first. ``null`` is the smallest score
+    of no answer. ``decides`` is the number of the text that says whether there is an answer: of those with a
+    span the one that ranks first, or that of the best span if nothing is weighed; -1 without a span.
+    ``no_answer`` is its score of no answer minus that of its best span, or infinity.
     """
 
     spans: tuple[tuple[int, AnswerSpan], ...]
@@ -76,24 +80,29 @@ class SpanTable:
     scaled: Scores
     retrieved: Scores
     totals: Scores
+    order: tuple[int, ...]
     null: float
+    decides: int
+    no_answer: float
 
     @classmethod
-    def of(cls, texts: Sequence[ReadText], mu: float | None) -> SpanTable:
+    def of(cls, texts: Sequence[ReadText], mu: float) -> SpanTable:
         """The spans of texts, in their order."""
         spans = tuple((number, span) for number, text in enumerate(texts) for span in text.reading.spans)
         numbers = [number for number, _ in spans]
         scores = np.array([span.score for _, span in spans])
         scaled = scale(scores)
         retrieved = scale(np.array([text.score for text in texts]))[numbers] if spans else scores
-        totals = scores if mu is None else mu * scaled + (1 - mu) * retrieved
+        is_weighed = weighs_texts(texts, mu)
+        totals = mu * scaled + (1 - mu) * retrieved if is_weighed else scores
+        order = _order(texts, spans, totals)
         null = min((text.reading.null for text in texts), default=math.inf)
-        return cls(spans, scores, scaled, retrieved, totals, null)
-
-    @property
-    def no_answer(self) -> float:
-        """The score of no answer minus that of the best span; infinity without a span."""
-        return self.null - float(self.scores.max()) if len(self.scores) else math.inf
+        decides, no_answer = -1, math.inf
+        if order:
+            first = max(order, key=lambda row: (texts[spans[row][0]].score * is_weighed, spans[row][1].score))
+            decides = spans[first][0]
+            no_answer = texts[decides].reading.null - spans[first][1].score
+        return cls(spans, scores, scaled, retrieved, totals, order, null, decides, no_answer)
 
     def probabilities(self, temperature: float) -> Scores:
         """The softmax of the scores, and of that of no answer as one more, divided by the temperature."""
@@ -102,16 +111,22 @@ class SpanTable:
         probabilities: Scores = weights[:-1] / weights.sum()
         return probabilities
 
-    def order(self, texts: Sequence[ReadText]) -> list[int]:
-        """The numbers of the spans, best first; of equal scores the later docno, then the earlier start."""
-        ranks = {
-            docno: rank for rank, docno in enumerate(sorted({text.docno for text in texts}, reverse=True))
-        }
-        keys = [
-            (-total, -score, ranks[texts[number].docno], span.start, span.end)
-            for (number, span), total, score in zip(self.spans, self.totals, self.scores, strict=True)
-        ]
-        return sorted(range(len(keys)), key=keys.__getitem__)
+
+def _order(
+    texts: Sequence[ReadText], spans: Sequence[tuple[int, AnswerSpan]], totals: Scores
+) -> tuple[int, ...]:
+    """The numbers of the spans, best first; of equal scores the later docno, then the earlier start."""
+    ranks = {docno: rank for rank, docno in enumerate(sorted({text.docno for text in texts}, reverse=True))}
+    keys = [
+        (-total, -span.score, ranks[texts[number].docno], span.start, span.end)
+        for (number, span), total in zip(spans, totals.tolist(), strict=True)
+    ]
+    return tuple(sorted(range(len(keys)), key=keys.__getitem__))
+
+
+def weighs_texts(texts: Sequence[ReadText], mu: float) -> bool:
+    """Whether the scores that retrieved the texts count: mu is below 1, and they differ."""
+    return mu < 1 and len({text.score for text in texts}) > 1
 
 
 def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) -> Answers:
@@ -119,8 +134,8 @@ def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) 
 
     Spans that overlap are one answer, the best of them; so are equal ones, up to case, punctuation
     and articles, and their documents are its sources. An answer's confidence is the sum of the
-    probabilities of its equal spans. If no answer beats the best span by more than the threshold there are
-    none.
+    probabilities of its equal spans. There are none if the text that ranks first has none, by more than the
+    threshold: a threshold is fitted on single texts, and the best span of many nearly always exceeds it.
     """
     candidates = SpanTable.of(texts, rules.mu)
     if rules.threshold is not None and candidates.no_answer > rules.threshold:
@@ -157,7 +172,7 @@ def merge(
     groups: list[SpanGroup] = []
     by_words: dict[tuple[str, ...], int] = {}
     taken: dict[str, list[tuple[int, int, int]]] = {}  # of a document: start, end, number of the group
-    for row in candidates.order(texts):
+    for row in candidates.order:
         number, span = candidates.spans[row]
         text = texts[number]
         words = answer_words(text.text[span.start : span.end], rules.language)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from telerank.answers.combine import AnswerRules, ReadText, SpanGroup, SpanTable, merge
+from telerank.answers.combine import AnswerRules, ReadText, SpanGroup, SpanTable, merge, weighs_texts
 from telerank.answers.spans import AnswerSpan
 from telerank.types import Answer, Explanation, Query
 
@@ -45,7 +45,7 @@ def _explanation(
     shown = text.text[group.span.start : group.span.end]
     span = _explain_span(group.span)
     score: tuple[Explanation, ...] = (span,)
-    if rules.mu is not None:
+    if weighs_texts(texts, rules.mu):
         scaled, retrieved = float(candidates.scaled[row]), float(candidates.retrieved[row])
         score = (
             Explanation(
@@ -90,7 +90,11 @@ def _explain_confidence(
     )
     always = rules.threshold is None or math.isinf(rules.threshold)
     limit = "an answer is always given" if always else f"none above {rules.threshold:g}"
+    where = texts[candidates.decides].docno
     return (
         Explanation(confidence, of_spans, tuple(parts)),
-        Explanation(candidates.no_answer, f"score of no answer, minus that of the best span; {limit}"),
+        Explanation(
+            candidates.no_answer,
+            f"score of no answer in {where}, which decides, minus that of its best span; {limit}",
+        ),
     )

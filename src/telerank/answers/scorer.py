@@ -131,7 +131,7 @@ class SpanReader:
         values = {name: getattr(self, name) for name in _LENGTHS}
         return model.with_settings(**{name: value for name, value in values.items() if value is not None})
 
-    def rules(self, mu: float | None = None) -> AnswerRules:
+    def rules(self, mu: float = 1.0) -> AnswerRules:
         """How spans become answers: the reader's settings, unless they are given here."""
         rules = AnswerRules.of(self.reader.settings, mu)
         return rules if self.threshold is None else replace(rules, threshold=self.threshold)

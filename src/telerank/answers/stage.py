@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from telerank.answers.combine import ReadText, choose_answers
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers, weighs_texts
 from telerank.answers.explain import explain_answer
 from telerank.answers.scorer import SpanReader
+from telerank.answers.weight import MU, check_mu
 from telerank.errors import CollectionError, ModelError
 from telerank.expressions import call_text, quote
 from telerank.models.readers.reader import Reader
@@ -29,8 +30,8 @@ class ReadAnswers:
     ``index.bm25() % 20 >> ReadAnswers(reader, index.docs) % 3`` is a pipeline whose :meth:`run` gives
     :class:`~telerank.types.Answers`, not rankings, so nothing can follow. A document's text is read, without
     its title. ``mu`` weighs the reader against what ranked the documents
-    (:class:`~telerank.answers.combine.AnswerRules`). ``name`` stands for the reader in the text of a
-    pipeline over an index; without it the text cannot be read back.
+    (:class:`~telerank.answers.combine.AnswerRules`); None stands for ``MU``, 1 for the reader alone. ``name``
+    stands for the reader in the text of a pipeline over an index; without it the text cannot be read back.
 
     Raises
     ------
@@ -52,8 +53,7 @@ class ReadAnswers:
     def __post_init__(self) -> None:
         if self.k is not None:
             check_depth(self.k)
-        if self.mu is not None and not 0 <= self.mu <= 1:
-            raise ModelError(f"mu must be between 0 and 1, got {self.mu}")
+        check_mu(self.weight)
         if not isinstance(self.model, SpanReader):
             object.__setattr__(self, "model", SpanReader(self.model))
 
@@ -62,10 +62,20 @@ class ReadAnswers:
         """The reader and how it is computed."""
         return self.model if isinstance(self.model, SpanReader) else SpanReader(self.model)
 
+    @property
+    def weight(self) -> float:
+        """The reader's weight beside what ranked the documents."""
+        return MU if self.mu is None else self.mu
+
+    @property
+    def rules(self) -> AnswerRules:
+        """How spans become answers: the reader's settings, and its weight."""
+        return self.reader.rules(self.weight)
+
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Answers]:
         """The answers for each ranking of a stream, lazily and in order; ``first`` ranks it before."""
         for query, texts in self.read_texts(stream):
-            answers = choose_answers(query, texts, self.reader.rules(self.mu))
+            answers = choose_answers(query, texts, self.rules)
             yield answers if self.k is None else answers.cut(self.k)
 
     def read_texts(self, stream: Iterable[Ranking]) -> Iterator[tuple[Query, list[ReadText]]]:
@@ -104,8 +114,8 @@ class ReadAnswers:
             If the texts that are read for the query do not have that answer.
         """
         ((given, texts),) = self.read_texts([Ranking(as_query(query))])
-        parts = explain_answer(given, texts, self.reader.rules(self.mu), answer)
-        if self.first is None or self.mu is None:
+        parts = explain_answer(given, texts, self.rules, answer)
+        if self.first is None or not weighs_texts(texts, self.weight):
             return parts
         return replace(parts, parts=(*parts.parts, self.first.explain(given, answer.docno)))
 

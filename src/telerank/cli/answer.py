@@ -37,7 +37,8 @@ def answer(
         None,
         min=0.0,
         max=1.0,
-        help="Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. Default: 1.",
+        help="Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. "
+        "1: the reader's alone. Default: 0.8.",
     ),
     keep: int | None = Option(None, "--keep", "-k", min=1, help="Answers to each question. Default: 3, all."),
     output: str | None = Option(
@@ -129,7 +130,7 @@ def _answer(index: Index, stage: ReadAnswers, query: str, *, explain: bool, as_j
 def _show(index: Index, stage: ReadAnswers, answers: Answers) -> None:
     print(plain(answers.query.text))
     if not len(answers):
-        print("no answer in the documents that were read" + _margin(answers))
+        print("no answer in the documents that were read" + _margin(answers, stage.rules.threshold))
     for number, each in enumerate(answers, 1):
         print(plain(f"\n{number}. {' '.join(each.text.split())}  (confidence {each.confidence:.2f})"))
         sentence = _sentence(index, stage, each)
@@ -146,10 +147,16 @@ def _sentence(index: Index, stage: ReadAnswers, answer: Answer) -> Any:
     return in_sentence(index, answer, stage.reader.reader.settings.language)
 
 
-def _margin(answers: Answers) -> str:
+def _margin(answers: Answers, threshold: float | None) -> str:
     """How much better no answer is than the best span, unless there is none."""
-    known = answers.no_answer != float("inf")
-    return f": it scores {answers.no_answer:.2f} above the best span" if known else ""
+    if answers.no_answer == float("inf"):
+        return ""
+    limit = "" if threshold is None else f" (threshold: {_difference(threshold)})"
+    return f": it scores {_difference(answers.no_answer)} the best span{limit}"
+
+
+def _difference(value: float) -> str:
+    return f"{abs(value):.2f} {'above' if value >= 0 else 'below'}"
 
 
 def _others(answer: Answer) -> str:

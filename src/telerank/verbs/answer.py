@@ -62,8 +62,9 @@ def read(
     """The stage that reads the documents of rankings, and ends a pipeline: it gives answers, not rankings.
 
     ``texts`` has the documents: an index, a collection (whose documents are then held in memory), a
-    docstore, or a mapping of texts by docno. A score is mu * span + (1 - mu) * retriever, both scaled to
-    [0, 1], or that of the span alone (``mu`` None). ``settings`` are those of
+    docstore, or a mapping of texts by docno. Over several texts a score is mu * span + (1 - mu) * retriever,
+    both scaled to [0, 1], with a ``mu`` of 0.8 unless it is given; with 1, and where a ranking has one
+    document or equal scores, it is that of the span alone. ``settings`` are those of
     :class:`~telerank.answers.scorer.SpanReader`.
 
     >>> answers = index.bm25() % 20 >> tr.rerank("my-reranker", index) % 5 >> tr.read("my-reader", index) % 3

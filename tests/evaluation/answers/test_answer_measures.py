@@ -16,10 +16,16 @@ from telerank.evaluation.answers.groups import (
     question_word,
 )
 from telerank.evaluation.answers.measures import measure_answers
-from telerank.evaluation.answers.no_answer import apply_threshold, score_no_answer
+from telerank.evaluation.answers.no_answer import (
+    AnsweredPart,
+    BestThreshold,
+    NoAnswerScores,
+    apply_threshold,
+    score_no_answer,
+)
 from telerank.evaluation.answers.normalise import normalise_french, normalise_squad
 from telerank.evaluation.answers.overlap import character_f1
-from telerank.evaluation.answers.report import AnswerEvaluations
+from telerank.evaluation.answers.report import AnswerEvaluations, no_answer_tables
 from telerank.evaluation.compare import compare_evaluations
 from telerank.types import Answer, Query, Ranking
 
@@ -371,3 +377,18 @@ def test_the_report_has_every_table():
     assert record["per_query"]["q2"]["F1"] == 1
     plain = AnswerEvaluations(gold, evaluations, predictions)
     assert plain.record()["systems"][0]["mean"]["EM"] == 0.5
+
+
+def test_the_parts_of_several_seeds_are_means_with_their_deviation():
+    def seed(value, threshold):
+        part = AnsweredPart(4, {"EM": value})
+        return NoAnswerScores(part, part, None, {"EM": BestThreshold(value, threshold)})
+
+    parts, best = no_answer_tables({"s": (seed(0.5, -1.0), seed(0.7, -2.0)), "t": (seed(0.25, 3.0),)})
+    assert [[cell.text for cell in row] for row in parts.rows] == [
+        ["s", "all", "4", "0.6000 ±0.1414"],
+        ["s", "HasAns", "4", "0.6000 ±0.1414"],
+        ["t", "all", "4", "0.2500"],
+        ["t", "HasAns", "4", "0.2500"],
+    ]
+    assert [cell.text for cell in best.rows[0]] == ["s", "EM", "0.6000 ±0.1414", "-1.5 ±0.7071"]

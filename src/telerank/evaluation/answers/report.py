@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import fmean, stdev
 from typing import Any, ClassVar
 
 from telerank.evaluation.answers.gold import GoldAnswers
@@ -71,7 +72,7 @@ class AnswerEvaluations(Report):
         notes = [f"{name}: {MEANINGS[name]}." for name in first.measures]
         tables = [means_table(final, caption=f"Means over {len(first.qids):,} questions", notes=notes)]
         if self.gold.unanswerable or self.no_answer:
-            tables += no_answer_tables(self.scores)
+            tables += no_answer_tables({name: (own,) for name, own in self.scores.items()})
         for what, group in _GROUPS.items() if self.groups else ():
             means = {name: group(self.gold, own) for name, own in final.items()}
             tables.append(group_table(means, what))
@@ -107,17 +108,24 @@ class AnswerEvaluations(Report):
         }
 
 
-def no_answer_tables(scores: Mapping[str, NoAnswerScores]) -> list[Table]:
-    """The means of SQuAD 2.0's parts of the questions; the best thresholds, if there are any."""
+def no_answer_tables(scores: Mapping[str, Sequence[NoAnswerScores]]) -> list[Table]:
+    """The means of SQuAD 2.0's parts of the questions; the best thresholds, if there are any.
+
+    Each system has the scores of its seeds, at least one: of several the means are shown, with their standard
+    deviations.
+    """
     rows, best = [], []
-    for name, own in scores.items():
-        parts = {"all": own.total, "HasAns": own.has_answer, "NoAns": own.no_answer}
-        for part, means in parts.items():
-            if means is not None:
-                values = [f"{value:.4f}" for value in means.means.values()]
-                rows.append([name, part, str(means.questions), *values])
-        best += [[name, measure, f"{at.mean:.4f}", f"{at.threshold:.4g}"] for measure, at in own.best.items()]
-    measures = list(next(iter(scores.values())).total.means)
+    for name, seeds in scores.items():
+        for part, key in (("all", "total"), ("HasAns", "has_answer"), ("NoAns", "no_answer")):
+            means = [part_of for own in seeds if (part_of := getattr(own, key)) is not None]
+            if means:
+                values = [_over_seeds([own.means[measure] for own in means]) for measure in means[0].means]
+                rows.append([name, part, str(means[0].questions), *values])
+        for measure in seeds[0].best:
+            at = [own.best[measure] for own in seeds]
+            thresholds = _over_seeds([one.threshold for one in at], ".4g")
+            best.append([name, measure, _over_seeds([one.mean for one in at]), thresholds])
+    measures = list(next(iter(scores.values()))[0].total.means)
     tables = [
         Table.of(
             ("system", "questions", "number", *measures),
@@ -132,6 +140,12 @@ def no_answer_tables(scores: Mapping[str, NoAnswerScores]) -> list[Table]:
         columns = ("system", "measure", "best mean", "threshold")
         tables.append(Table.of(columns, best, caption="Best thresholds of no-answer", notes=[note], left=2))
     return tables
+
+
+def _over_seeds(values: Sequence[float], form: str = ".4f") -> str:
+    """The mean, and the standard deviation of several."""
+    deviation = f" ±{format(stdev(values), form)}" if len(values) > 1 else ""
+    return f"{format(fmean(values), form)}{deviation}"
 
 
 def group_table(means: Mapping[str, Mapping[str, GroupMeans]], what: str) -> Table:

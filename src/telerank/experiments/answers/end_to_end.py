@@ -13,6 +13,7 @@ from telerank.answers.calibration import DevQuestion, MuTuning, tune_mu
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.answers.spans import TextReading
+from telerank.answers.weight import MU
 from telerank.corpus.collection import split_parts
 from telerank.evaluation.answers.end_to_end import SystemAnswers, answer_recall, measure_system
 from telerank.evaluation.answers.gold import GoldAnswers
@@ -53,7 +54,8 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndSpec) -> AnalysisResult:
         few = f"{len(gold.answerable)} questions with an answer are fewer than {spec.folds} folds"
         raise Unavailable(few)
     readings = _read(bench, spec, reader, gold)
-    always = replace(reader.rules(), threshold=None)
+    rules = reader.rules(MU)
+    always = replace(rules, threshold=None)
     tables, record = [], dict[str, Any]()
     if gold.answerable:
         systems = {name: _measure(own, gold, always) for name, own in readings.items()}
@@ -61,10 +63,10 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndSpec) -> AnalysisResult:
         recalls = {name: _recall(bench, own, gold, spec) for name, own in readings.items()}
         tables += [_main_table(systems, spec), _recall_table(recalls), _mu_table(tuned, spec)]
         record = {name: _record(systems[name], recalls[name], tuned[name]) for name in systems}
-    sources = {name: _measure_sources(bench, own, reader.rules()) for name, own in readings.items()}
+    sources = {name: _measure_sources(bench, own, rules) for name, own in readings.items()}
     tables.append(_sources_table(sources, spec))
     first = next(iter(readings.values()))
-    tables += _example_tables(bench, first, reader.rules(), spec)
+    tables += _example_tables(bench, first, rules, spec)
     notes = [f"The reader is {spec.reader}, of the first seed; it reads {spec.documents} documents."]
     if lacking := trainer.lacking(spec.reader):
         notes.append(f"It was trained without {', '.join(lacking)}, which are not here.")

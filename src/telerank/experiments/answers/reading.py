@@ -42,13 +42,13 @@ class SetAnswers:
     """What a reader of each seed answers on a set: an evaluation and no-answer scores of each, and
     confidences.
 
-    ``evaluation`` has the mean over seeds for each question.
+    ``evaluation`` has the mean over seeds for each question; ``read`` and ``confidences`` are of the first.
     """
 
     questions: int
     seeds: tuple[Evaluation, ...]
     evaluation: Evaluation
-    no_answer: NoAnswerScores
+    no_answer: tuple[NoAnswerScores, ...]
     confidences: Confidences
     read: ReadQuestions
 
@@ -99,11 +99,12 @@ def _open_sets(
 
 def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Progress) -> SetAnswers:
     """Read the questions with the reader of each seed; the confidences are those of the first."""
-    evaluations = []
+    evaluations, no_answer = [], []
     first: tuple[ReadQuestions, AnswerRules] | None = None
     for reader in readers:
         read, rules = read_sets(reader, [questions], progress), reader.rules()
         first = first or (read, rules)
+        no_answer.append(_score_no_answer(read, rules))
         if not read.gold.unanswerable:
             rules = replace(rules, threshold=None)
         evaluations.append(measure_answers(read.gold, read.predict(rules), _MEASURES))
@@ -114,7 +115,7 @@ def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Pro
         len(read.questions),
         tuple(evaluations),
         average(evaluations),
-        _score_no_answer(read, rules),
+        tuple(no_answer),
         _measure_confidences(read, rules),
         read,
     )

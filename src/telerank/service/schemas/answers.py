@@ -66,7 +66,8 @@ class AnswerHit(BaseModel):
 class AnswerReply(BaseModel):
     """The answers, best first; none if the documents that were read have none.
 
-    ``no_answer`` is the score of no answer minus that of the best span; missing if no document has a span.
+    ``no_answer`` is the score of no answer minus that of the best span, in the first document that has a
+    span; missing if none has.
     """
 
     model_config = ConfigDict(
