@@ -43,9 +43,13 @@ def run(place: Path, name: str, *on: str, **changes):
     models = record["models"]
     small = {key: own for key, own in MODELS.items() if key in models}
     training = merge(SMALL, {"model": {"start": str(place / "encoder")}})
-    record = merge(record, {"training": training, "models": small, "queries": 3, "depth": 4, **changes})
+    over = {"training": training, "models": small, "queries": 3, "depth": 4}
+    record = merge(record, {**over, **changes})
     for data in [key for key in record["data"] if key not in on]:
         del record["data"][data]
+    for data in record["data"].values():
+        if "paper" not in data:  # what differs comes last
+            data["differs"] = merge(data.get("differs", {}), over)
     for data in (*record["data"].values(), *record.get("sets", {}).values()):
         if data.get("made_as") == "articles":
             data["recipe"] = {"folds": 5}
