@@ -245,6 +245,31 @@ def test_no_process_waits_for_the_sums_of_one_that_has_an_error_in_backward(tmp_
         assert said == ["ModelError: another process has ended: its message says why"] * 2
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_gradients_are_sent_whole_from_the_stream_that_computes_them(device, monkeypatch):
+    """As if of two processes; but the connection is of one, whose sums are its gradients: a GPU is enough."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    monkeypatch.setattr(parallel, "_BUCKET", 1 << 18)
+    backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8))).to(device)
+        sums, weights = GradientSums(), list(model.parameters())
+        sums.watch(Processes(0, 2), weights)
+        sums.last_batch = True
+        for _ in range(3):
+            with sums.last():
+                model(torch.randn(1024, 512, device=device)).square().sum().backward()
+            assert len(sums._sent) == len(sums._buckets) == 8
+            own = [weight.grad.clone() for weight in weights]
+            sums.finish()
+            assert all(map(torch.equal, own, (weight.grad for weight in weights)))
+            model.zero_grad()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def test_a_process_alone_has_no_hook():
     weight = torch.nn.Parameter(torch.ones(3))
     for processes, hooks in ((ALONE, 0), (Processes(0, 2), 1)):
@@ -254,7 +279,7 @@ def test_a_process_alone_has_no_hook():
     assert sums._buckets == [range(1)]
 
 
-def test_hooks_keep_no_weight_in_memory(monkeypatch):
+def test_hooks_keep_no_weight_in_memory():
     """Of a grid of trainings only the present one is on the device; and a model learns elsewhere, too."""
     weight, sums = torch.nn.Parameter(torch.ones(3)), GradientSums()
     sums.watch(Processes(0, 2), [weight])
