@@ -150,7 +150,7 @@ def memory(folder: Path, given: argparse.Namespace) -> tuple[Table, float]:
 
 
 def saved(start: str, folder: Path) -> Path:
-    save_reranker(fresh_reranker(start, Shape("monobert", max_query=64, max_length=256)), folder)
+    save_reranker(fresh_reranker(start, Shape("monobert", max_query=64, max_length=320)), folder)
     return folder
 
 

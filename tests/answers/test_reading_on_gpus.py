@@ -8,12 +8,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import telerank as tr  # noqa: E402
+from small_gpu import on_gpu  # noqa: E402
 from small_readers import small_reader  # noqa: E402
 from telerank.answers import scorer as module  # noqa: E402
 from telerank.answers.scorer import SpanReader  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.pairs.pair import PairBatch  # noqa: E402
-from telerank.reranking.backends import BackEndSettings  # noqa: E402
 
 PAIRS = [(f"q{n} x1", " ".join(f"d{(n * k) % 30}" for k in range(3 * n))) for n in range(1, 14)]
 
@@ -21,33 +20,6 @@ PAIRS = [(f"q{n} x1", " ".join(f"d{(n * k) % 30}" for k in range(3 * n))) for n 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     return small_reader(tmp_path_factory.mktemp("reader"), max_length=30)
-
-
-class Gpu:
-    """Computes on the processor what a GPU would be given, and keeps its batches; ``room`` is in tokens."""
-
-    def __init__(self, room: int | None = None) -> None:
-        self.batches: list[PairBatch] = []
-        self.room, self.refused = room, 0
-
-    def __call__(self, computable, _setting, _samples):
-        def compute(batch: PairBatch) -> torch.Tensor:
-            if self.room is not None and batch.input_ids.numel() > self.room:
-                self.refused += 1
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
-            self.batches.append(batch)
-            with torch.inference_mode():
-                return computable.model(batch)
-
-        return compute
-
-
-def on_gpu(monkeypatch, room: int | None = None) -> Gpu:
-    gpu = Gpu(room)
-    monkeypatch.setattr(BackEndSettings, "where", property(lambda _: torch.device("cuda")))
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
-    monkeypatch.setattr(module, "compute", gpu)
-    return gpu
 
 
 def same(found, expected):
@@ -59,7 +31,7 @@ def same(found, expected):
 
 def test_batches_of_a_gpu_have_lengths_of_eight_and_the_same_answers(loaded, monkeypatch):
     exact = SpanReader(loaded).read(PAIRS)
-    gpu = on_gpu(monkeypatch)
+    gpu = on_gpu(monkeypatch, module)
     same(SpanReader(loaded, tokens=100).read(PAIRS), exact)
     lengths = {batch.input_ids.shape[1] for batch in gpu.batches}
     assert len(gpu.batches) > 3
@@ -75,7 +47,7 @@ def test_auto_names_its_precision(loaded, monkeypatch):
     (source,) = stage.sources.values()
     assert "precision" not in source
     assert SpanReader(loaded).computes_in == SpanReader(loaded, "onnx").computes_in == "float32"
-    on_gpu(monkeypatch)
+    on_gpu(monkeypatch, module)
     (source,) = stage.sources.values()
     assert source["precision"] == "bfloat16" == SpanReader(loaded).computes_in
     assert SpanReader(loaded, precision="tf32").computes_in == "tf32"
@@ -84,7 +56,7 @@ def test_auto_names_its_precision(loaded, monkeypatch):
 
 def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(loaded, monkeypatch):
     exact = SpanReader(loaded).read(PAIRS)
-    gpu = on_gpu(monkeypatch, room=150)
+    gpu = on_gpu(monkeypatch, module, room=150)
     stage = tr.read(SpanReader(loaded, tokens=900), {"a": "d1"})
     same(stage.reader.read(PAIRS), exact)
     refused = gpu.refused
@@ -92,7 +64,7 @@ def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(loaded, monkeypa
     stage.reader.read(PAIRS)
     assert gpu.refused == refused  # no other batch is tried
     [remark] = stage.remarks
-    assert remark.endswith(f"batches of {stage.reader.counts.room.tokens} tokens from then on")
+    assert remark.endswith(f"batches of {stage.reader.room.tokens} tokens from then on")
     gpu.room = 10
     with pytest.raises(
         ModelError, match=r"a batch of \d+ tokens does not fit into memory: CUDA out of memory"

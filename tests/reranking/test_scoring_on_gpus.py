@@ -10,12 +10,12 @@ import pytest
 import torch
 from transformers import masking_utils
 
+from small_gpu import on_gpu
 from small_rerankers import pairs, small_reranker
 from telerank.errors import ModelError
 from telerank.models.inference import prepare_inference
 from telerank.models.pairs.pair import PairBatch, batch_of
 from telerank.reranking import scorer as module
-from telerank.reranking.backends import BackEndSettings
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs, tokenize_for
 
@@ -31,33 +31,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def mono(folder):
     return small_reranker(folder)
-
-
-class Gpu:
-    """Computes on the processor what a GPU would be given, and keeps its batches; ``room`` is in tokens."""
-
-    def __init__(self, room: int | None = None) -> None:
-        self.batches: list[PairBatch] = []
-        self.room, self.refused = room, 0
-
-    def __call__(self, reranker, _setting, _samples):
-        def compute(batch: PairBatch) -> torch.Tensor:
-            if self.room is not None and batch.input_ids.numel() > self.room:
-                self.refused += 1
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
-            self.batches.append(batch)
-            with torch.inference_mode():
-                return reranker.model(batch)
-
-        return compute
-
-
-def on_gpu(monkeypatch, room: int | None = None) -> Gpu:
-    gpu = Gpu(room)
-    monkeypatch.setattr(BackEndSettings, "where", property(lambda _: torch.device("cuda")))
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
-    monkeypatch.setattr(module, "compute", gpu)
-    return gpu
 
 
 @pytest.mark.parametrize("kind", ["monobert", "bert-dmn"])
@@ -76,7 +49,7 @@ def test_pairs_are_joined_in_batches_as_they_are_one_by_one(folder, kind, archit
 
 def test_batches_of_a_gpu_have_lengths_of_eight_and_three_tensors(mono, folder, monkeypatch):
     exact = Scorer(mono).score(PAIRS)
-    gpu = on_gpu(monkeypatch)
+    gpu = on_gpu(monkeypatch, module)
     assert np.allclose(Scorer(mono, tokens=400).score(PAIRS), exact, atol=1e-5)
     longest = mono.shape.max_length
     assert all(
@@ -89,7 +62,7 @@ def test_batches_of_a_gpu_have_lengths_of_eight_and_three_tensors(mono, folder, 
 
 
 def test_windows_of_a_gpu_grow_with_its_batches(mono, monkeypatch):
-    on_gpu(monkeypatch)
+    on_gpu(monkeypatch, module)
     monkeypatch.setattr(module, "_WINDOW", 8)
     sizes = []
     monkeypatch.setattr(
@@ -101,7 +74,7 @@ def test_windows_of_a_gpu_grow_with_its_batches(mono, monkeypatch):
 
 
 def test_a_gpu_is_a_window_behind_and_fetched_once_a_window(mono, monkeypatch):
-    on_gpu(monkeypatch)
+    on_gpu(monkeypatch, module)
     monkeypatch.setattr(module, "_WINDOW", 8)
     log: list[str] = []
     launch, fetch = Scorer._launch, module._Launched.fetch
@@ -112,7 +85,7 @@ def test_a_gpu_is_a_window_behind_and_fetched_once_a_window(mono, monkeypatch):
 
 
 def test_threads_yield_to_the_one_that_feeds_a_gpu(mono, monkeypatch):
-    gpu, intervals = on_gpu(monkeypatch), []
+    gpu, intervals = on_gpu(monkeypatch, module), []
     before = sys.getswitchinterval()
     gpu.batches = type(
         "Batches", (list,), {"append": lambda _, __: intervals.append(sys.getswitchinterval())}
@@ -159,7 +132,7 @@ def test_attention_gets_its_mask_without_a_look_at_it(folder, architecture, monk
 
 def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(mono, monkeypatch):
     exact = Scorer(mono).score(PAIRS)
-    gpu = on_gpu(monkeypatch, room=300)
+    gpu = on_gpu(monkeypatch, module, room=300)
     scorer = Scorer(mono, tokens=2000)
     assert np.allclose(scorer.score(PAIRS), exact, atol=1e-5)
     assert gpu.refused <= 3
@@ -169,13 +142,13 @@ def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(mono, monkeypatc
     assert scorer.counts.pairs == 2 * len(PAIRS)
     assert (
         scorer.describe_memory()
-        == f"out of memory: batches of {scorer.counts.room.tokens} tokens from then on"
+        == f"out of memory: batches of {scorer.room.tokens} tokens from then on"
     )
     assert Scorer(mono).describe_memory() == ""
 
 
 def test_a_pair_that_does_not_fit_is_an_error_of_one_line(mono, monkeypatch):
-    on_gpu(monkeypatch, room=10)
+    on_gpu(monkeypatch, module, room=10)
     message = r"a batch of \d+ tokens does not fit into memory: CUDA out of memory. Tried to allocate 2 GiB.$"
     with pytest.raises(ModelError, match=message):
         Scorer(mono, tokens=2000).score(PAIRS)
@@ -184,7 +157,7 @@ def test_a_pair_that_does_not_fit_is_an_error_of_one_line(mono, monkeypatch):
 def test_auto_names_its_precision(mono, monkeypatch):
     assert Scorer(mono).computes_in == "float32"
     assert Scorer(mono, "onnx").computes_in == "float32"
-    on_gpu(monkeypatch)
+    on_gpu(monkeypatch, module)
     assert Scorer(mono).computes_in == "bfloat16"
     assert Scorer(mono, precision="tf32").computes_in == "tf32"
     assert Scorer(mono).changed == {}

@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -20,13 +20,13 @@ from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans,
 from telerank.batches import WindowLimits, batch_by_length
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
-from telerank.models.inference import Room, batch_widths, pin, switch_often
+from telerank.models.inference import batch_widths, pin, switch_often
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
-from telerank.models.precision import AUTO
 from telerank.models.readers.reader import Reader, load_reader
 from telerank.models.readers.span_model import SpanModel
 from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
-from telerank.reranking.backends import BackEndSettings, Computable, Compute, compute
+from telerank.reranking.backends import Computable, Compute, compute
+from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
 from telerank.stage import as_query
 from telerank.stored import folder_checksum
@@ -39,21 +39,16 @@ _HALF = re.compile("[\ud800-\udfff]")
 _WINDOW = WindowLimits(
     500_000, 2048, 64
 )  # characters, pairs, groups: few, so that the first answers come early
-_TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch
 _LENGTHS = ("max_length", "stride", "max_question", "max_answer", "temperature")
 
 
 @dataclass
 class ReadingCounts:
-    """What was read so far; ``cut`` has the questions that were cut, with how many tokens were cut off.
-
-    ``room`` says how large batches may be, if one did not fit into memory.
-    """
+    """What was read so far; ``cut`` has the questions that were cut, with how many tokens were cut off."""
 
     pairs: int = 0
     windows: int = 0
     cut: dict[str, int] = field(default_factory=dict)
-    room: Room = field(default_factory=Room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +60,7 @@ class PreparedPair:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpanReader:
+class SpanReader(ComputedModel):
     """A reader, by its name or loaded, and the settings of its computation: a value.
 
     ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
@@ -86,12 +81,6 @@ class SpanReader:
     """
 
     model: Reader | str | Path
-    backend: str = "torch"
-    precision: str = AUTO
-    threads: int | None = None
-    tokens: int | None = None
-    device: str | None = None
-    samples: tuple[TextPair, ...] = ()
     max_length: int | None = None
     stride: int | None = None
     max_question: int | None = None
@@ -101,27 +90,9 @@ class SpanReader:
     counts: ReadingCounts = field(default_factory=ReadingCounts, init=False)
 
     def __post_init__(self) -> None:
-        if self.tokens is not None and self.tokens < 1:
-            raise ModelError(f"tokens of a batch must be at least 1, got {self.tokens}")
+        super().__post_init__()
         if self.threshold is not None and math.isnan(self.threshold):
             raise ModelError("threshold must be a number, got nan")
-        _ = self._setting
-
-    @cached_property
-    def _setting(self) -> BackEndSettings:
-        return BackEndSettings(self.backend, self.precision, self.threads, self.device)
-
-    @property
-    def computes_in(self) -> str:
-        """The precision, which is never ``auto``; raises ModelError if there is no such device."""
-        return self._setting.resolved
-
-    @property
-    def changed(self) -> dict[str, Any]:
-        """The settings that differ from their defaults, by name, without ``samples``."""
-        named = [field for field in fields(self) if field.init and field.name not in ("model", "samples")]
-        values = {field.name: getattr(self, field.name) for field in named}
-        return {field.name: values[field.name] for field in named if values[field.name] != field.default}
 
     @cached_property
     def reader(self) -> Reader:
@@ -135,15 +106,6 @@ class SpanReader:
         """How spans become answers: the reader's settings, unless they are given here."""
         rules = AnswerRules.of(self.reader.settings, mu)
         return rules if self.threshold is None else replace(rules, threshold=self.threshold)
-
-    @cached_property
-    def name(self) -> str:
-        """The given name of the reader, or its fingerprint."""
-        return (
-            f"reader {reader_fingerprint(self.model)[:12]}"
-            if isinstance(self.model, Reader)
-            else str(self.model)
-        )
 
     @property
     def checksum(self) -> str:
@@ -258,10 +220,10 @@ class SpanReader:
         widths = batch_widths(lengths, self._device, self.reader.settings.max_length)
         starts, end, done = [0] * len(pairs), 0, self.counts.windows
         outputs: list[Tensor] = []
-        for rows in batch_by_length(widths, self._budget):
+        for rows in batch_by_length(widths, self.budget):
             width = int(widths[rows[0]])
             compute = partial(self._compute_rows, pairs, width=width)
-            outputs += self.counts.room.compute(rows, width, compute)
+            outputs += self.room.compute(rows, width, compute)
             for row in rows:
                 starts[row], end = end, end + width
             done += len(rows)
@@ -273,10 +235,6 @@ class SpanReader:
         batch = batch_of([pairs[row] for row in rows], self.reader.texts.pad_id, width)
         read = torch.stack((batch.input_ids, batch.attention_mask, batch.token_type_ids))
         return self._compute(PairBatch.of_block(pin(read, self._device))).flatten(0, 1)
-
-    def describe_memory(self) -> str:
-        """How large batches are, if a larger one did not fit into memory; else empty."""
-        return self.counts.room.describe()
 
     def describe_cut(self) -> str:
         """How many questions were cut, and where; empty if none was."""
@@ -303,38 +261,11 @@ class SpanReader:
     def _sample_batches(self) -> list[PairBatch]:
         windows = [window for pair in self.prepare(self.samples) for window in pair.windows]
         pairs = [window.pair for window in windows]
-        return [batch for _, batch in batch_pairs(pairs, self.reader.texts.pad_id, _TOKENS // 2)]
+        return [batch for _, batch in batch_pairs(pairs, self.reader.texts.pad_id, CPU_TOKENS // 2)]
 
-    @cached_property
-    def _budget(self) -> int:
-        if self.tokens is not None:
-            return self.tokens
-        return _TOKENS if self._device.type == "cpu" else _TOKENS_OF_GPU
-
-    @cached_property
-    def _device(self) -> torch.device:
-        return self._setting.where
-
-    @property
-    def _arguments(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self) if field.init)
-
-    @property
-    def _identity(self) -> tuple[object, ...]:
-        return isinstance(self.model, Reader), self.name, *self._arguments[1:]
-
-    def __eq__(self, other: object) -> bool:
-        return self._identity == other._identity if isinstance(other, SpanReader) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    def __repr__(self) -> str:
-        settings = (f"{name}={value!r}" for name, value in self.changed.items())
-        return f"SpanReader({', '.join((repr(self.name), *settings))})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SpanReader, self._arguments
+    def _describe_loaded(self) -> str:
+        given = self.model if isinstance(self.model, Reader) else self.reader
+        return f"reader {reader_fingerprint(given)[:12]}"
 
 
 def _as_docs(texts: Texts) -> list[Doc]:

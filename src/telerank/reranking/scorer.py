@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +16,18 @@ import torch
 from torch import Tensor
 
 from telerank.batches import batch_by_length
-from telerank.errors import ModelError
 from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.inference import Room, batch_widths, pin, switch_often
+from telerank.models.inference import batch_widths, pin, switch_often
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.precision import AUTO
 from telerank.models.rerankers.reranker import Reranker, load_reranker
-from telerank.reranking.backends import BackEndSettings, Computable, Compute, compute
+from telerank.reranking.backends import Computable, Compute, compute
+from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
 from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
 
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
 _GROUPS = 1024  # of a window at most, so that the first results come early
-_TOKENS, _TOKENS_OF_GPU = 2048, 65_536  # of a batch; larger ones do not fit a processor's cache
 _TOKENS_OF_PAIR = 4  # of a batch, for each pair of its window: a batch of 65,536 has windows of 16,384 pairs
 
 
@@ -48,15 +45,11 @@ _OF_PROCESSOR, _OF_GPU = _Ahead(), _Ahead(windows=3, threads=2, behind=1)
 
 @dataclass
 class ScoringCounts:
-    """What a scorer has scored so far: ``cut`` counts the tokens that were cut off, in ``cut_pairs``.
-
-    ``room`` says how large batches may be, if one did not fit into memory.
-    """
+    """What a scorer has scored so far: ``cut`` counts the tokens that were cut off, in ``cut_pairs``."""
 
     pairs: int = 0
     cut: int = 0
     cut_pairs: int = 0
-    room: Room = field(default_factory=Room)
 
     def add(self, pairs: TokenizedPairs) -> None:
         cut = pairs.cut.sum(1)
@@ -81,7 +74,7 @@ class _Launched:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scorer:
+class Scorer(ComputedModel):
     """A re-ranker, by its name or loaded, and the settings of its computation: a value.
 
     ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
@@ -101,36 +94,9 @@ class Scorer:
     """
 
     model: Reranker | str | Path
-    backend: str = "torch"
-    precision: str = AUTO
-    threads: int | None = None
-    tokens: int | None = None
-    device: str | None = None
-    samples: tuple[TextPair, ...] = ()
     max_query: int | None = None
     max_length: int | None = None
     counts: ScoringCounts = field(default_factory=ScoringCounts, init=False)
-
-    def __post_init__(self) -> None:
-        if self.tokens is not None and self.tokens < 1:
-            raise ModelError(f"tokens of a batch must be at least 1, got {self.tokens}")
-        _ = self._setting
-
-    @cached_property
-    def _setting(self) -> BackEndSettings:
-        return BackEndSettings(self.backend, self.precision, self.threads, self.device)
-
-    @property
-    def computes_in(self) -> str:
-        """The precision, which is never ``auto``; raises ModelError if there is no such device."""
-        return self._setting.resolved
-
-    @property
-    def changed(self) -> dict[str, Any]:
-        """The settings that differ from their defaults, by name, without ``samples``."""
-        settings = [field for field in fields(self) if field.init and field.name not in ("model", "samples")]
-        values = {field.name: getattr(self, field.name) for field in settings}
-        return {field.name: values[field.name] for field in settings if values[field.name] != field.default}
 
     @cached_property
     def reranker(self) -> Reranker:
@@ -139,19 +105,16 @@ class Scorer:
             model = load_reranker(Path(model) if Path(model).is_dir() else model)
         return model.with_lengths(self.max_query, self.max_length)
 
-    @cached_property
-    def name(self) -> str:
-        """The given name of the model, or its kind and fingerprint."""
-        if isinstance(self.model, Reranker):
-            return f"{self.model.shape.kind} {reranker_fingerprint(self.model)[:12]}"
-        return str(self.model)
-
     @property
     def checksum(self) -> str:
         """A hash of the model: of the files in its folder, or of its weights."""
         if not isinstance(self.model, Reranker) and Path(self.model).is_dir():
             return folder_checksum(Path(self.model))
         return reranker_fingerprint(self.reranker)
+
+    def _describe_loaded(self) -> str:
+        given = self.model if isinstance(self.model, Reranker) else self.reranker
+        return f"{given.shape.kind} {reranker_fingerprint(given)[:12]}"
 
     def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
         """The logits of pairs, in their order."""
@@ -212,7 +175,7 @@ class Scorer:
         blocks = [pairs.join(rows, width, self._fields) for pairs, rows in parts]
         block = torch.cat(blocks, 1)  # (fields, B, width)
         rows = range(block.shape[1])
-        logits = self.counts.room.compute(rows, width, lambda some: self._compute_block(block[:, list(some)]))
+        logits = self.room.compute(rows, width, lambda some: self._compute_block(block[:, list(some)]))
         return torch.cat(logits).double().cpu().numpy()
 
     def _launch(self, pairs: TokenizedPairs, progress: Progress) -> _Launched:
@@ -222,7 +185,7 @@ class Scorer:
             launched.rows.append(rows)
             width = int(lengths[rows[0]])
             compute = partial(self._compute_rows, pairs, width=width)
-            launched.logits.extend(self.counts.room.compute(rows, width, compute))
+            launched.logits.extend(self.room.compute(rows, width, compute))
             done += len(rows)
             progress("scoring", done, None)
         self.counts.add(pairs)
@@ -243,10 +206,6 @@ class Scorer:
         """How many tensors of a batch the model reads."""
         return 5 if self.reranker.kind.reads_parts else 3
 
-    def describe_memory(self) -> str:
-        """How large batches are, if a larger one did not fit into memory; else empty."""
-        return self.counts.room.describe()
-
     def describe_cut(self) -> str:
         """How many of the scored pairs were cut, and where; empty if none was."""
         counts = self.counts
@@ -262,43 +221,7 @@ class Scorer:
 
     def _sample_batches(self) -> list[PairBatch]:
         pairs = make_pairs(self.reranker, self.samples)
-        return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, _TOKENS // 2)]
-
-    @cached_property
-    def _device(self) -> torch.device:
-        return self._setting.where
-
-    @property
-    def _on_gpu(self) -> bool:
-        return self._device.type != "cpu"
-
-    @cached_property
-    def budget(self) -> int:
-        """The tokens of a batch at most, padding included; a longer pair has a batch of its own."""
-        if self.tokens is not None:
-            return self.tokens
-        return _TOKENS_OF_GPU if self._on_gpu else _TOKENS
-
-    @property
-    def _arguments(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self) if field.init)
-
-    @property
-    def _identity(self) -> tuple[object, ...]:
-        return isinstance(self.model, Reranker), self.name, *self._arguments[1:]
-
-    def __eq__(self, other: object) -> bool:
-        return self._identity == other._identity if isinstance(other, Scorer) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    def __repr__(self) -> str:
-        settings = (f"{name}={value!r}" for name, value in self.changed.items())
-        return f"Scorer({', '.join((repr(self.name), *settings))})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Scorer, self._arguments
+        return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, CPU_TOKENS // 2)]
 
 
 def _windows(groups: Iterable[Iterable[TextPair]], most: int) -> Iterator[tuple[list[TextPair], list[int]]]:

@@ -19,7 +19,8 @@ def rerank_shares(stage: CrossReranker, rankings: Iterable[Ranking]) -> Iterator
     and batches as large as fit into the memory of each. The error of one process is raised in all.
     """
     with working_together() as processes:
-        own, counts = stage(islice(rankings, processes.rank, None, processes.size)), stage.scorer.counts
+        own = stage(islice(rankings, processes.rank, None, processes.size))
+        counts, room = stage.scorer.counts, stage.scorer.room
         longest = _ROUND
         while longest == _ROUND:
             scored = processes.each(lambda: list(islice(own, _ROUND)))
@@ -28,4 +29,4 @@ def rerank_shares(stage: CrossReranker, rankings: Iterable[Ranking]) -> Iterator
             longest = max(map(len, parts))
         every = processes.gather_values((counts.pairs, counts.cut, counts.cut_pairs))
         counts.pairs, counts.cut, counts.cut_pairs = (sum(numbers) for numbers in zip(*every, strict=True))
-        counts.room.take_least(processes.gather_values(counts.room.tokens))
+        room.take_least(processes.gather_values(room.tokens))
