@@ -54,7 +54,7 @@ class Reversed:
 shares._ROUND = 2
 for count in (0, 1, 7, 8):
     counts.pairs, counts.cut, counts.cut_pairs = 0, 1, 2
-    counts.room = Room(None if count == 8 else 500 + 100 * distributed.get_rank())
+    room = Reversed.scorer.room = Room(None if count == 8 else 500 + 100 * distributed.get_rank())
     scored.clear()
     rankings = [Ranking.ranked(Query(f"q{n}", "x"), ("a", "b"), [2.0, 1.0]) for n in range(count)]
     both = list(shares.rerank_shares(Reversed(), rankings))
@@ -62,7 +62,7 @@ for count in (0, 1, 7, 8):
     assert all(ranking.docnos == ("b", "a") for ranking in both)
     assert scored == [f"q{n}" for n in range(distributed.get_rank(), count, 2)]
     assert (counts.pairs, counts.cut, counts.cut_pairs) == (2 * count, 2, 4)
-    assert counts.room.tokens == (None if count == 8 else 500)  # the least of both
+    assert room.tokens == (None if count == 8 else 500)  # the least of both
 distributed.destroy_process_group()
 """
 
