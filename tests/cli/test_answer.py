@@ -125,6 +125,11 @@ def test_a_pipeline_may_have_its_reader(place):
         (["-q", "q1", "--reader", "r", "-o", "x.json"], "go with a COLLECTION or --topics"),
         (["c", "--reader", "r", "-o", "x", "--lines", "x"], "need different files"),
         (["-q", "q1", "--reader", "r", "--model", "bm25 >> read(s)"], "takes no other one"),
+        (["-q", "q1", "--depth", 9, "--model", "bm25 >> read(s)"], "and no depth"),
+        (["-q", "q1", "--always", "--model", "bm25 >> read(s)"], "no settings of one"),
+        (["-q", "q1", "--model", "read(s)"], "nothing ranks what it reads"),
+        (["-q", "q1", "--model", "bm25 >> read(s) >> bm25"], "it can only come last"),
+        (["-q", "q1", "--model", "bm25 >> read(s) >> read(s)"], "it can only come last"),
     ],
 )
 def test_what_does_not_go_together_is_named(place, arguments, message):

@@ -32,7 +32,9 @@ def answer(
     reader: str | None = Option(
         None, help="The folder OUTPUT/model of `telerank train reader`, or a reader on the hub."
     ),
-    depth: int = Option(20, min=1, help="Documents of each ranking that are read."),
+    depth: int | None = Option(
+        None, min=1, help="Documents of each ranking that are read, with `--reader`. Default: 20."
+    ),
     mu: float | None = Option(
         None,
         min=0.0,
