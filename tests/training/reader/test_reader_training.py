@@ -105,6 +105,19 @@ def test_unrelated_texts_of_another_set(place):
     assert all(q.doc.text in theirs for q in added)
 
 
+def test_unrelated_texts_without_a_title_are_of_the_part_that_their_set_has(place, tmp_path):
+    record = json.loads((place / "two.json").read_text())
+    untitled = [{"paragraphs": article["paragraphs"]} for article in record["data"]]
+    path = tmp_path / "untitled.json"
+    path.write_text(json.dumps({"data": untitled}))
+    for part in ("train", "test"):
+        own = {q.doc.text for q in questions(tmp_path, "untitled.json", part=part).questions}
+        read = questions(place, unrelated=1.0, unrelated_from=str(path), part=part)
+        added = {q.doc.text for q in read.questions if q.unrelated}
+        assert added
+        assert added <= own
+
+
 def test_piaf_is_the_one_that_is_installed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     read = read_questions(QuestionSource(collection="piaf", part="test", questions=5), ArticleShares(), 0)

@@ -159,8 +159,10 @@ def _unrelated_texts(
         docs = list({question.doc.docno: question.doc for question in selected}.values())
     else:
         parts = ArticleParts(articles.test, articles.dev, articles.seed)
-        every = open_source(source.unrelated_from).docs()
-        docs = [doc for doc in every if source.part in (None, parts.part_of(article_name(doc, "")))]
+        other = open_source(source.unrelated_from)
+        docs = [
+            doc for doc in other.docs() if source.part in (None, parts.part_of(article_name(doc, other.name)))
+        ]
     texts: dict[str, list[Doc]] = {}
     for doc in docs:
         texts.setdefault(article_name(doc, ""), []).append(doc)
