@@ -81,7 +81,7 @@ def answer(
     if (collection is not None) + (query is not None) + (topics is not None) != 1:
         raise CollectionError("answer: give one of a COLLECTION, --query or --topics")
     files = [name for name in (output, lines, no_answers) if name is not None]
-    _check_files(files, asked=query is not None, shown=explain or as_json)
+    _check_files(files, one_question=query is not None, shown=explain or as_json)
     import telerank as tr
     from telerank.verbs.answer import open_answers
     from telerank.verbs.search import open_topics
@@ -117,11 +117,11 @@ def answer(
         console.say(remark)
 
 
-def _check_files(files: Sequence[str], *, asked: bool, shown: bool) -> None:
+def _check_files(files: Sequence[str], *, one_question: bool, shown: bool) -> None:
     """Raise CollectionError for files of one question, a form to show of many, or one file for two things."""
-    if asked and files:
+    if one_question and files:
         raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --topics")
-    if shown and not asked:
+    if shown and not one_question:
         raise CollectionError("answer: --explain and --json go with --query; --lines has everything")
     if len(set(files)) < len(files):
         raise CollectionError("answer: --output, --lines and --no-answers need different files")
