@@ -114,6 +114,9 @@ def test_a_pipeline_may_have_its_reader(place):
     result = run(place / "idx", "--topics", place / "topics.tsv", "--model", text)
     assert result.exit_code == 0, result.output
     assert set(json.loads(result.stdout)) == {"1", "2", "3"}
+    printed = run(place / "idx", "--topics", place / "topics.tsv", "--model", text, "-o", "-")
+    assert (printed.stdout, printed.stderr) == (result.stdout, result.stderr)
+    assert "how in" not in printed.stderr
     assert run(place / "idx", "-q", "q1", "--model", text).stdout.count("(confidence") == 1
 
 
@@ -124,7 +127,14 @@ def test_a_pipeline_may_have_its_reader(place):
         (["--reader", "r"], "give one of a COLLECTION, --query or --topics"),
         (["-q", "q1", "--reader", "r", "-o", "x.json"], "go with a COLLECTION or --topics"),
         (["c", "--reader", "r", "-o", "x", "--lines", "x"], "need different files"),
+        (["c", "--reader", "r", "--explain"], "--explain and --json go with --query"),
+        (["c", "--reader", "r", "--json"], "--explain and --json go with --query"),
         (["-q", "q1", "--reader", "r", "--model", "bm25 >> read(s)"], "takes no other one"),
+        (["-q", "q1", "--depth", 9, "--model", "bm25 >> read(s)"], "and no depth"),
+        (["-q", "q1", "--always", "--model", "bm25 >> read(s)"], "no settings of one"),
+        (["-q", "q1", "--model", "read(s)"], "nothing ranks what it reads"),
+        (["-q", "q1", "--model", "bm25 >> read(s) >> bm25"], "it can only come last"),
+        (["-q", "q1", "--model", "bm25 >> read(s) >> read(s)"], "it can only come last"),
     ],
 )
 def test_what_does_not_go_together_is_named(place, arguments, message):

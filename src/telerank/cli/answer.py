@@ -11,6 +11,8 @@ from telerank.errors import CollectionError
 from telerank.show.tables import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from telerank import Answer, Answers, Index
     from telerank.answers.stage import ReadAnswers
 
@@ -32,7 +34,9 @@ def answer(
     reader: str | None = Option(
         None, help="The folder OUTPUT/model of `telerank train reader`, or a reader on the hub."
     ),
-    depth: int = Option(20, min=1, help="Documents of each ranking that are read."),
+    depth: int | None = Option(
+        None, min=1, help="Documents of each ranking that are read, with `--reader`. Default: 20."
+    ),
     mu: float | None = Option(
         None,
         min=0.0,
@@ -76,11 +80,8 @@ def answer(
     """
     if (collection is not None) + (query is not None) + (topics is not None) != 1:
         raise CollectionError("answer: give one of a COLLECTION, --query or --topics")
-    if query is not None and (output or lines or no_answers):
-        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --topics")
     files = [name for name in (output, lines, no_answers) if name is not None]
-    if len(set(files)) < len(files):
-        raise CollectionError("answer: --output, --lines and --no-answers need different files")
+    _check_files(files, one_question=query is not None, shown=explain or as_json)
     import telerank as tr
     from telerank.verbs.answer import open_answers
     from telerank.verbs.search import open_topics
@@ -110,9 +111,20 @@ def answer(
     run = tr.answer(opened, queries, stage, split=split, k=keep)
     run.save("-" if not files else output, lines=lines, no_answers=no_answers)
     for name in files:
-        console.say(f"{run.queries:,} questions answered; in {name}, how in {name}.json")
+        if name != "-":  # which has no record
+            console.say(f"{run.queries:,} questions answered; in {name}, how in {name}.json")
     for remark in run.remarks:
         console.say(remark)
+
+
+def _check_files(files: Sequence[str], *, one_question: bool, shown: bool) -> None:
+    """Raise CollectionError for files of one question, a form to show of many, or one file for two things."""
+    if one_question and files:
+        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --topics")
+    if shown and not one_question:
+        raise CollectionError("answer: --explain and --json go with --query; --lines has everything")
+    if len(set(files)) < len(files):
+        raise CollectionError("answer: --output, --lines and --no-answers need different files")
 
 
 def _answer(index: Index, stage: ReadAnswers, query: str, *, explain: bool, as_json: bool) -> None:

@@ -44,7 +44,8 @@ PARAMETERS: Mapping[str, Callable[[PipelineReader, Expression], Any]] = {
 
 def _refuse(_: Names, **__: Any) -> Any:
     raise ExpressionError(
-        "read ends a pipeline, and its answers are no ranking: telerank answer reads such a text"
+        "read ends a pipeline, and its answers are no ranking: it can only come last, "
+        "in a text for telerank answer"
     )
 
 

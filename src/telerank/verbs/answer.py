@@ -97,7 +97,7 @@ def answer(
     reader: str | Path | Reader | SpanReader | None = None,
     split: str | None = None,
     k: int | None = None,
-    depth: int = DEPTH,
+    depth: int | None = None,
     mu: float | None = None,
     threads: int = 1,
     progress: Progress | None = None,
@@ -105,7 +105,7 @@ def answer(
 ) -> AnswerRun:
     """Answer questions from the documents of an index: those of a collection's split, or in memory.
 
-    ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth``
+    ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth`` (20)
     documents are read by ``reader``, with ``mu`` and ``settings`` as :func:`read` takes them. ``k`` answers
     are kept for each question. ``threads`` answer the queries of first stages. The answers are computed when
     they are read or saved.
@@ -115,7 +115,8 @@ def answer(
     Raises
     ------
     ExpressionError
-        If the text of the pipeline cannot be read, or it has no reader, or two.
+        If the text of the pipeline cannot be read, it has no reader, or two, or one and a depth is given, or
+        nothing ranks before it.
     CollectionError
         If there is no such collection or split, or a qid comes twice.
     """
@@ -151,7 +152,7 @@ def open_answers(
     model: ReadAnswers | Stage | str | None,
     reader: str | Path | Reader | SpanReader | None,
     *,
-    depth: int = DEPTH,
+    depth: int | None = None,
     mu: float | None = None,
     **settings: Any,
 ) -> ReadAnswers:
@@ -160,21 +161,28 @@ def open_answers(
     Raises
     ------
     ExpressionError
-        If the text cannot be read, or there is no reader, or two.
+        If the text cannot be read, there is no reader, or two, or one and a depth, or nothing ranks before
+        it.
     """
     from telerank.answers.stage import ReadAnswers
 
     text = model if isinstance(model, str) else None
     if isinstance(model, ReadAnswers) or (text is not None and ends_in_read(text)):
-        if reader is not None or mu is not None or settings:
-            raise ExpressionError(f"{model}: it has a reader, and takes no other one and no settings of one")
-        return model if isinstance(model, ReadAnswers) else answer_pipeline(str(text), index)
+        if settings or any(value is not None for value in (reader, depth, mu)):
+            own = "it has a reader, and takes no other one, no settings of one and no depth"
+            raise ExpressionError(f"{model}: {own}")
+        stage = model if isinstance(model, ReadAnswers) else answer_pipeline(str(text), index)
+        if stage.first is None:
+            raise ExpressionError(
+                f"{stage.text}: nothing ranks what it reads, as in bm25 % {DEPTH} >> read(READER)"
+            )
+        return stage
+    first = model if isinstance(model, Stage) else pipeline(text or index.default_pipeline, index)
     if reader is None:
         raise ExpressionError(
             "answering needs a reader: a pipeline that ends in read(READER), or a reader's name"
         )
-    first = model if isinstance(model, Stage) else pipeline(text or index.default_pipeline, index)
-    return first % depth >> read(reader, index, mu=mu, **settings)
+    return first % (DEPTH if depth is None else depth) >> read(reader, index, mu=mu, **settings)
 
 
 def answers_record(answers: Answers) -> dict[str, Any]:

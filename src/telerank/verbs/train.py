@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from telerank.training.log import Report as LogReport
     from telerank.training.reranker.compare import TrainedRerankers
 
+_NAMED = 5  # questions that a remark names
+
 
 @dataclass(frozen=True, eq=False)
 class TrainedModels(Report):
@@ -60,7 +62,7 @@ class TrainedModels(Report):
             numbers = "; ".join(f"{what}: {count:,}" for what, count in counts.items() if count)
             lines.append(numbers if folder == "." else f"{folder}: {numbers}")
             left_out = self.models[folder].parent / "left-out.txt"
-            lines += left_out.read_text(encoding="utf-8").splitlines() if left_out.is_file() else []
+            lines += map(_shorten, left_out.read_text("utf-8").splitlines()) if left_out.is_file() else []
         return [*lines, f"plot in {self.compared.plot}"] if self.compared and self.compared.plot else lines
 
     def tables(self) -> list[Table]:
@@ -151,3 +153,10 @@ def is_first_process() -> bool:
     from telerank.training import parallel
 
     return parallel.is_first_process()
+
+
+def _shorten(line: str) -> str:
+    """A line of ``left-out.txt`` with the first of the questions that it names."""
+    what, colon, names = line.partition(" in their text: ")
+    named = names.split(", ")
+    return f"{what}{colon}{', '.join(named[:_NAMED])}{' …' if len(named) > _NAMED else ''}"

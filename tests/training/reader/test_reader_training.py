@@ -105,6 +105,19 @@ def test_unrelated_texts_of_another_set(place):
     assert all(q.doc.text in theirs for q in added)
 
 
+def test_unrelated_texts_without_a_title_are_of_the_part_that_their_set_has(place, tmp_path):
+    record = json.loads((place / "two.json").read_text())
+    untitled = [{"paragraphs": article["paragraphs"]} for article in record["data"]]
+    path = tmp_path / "untitled.json"
+    path.write_text(json.dumps({"data": untitled}))
+    for part in ("train", "test"):
+        own = {q.doc.text for q in questions(tmp_path, "untitled.json", part=part).questions}
+        read = questions(place, unrelated=1.0, unrelated_from=str(path), part=part)
+        added = {q.doc.text for q in read.questions if q.unrelated}
+        assert added
+        assert added <= own
+
+
 def test_piaf_is_the_one_that_is_installed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     read = read_questions(QuestionSource(collection="piaf", part="test", questions=5), ArticleShares(), 0)
@@ -146,6 +159,13 @@ def test_answers_that_stand_nowhere_are_counted_and_named(place, tmp_path):
     (line,) = describe_left_out([read])
     assert "wrong.json: 2 questions are left out, as no answer occurs in their text" in line
     assert line.endswith(": wrong-0-0-1, wrong-2-1-0")
+    parts = [
+        read_questions(QuestionSource(collection=str(tmp_path / "wrong.json"), part=part), SHARES, 0)
+        for part in ("train", "dev", "test")
+    ]
+    assert sorted(qid for own in parts for qid in own.left_out) == ["wrong-0-0-1", "wrong-2-1-0"]
+    for own in parts:
+        assert own.counts.get("questions whose answer does not occur", 0) == len(own.left_out)
 
 
 def test_moved_answers_are_counted(tmp_path):
@@ -460,14 +480,17 @@ def test_the_verb_and_the_command_train(place, tmp_path, monkeypatch):
 
     from telerank.cli.main import app
 
-    squad_file(tmp_path / "wrong.json", wrong=("wrong-0-0-1",))
+    wrong = [f"wrong-{a}-{p}-1" for a in range(3) for p in range(2)]
+    squad_file(tmp_path / "wrong.json", wrong=wrong)
     record = reader_training(place, data={"sets": [{"collection": str(tmp_path / "wrong.json")}]})
     settings = tmp_path / "reader.yaml"
     settings.write_text(yaml.safe_dump(record.model_dump(mode="json")))
     monkeypatch.chdir(tmp_path)
     shown = CliRunner().invoke(app, ["train", "reader", "reader.yaml", "-o", "out"], catch_exceptions=False)
     assert shown.exit_code == 0
-    assert "1 questions are left out, as no answer occurs in their text: wrong-0-0-1" in shown.stderr
+    said = "wrong.json: 6 questions are left out, as no answer occurs in their text: "
+    assert f"{said}{', '.join(wrong[:5])} …\n" in shown.stderr
+    assert (tmp_path / "out" / "left-out.txt").read_text().endswith(f"{said}{', '.join(wrong)}\n")
     assert "windows with the answer" in shown.stderr
     answers = tr.reader(tmp_path / "out" / "model").answer("q1", ["d1 x2 x3"])
     assert answers.query.text == "q1"

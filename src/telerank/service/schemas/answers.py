@@ -45,8 +45,7 @@ class AnswerSource(BaseModel):
 class AnswerHit(BaseModel):
     """A span of a document: characters ``start`` to ``end`` (not included) of its text.
 
-    ``sentence_start`` and ``sentence_end`` are those of the sentences that it is in, ``before`` and ``after``
-    the rest of them.
+    ``before`` and ``after`` are the rest of the sentences that it is in.
     """
 
     text: str

@@ -16,8 +16,6 @@ from telerank.evaluation.answers.gold import GoldAnswers
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.types import Answer, Doc, Progress, Query, silent
 
-_NAMED = 5  # questions that a count names
-
 
 @dataclass(frozen=True)
 class TextQuestion:
@@ -64,8 +62,12 @@ def read_questions(
     collection = open_source(source.collection, source.format, source.encoding)
     progress("reading questions", 0, None)
     counts: dict[str, int] = {}
-    selected, left_out = _read(collection, source, counts)
-    selected = _of_part(selected, collection.name, source, articles)
+    selected, left_out = (
+        _of_part(questions, collection.name, source, articles)
+        for questions in _read(collection, source, counts)
+    )
+    if left_out:
+        counts["questions whose answer does not occur"] = len(left_out)
     if not source.unanswerable:
         selected = [question for question in selected if question.answers]
     if source.questions is not None:
@@ -81,13 +83,14 @@ def read_questions(
         added = list(_add_unrelated(selected, texts, source.unrelated, seed))
         counts["unrelated texts"] = len(added)
     return QuestionSet(
-        source, (*selected, *added), {key: n for key, n in counts.items() if n}, tuple(left_out)
+        source, (*selected, *added), {key: n for key, n in counts.items() if n}, tuple(map(_qid, left_out))
     )
 
 
 def _read(
     collection: Collection, source: QuestionSource, counts: dict[str, int]
-) -> tuple[list[TextQuestion], list[str]]:
+) -> tuple[list[TextQuestion], list[TextQuestion]]:
+    """The questions of a split, and those of which no answer occurs in their text."""
     split = collection.resolve_split(source.split)
     parts = split_parts(split)
     if not any(part in collection.answers for part in parts):
@@ -97,23 +100,24 @@ def _read(
     for part in parts:
         for answer in collection.answers.get(part, tuple)():
             located.setdefault(answer.qid, []).append(answer)
-    absent = {answer.qid for part in parts for answer in collection.unlocated.get(part, tuple)()}
-    texts = {qid: own[0].docno for qid, own in located.items()}
+    absent = {
+        answer.qid: answer.docno for part in parts for answer in collection.unlocated.get(part, tuple)()
+    }
+    texts = absent | {qid: own[0].docno for qid, own in located.items()}
     for part in parts:
         texts |= collection.contexts.get(part, dict)()
     selected, left_out = [], []
     for query in collection.split_queries(split):
         docno = texts.get(query.qid)
         own = tuple(answer for answer in located.get(query.qid, ()) if answer.docno == docno)
-        if query.qid in absent and not own:
-            left_out.append(query.qid)
-        elif docno is None or docno not in docs:
+        if docno is None or docno not in docs:
             counts["questions without a text"] = counts.get("questions without a text", 0) + 1
+        elif query.qid in absent and not own:
+            left_out.append(TextQuestion(query, docs[docno]))
         else:
             selected.append(TextQuestion(query, docs[docno], own))
     notes = collection.notes()
     counts |= {f"answers {how}": notes.get(how, 0) for how in ("moved", "nearest")}
-    counts["questions whose answer does not occur"] = len(left_out)
     return selected, left_out
 
 
@@ -155,8 +159,10 @@ def _unrelated_texts(
         docs = list({question.doc.docno: question.doc for question in selected}.values())
     else:
         parts = ArticleParts(articles.test, articles.dev, articles.seed)
-        every = open_source(source.unrelated_from).docs()
-        docs = [doc for doc in every if source.part in (None, parts.part_of(article_name(doc, "")))]
+        other = open_source(source.unrelated_from)
+        docs = [
+            doc for doc in other.docs() if source.part in (None, parts.part_of(article_name(doc, other.name)))
+        ]
     texts: dict[str, list[Doc]] = {}
     for doc in docs:
         texts.setdefault(article_name(doc, ""), []).append(doc)
@@ -174,11 +180,11 @@ def open_source(collection: str, form: str | None = None, encoding: str = "utf-8
 
 
 def describe_left_out(sets: Iterable[QuestionSet]) -> list[str]:
-    """A line for each set with questions whose answer does not occur in their text, which names some."""
+    """A line for each set with questions whose answer does not occur in their text, which names them all."""
     lines = []
     for own in sets:
         if own.left_out:
-            named = ", ".join(own.left_out[:_NAMED]) + (" …" if len(own.left_out) > _NAMED else "")
+            named = ", ".join(own.left_out)
             number = f"{len(own.left_out)} questions are left out"
             lines.append(f"{own.source.collection}: {number}, as no answer occurs in their text: {named}")
     return lines
