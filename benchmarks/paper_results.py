@@ -113,19 +113,27 @@ def _describe_pooled(name: str, folder: Path, record: dict[str, Any]) -> str:
             ["| :-- |", *(" --: |" for _ in columns)],
         )
         table = ["".join(line) for line in lines]
-        table += [
-            f"| {row} | {' | '.join(_pooled_cell(own.get(row)) for own in columns.values())} |"
-            for row in rows
-        ]
+        cells = [_pooled_cells(own, rows, marked="marks" in analysis) for own in columns.values()]
+        table += [f"| {row} | {' | '.join(own)} |" for row, *own in zip(rows, *cells, strict=True)]
         parts += [f"**{analysis['title']}**"] * bool(analysis["title"]) + ["\n".join(table)]
+        if marks := analysis.get("marks"):
+            parts.append(marks.replace("<", "\\<"))
     kept = [f"- {note}" for note in record["notes"] if not note.startswith(("Pooled over", "It took"))]
     return "\n\n".join([*parts, *["\n".join(kept)] * bool(kept)])
 
 
-def _pooled_cell(value: dict[str, Any] | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value['pooled']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+def _pooled_cells(values: dict[str, Any], rows: list[str], *, marked: bool) -> Iterator[str]:
+    """A cell for each row of a column; ``marked`` by the tests, with the best in bold."""
+    best = max(round(value["pooled"], 3) for value in values.values())
+    for row in rows:
+        if row not in values:
+            yield "–"
+            continue
+        value = values[row]
+        pooled = f"{value['pooled']:.3f}"
+        pooled = f"**{pooled}**" if marked and round(value["pooled"], 3) == best else pooled
+        marks = f"<sup>{value['marks']}</sup>" if value.get("marks") else ""
+        yield f"{pooled}{marks} [{value['low']:.3f}, {value['high']:.3f}]"
 
 
 def _is_pipeline(note: str, record: dict[str, Any]) -> bool:

@@ -64,3 +64,20 @@ def test_a_plain_reranker_says_what_it_cut(place):
     model = f"bm25 % 2 >> rerank('{place / 'mono'}')"
     result = run(place / "idx", "--query", "q1 q2 d1", "--model", model)
     assert "2 pairs longer than 48 tokens: cut there" in result.stderr
+
+
+def test_an_explanation_names_the_winning_segment_of_a_long_document_and_the_parts_of_its_score(place):
+    model = f"bm25 % 2 >> maxp(rerank('{place / 'mono'}'), window=best)"
+    arguments = (place / "idx", "--query", "q1 q2 d1", "--model", model, "--explain")
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    flat = " ".join(result.stdout.split())
+    segment = json.loads(run(*arguments, "--show-segment", "--json").stdout)["ranking"][0]["segment"]
+    start, end = segment["span"]
+    winner = next(line for line in result.stdout.splitlines() if "which counts most" in line).split()
+    named = f"segment {segment['number'] + 1} of {segment['count']}, characters {start} to {end}:"
+    assert " ".join(winner[1:]).startswith(named)
+    assert float(winner[0]) == pytest.approx(segment["score"], rel=1e-4)
+    assert f"the greatest of {segment['count']} segments by" in flat
+    assert "what single sentences add, in all" in flat
+    assert ": without it" in flat

@@ -91,6 +91,7 @@ def test_figure_2_measures_by_position_where_relevance_sits_late(place):
     told = {own["kind"]: own for own in json.loads((outcome.folder / "results.json").read_text())["results"]}
     systems = {"candidates", "FirstP", "MaxP", "PARADE", "BeST", "GoldP"}
     assert told["positions"]["values"].keys() == systems
+    assert "holds at least half of a known relevant text. In " in (outcome.folder / "tables.md").read_text()
     assert told["segments"].keys() >= {"MaxP", "BeST", "GoldP", "BM25 per segment"}
 
 

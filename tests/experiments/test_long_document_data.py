@@ -137,3 +137,47 @@ def test_table_1_makes_its_long_documents_and_measures_by_position(tmp_path):
     assert "12 documents" in tables
     assert "0 to 127 (" in tables
     assert "By the position of the known relevant text" in tables
+
+
+FILES = ("table1", "table2", "figure1", "figure2", "documents")
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("name", FILES)
+def test_negatives_of_sets_that_are_here_are_relevant_elsewhere(name, small):
+    """Folds and kept-back queries are by document: what no query of the training asks for is no negative."""
+    spec = read_experiment(BEST / f"{name}.yaml", small=small)
+    made = [data for data, own in spec.data.items() if not own.paper]
+    assert made
+    for data in made:
+        assert spec.on(data).training["data"]["negatives"]["only"] == "relevant-elsewhere", data
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_robust04_is_in_table_1_alone_whose_systems_are_for_folds(name):
+    spec = read_experiment(BEST / f"{name}.yaml")
+    robust = [data for data in spec.data if data.startswith("robust04")]
+    assert robust == (["robust04-title", "robust04-description"] if name == "table1" else [])
+    for data in robust:
+        own = spec.on(data)
+        assert own.training["folds"] == 5
+        assert "maxp" not in "".join(own.systems.values())
+
+
+@pytest.mark.parametrize("data", ["far-english", "far-french"])
+def test_segments_of_far_documents_need_most_of_the_known_passage(data):
+    spec = read_experiment(BEST / "figure2.yaml")
+    rules = {
+        one: analysis.rule
+        for one in (data, "english-long-1")
+        for analysis in spec.on(one).analyses
+        if analysis.kind == "segments"
+    }
+    assert rules == {data: "most", "english-long-1": "whole"}
+
+
+@pytest.mark.parametrize("name", ["documents", "figure2"])
+def test_it_is_said_that_parade_reads_fewer_passages(name):
+    spec = read_experiment(BEST / f"{name}.yaml")
+    assert spec.models["PARADE"].settings["model"]["head"]["passages"] == 8
+    assert "PARADE reads 8 passages of a document, not 16" in spec.about

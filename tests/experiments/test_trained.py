@@ -216,6 +216,29 @@ def test_another_start_or_other_data_is_another_training(folder, tmp_path):
     assert len(list(trained.iterdir())) == 3
 
 
+def test_other_known_passages_are_another_training(folder, tmp_path):
+    answers = tmp_path / "answers.jsonl"
+    lines = [{"query-id": f"train{i}", "corpus-id": f"d{i}", "text": f"d{i}", "start": 0} for i in range(12)]
+    answers.write_text("\n".join(map(json.dumps, lines)))
+    segments = {"select": "gold", "window": "whole", "answers": str(answers)}
+    changes = {**WHOLE, "models": {"whole": {"data": {"segments": segments}}}}
+    trained = tmp_path / "small" / "trained"
+    run(folder, tmp_path, changes)
+    run(folder, tmp_path, changes)
+    assert len(list(trained.iterdir())) == 1
+    answers.write_text("\n".join(map(json.dumps, lines[:6])))
+    run(folder, tmp_path, changes)
+    assert len(list(trained.iterdir())) == 2
+
+
+def test_a_model_of_known_passages_is_missing_where_there_are_none(folder, tmp_path):
+    models = {"whole": {"data": {"segments": {"select": "gold", "window": "whole"}}}}
+    outcome = run(folder, tmp_path, {**WHOLE, "models": models})
+    assert "small has no known passages of split 'train'" in outcome.lacking["whole"]
+    assert "data.segments.answers" in outcome.lacking["whole"]
+    assert result(outcome)["means"].keys() == {"BM25"}
+
+
 def test_only_some_queries_measure_if_the_file_says_so(folder, tmp_path):
     few = run(folder, tmp_path, {**WHOLE, "queries": 5})
     assert few.data.counts["judged queries"] == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,13 @@ from telerank.errors import CollectionError, ExpressionError, ModelError
 from telerank.fusion import minmax
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.pipelines.functions import pipeline
+from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
 from telerank.reranking.texts import TokenizedPairs
 from telerank.retrieval.index import Index
 from telerank.segments.aggregate import Aggregate, convert
+from telerank.segments.explain import explain_document, match_segments
 from telerank.segments.scorer import SegmentScorer
 from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segmenter
@@ -213,6 +216,68 @@ def test_the_winning_segment_is_named_with_its_characters_and_why_it_won(reranke
     )
     assert winner.parts[-1].what == "what single sentences add, in all"
     assert len(said_why.parts) == len(scores)
+
+
+def test_what_is_explained_has_the_title_that_was_ranked_and_is_not_counted(reranker):
+    title = said(40)
+    doc = Doc("a", said(60, every=5, seed=4), title)
+    stage = SegmentReranker(CrossReranker(Scorer(reranker.scorer.reranker), {"a": doc}), Aggregate("max"))
+    list(stage([Ranking.ranked(QUERIES[0], ["a"], [1])]))
+    counted = replace(stage.scorer.counts), replace(stage.reranker.scorer.counts), stage.all_remarks
+    segments = stage.scorer.segmenter(doc)
+    kept = segments.kept_title
+    assert segments.cut_title
+    assert kept == " ".join(title.split()[: ROOM // 2])
+    scorer = replace(stage.reranker.scorer)
+    explained = explain_document(
+        scorer, stage.aggregate, "q1 q2", segments, stage.scorer.score("q1 q2", doc)[1]
+    )
+    winner = explained.parts[0]
+    one = match_segments(stage.aggregate, segments, stage.scorer.score("q1 q2", doc)[1])[0]
+    alone = explain_score(scorer, "q1 q2", f"{kept} {one.text}")
+    assert [part.value for part in winner.parts] == [part.value for part in alone.parts]
+    assert stage.explain(QUERIES[0], "a").value == pytest.approx(explained.value, abs=1e-5)
+    stage.match(QUERIES[0], "a")
+    assert (stage.scorer.counts, stage.reranker.scorer.counts, stage.all_remarks) == counted
+
+
+HOSTILE = {
+    "megabyte": Doc("megabyte", f"{'y' * 130} " * 8000 + "q1 q2."),
+    "empty": Doc("empty", ""),
+    "sentence": Doc("sentence", said(5000)),
+    "titled": Doc("titled", said(60, every=7), said(90)),
+}
+
+
+def test_hostile_documents_are_ranked_and_explained_and_nothing_is_dropped_silently(reranker):
+    stage = SegmentReranker(
+        CrossReranker(Scorer(reranker.scorer.reranker), HOSTILE), Aggregate("max"), NAMED["best"]
+    )
+    (ranked,) = stage([Ranking.ranked(QUERIES[0], [*HOSTILE], [4, 3, 2, 1])])
+    scores = dict(ranked)
+    assert scores.keys() == HOSTILE.keys()
+    assert len(HOSTILE["megabyte"].text) > 1_000_000
+    counts = {}
+    for docno, doc in HOSTILE.items():
+        segments = stage.scorer.segmenter(doc)
+        counts[docno] = len(segments)
+        assert segments.windows[0, 0] == segments.left_out == 0
+        assert (
+            segments.windows[1:, 0].tolist() == segments.windows[:-1, 1].tolist()
+        )  # no token is between two
+        assert max(len(segments.passage(number).ids) for number in range(len(segments))) <= ROOM
+        explained = stage.explain(QUERIES[0], docno)
+        assert explained.value == pytest.approx(scores[docno], abs=1e-5)
+        assert explained.what.startswith(f"the greatest of {len(segments)} segment")
+        assert explained.parts[0].value == pytest.approx(scores[docno], abs=1e-5)
+        assert len(explained.parts) == min(len(segments), 11)
+    assert counts["empty"] == 1
+    assert counts["sentence"] >= 5000 // ROOM
+    assert stage.scorer.counts.segments == sum(counts.values())
+    assert stage.scorer.counts.documents == len(HOSTILE)
+    (remark,) = stage.remarks
+    assert remark.endswith(": 1 title longer than half of a segment: cut there")
+    assert stage.reranker.scorer.counts.cut == 0  # no segment is cut by the model
 
 
 def test_of_many_segments_ten_are_explained(reranker):

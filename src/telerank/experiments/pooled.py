@@ -1,7 +1,8 @@
 """Experiments on the folds of one collection, pooled: each value of each fold, and over all queries.
 
 Data of the same ``pool`` are folds: what one measures, no other one does. Every analysis that keeps the
-values of its queries (``quality``, ``positions``, ``segments``, ``iterations``) is pooled.
+values of its queries (``quality``, ``positions``, ``segments``, ``iterations``) is pooled. The ``tests`` of
+``quality`` are those of the pooled queries.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import numpy as np
 from telerank.drafts import replace_file
 from telerank.evaluation.segments import bootstrap_ratio
 from telerank.experiments.analyses.bench import AnalysisResult, Items
-from telerank.experiments.analyses.specs import AnalysisSpec, IterationsSpec
+from telerank.experiments.analyses.significance import TestedPairs, compare_items
+from telerank.experiments.analyses.specs import AnalysisSpec, IterationsSpec, QualitySpec
 from telerank.experiments.report import RESULTS, TABLES, ExperimentOutcome
 from telerank.show.report import to_json
-from telerank.show.tables import Table, render_markdown
+from telerank.show.tables import Cell, Table, render_markdown
 from telerank.versions import versions
 
 
@@ -60,10 +62,19 @@ def pool_outcomes(outcomes: Sequence[ExperimentOutcome], folder: Path, pool: str
 def _pool(spec: AnalysisSpec, by_fold: Mapping[str, Items]) -> AnalysisResult:
     by_fold = {name: items for name, items in by_fold.items() if items}
     if not by_fold:
-        return AnalysisResult((), {}, notes=(f"Not pooled: {spec.title or spec.kind}.",))
+        return AnalysisResult((), {"columns": {}}, notes=(f"Not pooled: {spec.title or spec.kind}.",))
     items = join_items(list(by_fold.values()))
-    record = {column: dict(_summarise(column, items[column], by_fold)) for column in items}
-    tables = [_fold_table(column, rows, list(by_fold)) for column, rows in record.items()]
+    columns = {column: dict(_summarise(column, items[column], by_fold)) for column in items}
+    record: dict[str, Any] = {"columns": columns}
+    pairs = compare_items(items, spec.tests) if isinstance(spec, QualitySpec) and spec.tests else None
+    if pairs is not None:
+        record |= {"tests": pairs.record(), "marks": pairs.describe_marks()}
+        for column, rows in columns.items():
+            for row, own in rows.items():
+                own["marks"] = pairs.marks(row, column)
+    tables = [_fold_table(column, rows, list(by_fold), pairs) for column, rows in columns.items()]
+    if pairs is not None:
+        tables.append(pairs.table())
     if not isinstance(spec, IterationsSpec):
         return AnalysisResult(tuple(tables), record)
     from telerank.experiments.analyses.long_documents.iterations import (
@@ -115,19 +126,26 @@ def _summarise(
         )
 
 
-def _fold_table(column: str, rows: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Table:
-    lines = []
+def _fold_table(
+    column: str, rows: Mapping[str, Mapping[str, Any]], names: Sequence[str], pairs: TestedPairs | None
+) -> Table:
+    """A row for each system; with tests, the pooled values are marked, and the best is strong."""
+    lines: list[list[str | Cell]] = []
+    best = max(round(own["pooled"], 3) for own in rows.values())
     for row, own in rows.items():
         folds = [f"{own['folds'][name]:.3f}" if name in own["folds"] else "–" for name in names]
         spread = "" if own["deviation"] is None else f" ± {own['deviation']:.3f}"
         interval = f"{own['low']:.3f} to {own['high']:.3f}"
-        lines.append([row, *folds, f"{own['mean']:.3f}{spread}", f"{own['pooled']:.3f}", interval])
+        is_best = pairs is not None and round(own["pooled"], 3) == best
+        pooled = Cell(f"{own['pooled']:.3f}", is_best, own.get("marks", ""))
+        lines.append([row, *folds, f"{own['mean']:.3f}{spread}", pooled, interval])
     counts = sorted({own["queries"] for own in rows.values()})
     over = f"{counts[-1]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     spread = "mean ± deviation of the folds"
-    note = f"Pooled over {over} queries or folds, with the 95% bootstrap interval; {spread}."
+    notes = [f"Pooled over {over} queries or folds, with the 95% bootstrap interval; {spread}."]
+    notes += [] if pairs is None else [pairs.describe_marks()]
     heads = ("system", *names, "mean", "pooled", "95% interval")
-    return Table.of(heads, lines, caption=f"{column} by fold", notes=[note])
+    return Table.of(heads, lines, caption=f"{column} by fold", notes=notes)
 
 
 def _write(pooled: PooledOutcome, specs: Sequence[AnalysisSpec]) -> None:
@@ -144,7 +162,7 @@ def _write(pooled: PooledOutcome, specs: Sequence[AnalysisSpec]) -> None:
     record = {
         "pool": pooled.pool,
         "folds": [fold.folder.name for fold in pooled.folds],
-        "results": [{"kind": spec.kind, "title": spec.title, "columns": own.record} for spec, own in pairs],
+        "results": [{"kind": spec.kind, "title": spec.title, **own.record} for spec, own in pairs],
         "notes": pooled.notes,
         "versions": versions(),
     }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
-from telerank.corpus.collection import split_parts
+from telerank.corpus.collection import Collection, split_parts
 from telerank.drafts import remove_folder
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
@@ -38,6 +38,7 @@ MODEL = "model"
 _FILES = (
     ("data", "negatives", "run"),
     ("data", "listed", "run"),
+    ("data", "segments", "answers"),
     ("data", "triples", "file"),
     ("dev", "run"),
     ("test", "run"),
@@ -166,7 +167,7 @@ class ModelTrainer:
             raise CollectionError(f"{name} learns from queries that measure: it is trained by {system}")
         try:
             settings = RerankerTraining if is_reranker else BiEncoderTraining
-            return settings.model_validate(record)
+            return _check_passages(settings.model_validate(record), source.collection)
         except ValidationError as error:
             raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
 
@@ -270,6 +271,18 @@ class ModelTrainer:
             if start := record["model"].get(key):
                 record["model"][key] = _start_checksum(start)
         return _digest([record, collect_versions()])
+
+
+def _check_passages(
+    config: RerankerTraining | BiEncoderTraining, collection: Collection
+) -> RerankerTraining | BiEncoderTraining:
+    """The settings; raises Unavailable if they need known passages, and none are given."""
+    segments, split = getattr(config.data, "segments", None), config.data.split
+    needed = segments is not None and segments.select == "gold" and segments.answers is None
+    if needed and not any(part in collection.answers for part in split_parts(split)):
+        lacks = f"{collection.name} has no known passages of split {split!r}"
+        raise Unavailable(f"{lacks}: give a file of them, data.segments.answers")
+    return config
 
 
 def model_of(run: Path) -> Path:

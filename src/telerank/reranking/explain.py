@@ -28,11 +28,11 @@ _WIDTH = 100  # characters of a sentence that are shown
 
 
 def explain_score(scorer: Scorer, query: str, passage: str) -> Explanation:
-    """The score of a pair, and its explanations: see the table above."""
+    """The score of a pair, and its explanations: see the table above. What is scored is not counted."""
     reranker = scorer.reranker
     spans = split_sentences(passage, reranker.shape.language)
     without = [passage[:start] + passage[end:] for start, end in spans]
-    score, *others = scorer.score((query, text) for text in (passage, *without)).tolist()
+    score, *others = scorer.uncounted.score((query, text) for text in (passage, *without)).tolist()
     parts = tuple(
         Explanation(score - other, f"{_sentence(number, passage[start:end])}: without it {other:.4g}")
         for number, ((start, end), other) in enumerate(zip(spans, others, strict=True), 1)

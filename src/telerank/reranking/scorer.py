@@ -206,6 +206,14 @@ class Scorer(ComputedModel):
         """How many tensors of a batch the model reads."""
         return 5 if self.reranker.kind.reads_parts else 3
 
+    @property
+    def uncounted(self) -> Scorer:
+        """The same model, loaded once, with counts of its own: for what is explained and not ranked."""
+        _ = self.reranker, self._compute, self._device  # both have the same
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, counts=ScoringCounts())
+        return other
+
     def describe_cut(self) -> str:
         """How many of the scored pairs were cut, and where; empty if none was."""
         counts = self.counts

@@ -55,7 +55,7 @@ def explain_document(
 ) -> Explanation:
     """The score of a document, its winning segment with what each sentence of that adds, and the others."""
     matches = match_segments(aggregate, segments, scores)
-    title = segments.doc.title if len(segments.title) else ""
+    title = segments.kept_title
     winner = matches[0]
     inner = explain_score(scorer, query, f"{title} {winner.text}" if title else winner.text)
     parts = [Explanation(winner.score, f"{_describe(winner)}, which counts most", inner.parts)]

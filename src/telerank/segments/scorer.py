@@ -67,9 +67,10 @@ class SegmentScorer:
         return Segmenter.of(self.scorer.reranker, self.settings)
 
     def score(self, query: str, doc: Doc) -> tuple[Segments, Scores]:
-        """The segments of one document, and the logit of each, (segments,)."""
+        """The segments of one document, and the logit of each, (segments,); they are not counted."""
+        pairs, _ = self._make_pairs([(query, doc)], SegmentCounts())
         (segments,) = self._split([doc])
-        return segments, next(self.stream([[(query, doc)]]))[0]
+        return segments, self.scorer.uncounted.score_pairs(pairs)
 
     def stream(
         self, groups: Iterable[Iterable[Candidate]], *, progress: Progress = silent
@@ -83,7 +84,7 @@ class SegmentScorer:
         parts: list[Scores] = []
         with ThreadPoolExecutor(1, thread_name_prefix="cutting") as pool:
             windows = (
-                (ends, pool.submit(self._make_pairs, items))
+                (ends, pool.submit(self._make_pairs, items, self.counts))
                 for items, ends in _WINDOW.cut(groups, lambda item: len(item[1].text))
             )
             waiting = next(windows, None)
@@ -102,7 +103,9 @@ class SegmentScorer:
         bounds = np.cumsum([0, *sizes]).tolist()
         return [logits[start:end] for start, end in pairwise(bounds)]
 
-    def _make_pairs(self, items: Sequence[Candidate]) -> tuple[TokenizedPairs, list[int]]:
+    def _make_pairs(
+        self, items: Sequence[Candidate], counts: SegmentCounts
+    ) -> tuple[TokenizedPairs, list[int]]:
         """The pairs of all segments, and how many each candidate has; each text is tokenised once."""
         texts = self.segmenter.texts
         names = list(dict.fromkeys(query for query, _ in items))
@@ -118,7 +121,7 @@ class SegmentScorer:
         sizes = []
         for query, doc in items:
             segments = segments_of[doc]
-            self.counts.add(segments)
+            counts.add(segments)
             sizes.append(len(segments))
             numbers += ((queries[query], first_of[doc] + number) for number in range(len(segments)))
         pairs = np.array(numbers, np.int64).reshape(-1, 2)

@@ -34,8 +34,9 @@ class Segments:
 
     ``ids`` (T,) are the text's tokens, ``offsets`` (T, 2) the characters of each in the text, ``windows``
     (segments, 2) the first token of each segment and the one after its last. ``title`` are the tokens that
-    each segment repeats, ``cut_title`` more were cut off. ``sentences`` and ``title_sentences`` number the
-    sentence of each token. A document without tokens has one empty segment.
+    each segment repeats, up to character ``title_end`` of the title; ``cut_title`` more were cut off.
+    ``sentences`` and ``title_sentences`` number the sentence of each token. A document without tokens has one
+    empty segment.
     """
 
     doc: Doc
@@ -46,9 +47,15 @@ class Segments:
     title_sentences: _Ids
     windows: npt.NDArray[np.int64]
     cut_title: int = 0
+    title_end: int = 0
 
     def __len__(self) -> int:
         return len(self.windows)
+
+    @property
+    def kept_title(self) -> str:
+        """The part of the title that each segment repeats; empty if none does."""
+        return self.doc.title[: self.title_end]
 
     @property
     def left_out(self) -> int:
@@ -172,9 +179,9 @@ class Segmenter:
         windows = np.array(
             [*windower.cut(_unit_starts(self.settings, doc.text, offsets), sentences)], np.int64
         )
-        return Segments(
-            doc, kept, ids, offsets, sentences, of_title[: len(kept)], windows, len(titles) - len(kept)
-        )
+        cut = len(titles) - len(kept)
+        end = int(title.offsets[len(kept) - 1][1]) if cut and len(kept) else len(doc.title) * bool(len(kept))
+        return Segments(doc, kept, ids, offsets, sentences, of_title[: len(kept)], windows, cut, end)
 
     def _sentences(self, doc: Doc, title: Any, offsets: _Ids) -> tuple[_Ids, _Ids]:
         """The number of the sentence of each token of the title and the text, as in the full text."""

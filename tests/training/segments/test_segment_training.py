@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -21,15 +23,18 @@ from small_segments import (  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
 from telerank.records import describe_error  # noqa: E402
 from telerank.reranking.texts import make_pairs  # noqa: E402
+from telerank.training.examples.read_groups import read_groups  # noqa: E402
+from telerank.training.examples.reading import Reading  # noqa: E402
 from telerank.training.parallel import Processes  # noqa: E402
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining  # noqa: E402
+from telerank.training.reranker.outcome import read_outcome  # noqa: E402
 from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
 from telerank.training.reranker.task import ranking_loss  # noqa: E402
-from telerank.training.reranker.train import RerankerJob, train_reranker  # noqa: E402
+from telerank.training.reranker.train import RerankerJob, describe_cut, train_reranker  # noqa: E402
 from telerank.training.settings import NegativeSettings  # noqa: E402
 from telerank.training.task import TrainingDevice  # noqa: E402
 from telerank.trec import read_run  # noqa: E402
-from telerank.types import Query, silent  # noqa: E402
+from telerank.types import Qrel, Query, silent  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +211,29 @@ def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(place, tmp_
         for docno, score in ranking:
             expected = Aggregate(aggregate)(scorer.score(query.text, docs[docno])[1])
             assert score == pytest.approx(expected, abs=1e-4)
+    # each document has three segments or more, of which the first alone is read
+    pairs = sum(map(len, rankings))
+    told = read_outcome(tmp_path / "out")
+    assert (told.cut_documents, told.cut_titles) == (pairs if aggregate == "first" else 0, 0)
+    said = f"{pairs} test pairs whose document was cut" in describe_cut(tmp_path / "out", tmp_path / "out")
+    assert said == (aggregate == "first")
+
+
+def test_titles_that_are_cut_where_documents_are_ranked_are_counted_and_said(place, tmp_path):
+    mine = tmp_path / "mine"
+    shutil.copytree(place / "collection", mine)
+    docs = [json.loads(line) for line in (mine / "corpus.jsonl").read_text().splitlines()]
+    for doc in docs[:4]:
+        doc["title"] = "x6 " * 40
+    (mine / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    test = {"split": "dev", "run": str(place / "dev.run"), "measures": ["RR"]}
+    data = segment_settings(place, "first")["data"] | {"collection": str(mine)}
+    config = segment_training(place, "first", data=data, test=test)
+    train_reranker(config, tmp_path / "out")
+    run = read_run(tmp_path / "out" / "test.run.gz")
+    cut = sum(docno in ("d0", "d1", "d2", "d3") for ranking in run for docno in ranking.docnos)
+    assert cut > 4
+    assert f"{cut} test pairs whose title was cut" in describe_cut(tmp_path / "out", tmp_path / "out")
 
 
 def test_a_frozen_encoder_learns_from_stored_features_of_segments(place, tmp_path):
@@ -246,6 +274,35 @@ def test_negatives_that_are_relevant_elsewhere_are_relevant_to_another_query_of_
     relevant = {f"d{i}" for i in range(QUERIES)}
     assert drawn(None) - relevant
     assert drawn("relevant-elsewhere") == drawn(None) & relevant
+
+
+def test_what_is_relevant_to_queries_kept_back_or_below_the_grade_of_relevance_is_not_elsewhere(
+    place, tmp_path
+):
+    negatives = {
+        "run": str(place / "train.run"),
+        "per_positive": 3,
+        "resample": True,
+        "only": "relevant-elsewhere",
+    }
+    data = segment_settings(place, "first")["data"] | {"negatives": negatives}
+    config = segment_training(place, "first", data=data)
+    job = RerankerJob.open(config, tmp_path, tmp_path)
+    kept = frozenset({"13", "15"})
+    shifted = {f"1{i}": f"d{i}" for i in range(QUERIES)}
+
+    def drawn(collection):
+        groups = read_groups(Reading(config.data, 0, collection, kept), tmp_path)
+        return {docno for n in range(20 * QUERIES) for docno in groups[n].docnos[1:]}
+
+    relevant = {docno for qid, docno in shifted.items() if qid not in kept} - {"d0"}  # no other lists d0
+    assert drawn(job.collection) == relevant
+    grades = [Qrel(qid, docno, 3) for qid, docno in shifted.items()]
+    grades += [
+        Qrel(qid, f"d{(int(docno[1:]) + 1) % 20}", 2) for qid, docno in shifted.items()
+    ]  # d12: 2 alone
+    graded = replace(job.collection, qrels={"train": lambda: iter(grades)}, relevant_from=3)
+    assert drawn(graded) == relevant
 
 
 def test_only_relevant_documents_of_the_list_are_learned_from(place, tmp_path):

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from telerank.evaluation.compare import Comparison
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
+from telerank.experiments.analyses.bench import Items
 from telerank.experiments.analyses.specs import PairedTests
 from telerank.show.tables import Cell, Table
 
@@ -114,3 +118,20 @@ def compare_pairs(
     corrected = holm([test.p for test in tests])
     final = tuple(replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True))
     return TestedPairs(tuple(evaluations), final, settings, len(next(iter(evaluations.values())).qids))
+
+
+def compare_items(items: Items, settings: PairedTests) -> TestedPairs | None:
+    """The same tests by the values of each query, of the systems that have those of all queries.
+
+    None if there are fewer than two.
+    """
+    rows = next(iter(items.values()), {})
+    qids = tuple(dict.fromkeys(qid for values in rows.values() for qid in values))
+    evaluations = {
+        system: Evaluation(
+            qids, {name: np.array([fmean(own[system][qid]) for qid in qids]) for name, own in items.items()}
+        )
+        for system, values in rows.items()
+        if values.keys() == {*qids}
+    }
+    return compare_pairs(evaluations, tuple(items), settings) if len(evaluations) > 1 else None

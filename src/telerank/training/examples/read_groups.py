@@ -141,14 +141,14 @@ def _listed_negatives(
     rows: dict[str, int] = {}
     lists, listed = {}, dict[str, tuple[str, ...]]()
     grades = graded_documents(reading.collection, split) if negatives.only else {}
-    elsewhere = {docno for own in grades.values() for docno, grade in own.items() if grade > 0}
+    elsewhere = _relevant_to_others(reading, grades) if negatives.only == "relevant-elsewhere" else None
     for ranking in candidate_lists(reading.collection, split, run=negatives.run, pool=negatives.pool):
         qid = ranking.query.qid
         if qid in relevant:
             top = ranking.docnos[: negatives.depth]
             listed[qid] = tuple(docno for docno in relevant[qid] if docno in top)
             others = [docno for docno in top if docno not in relevant[qid]]
-            if negatives.only == "relevant-elsewhere":
+            if elsewhere is not None:
                 others = [docno for docno in others if docno in elsewhere]
             own = grades.get(qid, {})
             kept = [
@@ -167,6 +167,15 @@ def _listed_negatives(
     reading.counts["queries without a negative, left out"] = len(relevant) - len(lists)
     reading.counts["queries with fewer negatives than are drawn: some come again"] = few
     return ListedNegatives(list(rows), lists), {qid: own for qid, own in relevant.items() if qid in lists}
+
+
+def _relevant_to_others(reading: Reading, grades: Mapping[str, Mapping[str, int]]) -> set[str]:
+    """The documents relevant to a query of the split, without those of queries that are kept back."""
+    every, kept_back = set[str](), set[str]()
+    for qid, own in grades.items():
+        relevant = {docno for docno, grade in own.items() if grade >= reading.collection.relevant_from}
+        (kept_back if qid in reading.kept_back else every).update(relevant)
+    return every - kept_back
 
 
 def _with_texts(groups: QrelGroups, reading: Reading) -> QrelGroups:

@@ -24,7 +24,8 @@ class RerankerOutcome:
     """Means over ``queries`` by measure, after and before re-ranking ``candidates`` pairs.
 
     ``without`` of the queries have no candidates and count as not answered. The query is longer than the
-    model reads in ``cut_queries`` of the pairs, the document in ``cut_documents``.
+    model reads in ``cut_queries`` of the pairs, the document in ``cut_documents``; of segments,
+    the document has text behind those that are read, and ``cut_titles`` have a cut title.
     """
 
     queries: int
@@ -34,6 +35,7 @@ class RerankerOutcome:
     before: Mapping[str, float]
     cut_queries: int = 0
     cut_documents: int = 0
+    cut_titles: int = 0
 
 
 def measure_test(
@@ -42,8 +44,13 @@ def measure_test(
     cut: CutCounts,
     settings: RerankerTest,
     output: Path,
+    *,
+    cut_titles: int = 0,
 ) -> None:
-    """Write the run and its measures into ``output``; ``cut`` counts the pairs of the candidates."""
+    """Write the run and its measures into ``output``; ``cut`` counts the pairs of the candidates.
+
+    ``cut_titles`` of them have a document whose title is cut.
+    """
     qrels = candidates.qrels
     if settings.listed:
         listed = {ranking.query.qid for ranking in candidates.rankings}
@@ -53,7 +60,7 @@ def measure_test(
     before = measure(candidates.rankings, qrels, settings.measures)
     write_run(output / RUN, rankings)
     sizes = len(after.qids), len(scores), len(after.missing)
-    outcome = RerankerOutcome(*sizes, after.mean, before.mean, cut.queries, cut.passages)
+    outcome = RerankerOutcome(*sizes, after.mean, before.mean, cut.queries, cut.passages, cut_titles)
     replace_file(output / RESULT, f"{json.dumps(asdict(outcome), indent=2)}\n".encode())
 
 
@@ -82,4 +89,5 @@ def join_outcomes(outcomes: Sequence[RerankerOutcome]) -> RerankerOutcome:
         before=mean(lambda outcome: outcome.before),
         cut_queries=sum(outcome.cut_queries for outcome in outcomes),
         cut_documents=sum(outcome.cut_documents for outcome in outcomes),
+        cut_titles=sum(outcome.cut_titles for outcome in outcomes),
     )

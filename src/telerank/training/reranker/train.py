@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
 from telerank.records import read_record
-from telerank.reranking.texts import make_pairs
+from telerank.reranking.texts import TextPair, make_pairs
 from telerank.training import checkpoint
 from telerank.training.examples.groups import Groups
 from telerank.training.examples.read_groups import TEXTS, read_groups
@@ -37,7 +37,7 @@ from telerank.training.reranker.stored_logits import FromStore, Stored
 from telerank.training.reranker.task import RerankerTask
 from telerank.training.segments.iterations import train_best
 from telerank.training.segments.learning import SegmentLearning, document_scores
-from telerank.training.segments.table import BEHIND, SegmentTokens
+from telerank.training.segments.table import BEHIND, DocumentScores, SegmentTokens
 from telerank.training.segments.tasks import SegmentTasks
 from telerank.training.settings import dump_settings, write_settings
 from telerank.training.task import TrainingDevice
@@ -115,9 +115,20 @@ def describe_cut(output: Path, test: Path | None = None) -> str:
     if test is not None and (test / RESULT).exists():
         tested = read_outcome(test)
         cut = CutCounts(tested.candidates, tested.cut_queries, tested.cut_documents)
-        counts |= cut.describe("test pairs")
+        counts |= cut.describe("test pairs") | {"test pairs whose title was cut": tested.cut_titles}
     cuts = {what: count for what, count in counts.items() if what.endswith("cut") or BEHIND in what}
     return ", ".join(f"{count:,} {what}" for what, count in cuts.items() if count)
+
+
+def _count_cut_of(
+    reranker: Reranker, by_segments: DocumentScores | None, pairs: Sequence[TextPair], progress: Progress
+) -> tuple[CutCounts, int]:
+    """What was cut of the pairs of a test, and in how many the title was, which segments cut by itself."""
+    if by_segments is None:
+        return count_cut(reranker.texts, pairs, progress), 0
+    cut = count_cut(reranker.texts, [(query, "") for query, _ in pairs], progress)
+    cut.passages, titles = by_segments.count_cut(pairs)
+    return cut, titles
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +240,8 @@ class RerankerJob:
         scores = score_documents(scorer, by_segments, pairs, processes, progress)
 
         def write() -> None:
-            # no document is cut where all of its segments are read
-            cut = count_cut(
-                reranker.texts, [(query, "" if segments else text) for query, text in pairs], progress
-            )
-            measure_test(candidates, scores, cut, test, self.output)
+            cut, titles = _count_cut_of(reranker, by_segments, pairs, progress)
+            measure_test(candidates, scores, cut, test, self.output, cut_titles=titles)
             write_settings(test, self.output / TEST)
 
         processes.first(write)

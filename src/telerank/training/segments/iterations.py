@@ -5,7 +5,8 @@
     OUTPUT/iterations/N/             a whole training: log, model of theta(N), checkpoints until it is over;
                                      in the first also theta(0), the folder ``selector`` of each model
     OUTPUT/iterations/N/result.json  its dev measure, P@1 of its segments, what it learned from
-    OUTPUT/selections/N.jsonl        I(N): from theta(N - 1); I(1) of the file is that of theta(0) at its end
+    OUTPUT/selections/N.jsonl        I(N): from theta(N - 1); I(1) of the file is that of the theta(0)
+                                     that is saved with theta(1), at the best dev measure of theta(1)
     OUTPUT/iterations.json .md .svg .png
     OUTPUT/model/                    theta of the iteration with the highest dev measure
 """

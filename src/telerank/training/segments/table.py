@@ -52,8 +52,8 @@ class SegmentTokens:
 
 
 def segment_text(segments: Segments, number: int) -> str:
-    """The text of a segment, with the title that it repeats."""
-    title = segments.doc.title if len(segments.title) else ""
+    """The text of a segment, with what it repeats of the title."""
+    title = segments.kept_title
     return f"{title} {segments.text(number)}" if title else segments.text(number)
 
 
@@ -117,6 +117,15 @@ class DocumentScores:
         return [
             (segments, int(np.argmax(scores))) for segments, scores in self._scored(pairs, score, progress)
         ]
+
+    def count_cut(self, pairs: Sequence[TextPair]) -> tuple[int, int]:
+        """How many pairs have a document with text behind the segments that are read, or a cut title."""
+        texts = list(dict.fromkeys(text for _, text in pairs))
+        behind, titles = set[str](), set[str]()
+        for text, own in zip(texts, self.segmenter.split([self.docs[text] for text in texts]), strict=True):
+            behind.update([text] if own.left_out else ())
+            titles.update([text] if own.cut_title else ())
+        return sum(text in behind for _, text in pairs), sum(text in titles for _, text in pairs)
 
     def _scored(
         self, pairs: Sequence[TextPair], score: ScorePairs, progress: Progress

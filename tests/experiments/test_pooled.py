@@ -1,0 +1,119 @@
+"""Pooled folds: paired tests over the joined queries, their marks in the tables and on a page of results."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from telerank.evaluation.measures import Evaluation
+from telerank.experiments.analyses.bench import AnalysisResult
+from telerank.experiments.analyses.significance import compare_pairs
+from telerank.experiments.analyses.specs import PairedTests, QualitySpec
+from telerank.experiments.pooled import pool_outcomes
+
+MEASURES = ("RR", "AP")
+SYSTEMS = ("BM25", "MaxP", "BeST")
+TESTS = PairedTests(level=0.01)
+
+
+def values(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """MaxP and BeST are above BM25 by a little on each query, and differ from each other by noise."""
+    draw = np.random.default_rng(fold)
+    base = draw.uniform(0.2, 0.6, 12)
+    rows = {"BM25": base, "MaxP": base + draw.uniform(0, 0.2, 12), "BeST": base + draw.uniform(0, 0.2, 12)}
+    return {
+        name: {
+            system: {f"{fold}-{n}": [float(value)] for n, value in enumerate(own)}
+            for system, own in rows.items()
+        }
+        for name in MEASURES
+    }
+
+
+def pool(folder: Path, *folds, tests=TESTS):
+    spec = QualitySpec(kind="quality", measures=MEASURES, tests=tests)
+    outcomes = [
+        SimpleNamespace(
+            spec=SimpleNamespace(analyses=(spec,)),
+            data=SimpleNamespace(name=f"fold{number}"),
+            results=(AnalysisResult((), {}, items=items),),
+            title="Pooling",
+            folder=folder / f"fold{number}",
+            seconds=60.0,
+        )
+        for number, items in enumerate(folds, 1)
+    ]
+    pooled = pool_outcomes(outcomes, folder / "best-table1-folds", "folds")
+    return pooled, json.loads((pooled.folder / "results.json").read_text())["results"][0]
+
+
+def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
+    first, second = values(1), values(2)
+    pooled, record = pool(tmp_path, first, second)
+    joined = {
+        system: Evaluation(
+            tuple(range(24)),
+            {
+                name: np.array([*first[name][system].values(), *second[name][system].values()])[:, 0]
+                for name in MEASURES
+            },
+        )
+        for system in SYSTEMS
+    }
+    expected = compare_pairs(joined, MEASURES, TESTS)
+    assert [(one["system"], one["other"], one["measure"]) for one in record["tests"]] == [
+        (one.system, one.other, one.measure) for one in expected.tests
+    ]
+    for name in ("delta", "p", "p_holm"):
+        ours = [one[name] for one in record["tests"]]
+        assert ours == pytest.approx([getattr(one, name) for one in expected.tests])
+    assert [record["columns"]["RR"][system]["marks"] for system in SYSTEMS] == ["23", "1", "1"]
+    assert record["marks"] == expected.describe_marks()
+    assert "over 24 queries, not corrected for 6 tests: 1 BM25, 2 MaxP, 3 BeST" in record["marks"]
+    tables = pooled.results[0].tables
+    assert [table.caption for table in tables] == ["RR by fold", "AP by fold", "Paired t-tests"]
+    cells = {row[0].text: row[-2] for row in tables[0].rows}
+    assert [cells[system].marks for system in SYSTEMS] == ["23", "1", "1"]
+    assert [cell.strong for cell in cells.values()].count(True) == 1
+    assert tables[2].columns[-1] == "p, Holm"
+
+
+def test_a_system_that_a_fold_lacks_is_not_tested(tmp_path):
+    first, second = values(1), values(2)
+    for rows in second.values():
+        del rows["BeST"]
+    _, record = pool(tmp_path, first, second)
+    assert {one["system"] for one in record["tests"]} | {one["other"] for one in record["tests"]} == {
+        "BM25",
+        "MaxP",
+    }
+    assert record["columns"]["RR"]["BeST"]["marks"] == ""
+
+
+def test_without_tests_nothing_is_marked(tmp_path):
+    pooled, record = pool(tmp_path, values(1), values(2), tests=None)
+    assert record.keys() == {"kind", "title", "columns"}
+    assert all(not cell.strong for table in pooled.results[0].tables for row in table.rows for cell in row)
+
+
+def test_a_page_of_results_has_the_marks_and_their_note_without_the_table_of_tests(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import paper_results
+
+    pooled, _ = pool(tmp_path, values(1), values(2))
+    record = json.loads((pooled.folder / "results.json").read_text())
+    text = paper_results._describe_pooled("best/table1", pooled.folder, record)
+    rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
+    assert re.search(r"0\.\d{3}<sup>23</sup> \[", rows["| BM25"])
+    assert re.search(r"0\.\d{3}(\*\*)?<sup>1</sup> \[", rows["| BeST"])
+    assert sum("**" in rows[f"| {system}"].split(" | ")[1] for system in SYSTEMS) == 1
+    assert "Superscripts are the systems that differ, p \\< 0.01 in a paired t-test over 24 queries" in text
+    assert "Holm |" not in text
+    plain, _ = pool(tmp_path / "plain", values(1), values(2), tests=None)
+    record = json.loads((plain.folder / "results.json").read_text())
+    assert "<sup>" not in paper_results._describe_pooled("best/table1", plain.folder, record)
