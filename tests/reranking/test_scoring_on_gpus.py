@@ -140,10 +140,7 @@ def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(mono, monkeypatc
     scorer.score(PAIRS)
     assert gpu.refused == refused  # no other batch is tried
     assert scorer.counts.pairs == 2 * len(PAIRS)
-    assert (
-        scorer.describe_memory()
-        == f"out of memory: batches of {scorer.room.tokens} tokens from then on"
-    )
+    assert scorer.describe_memory() == f"out of memory: batches of {scorer.room.tokens} tokens from then on"
     assert Scorer(mono).describe_memory() == ""
 
 
