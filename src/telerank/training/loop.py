@@ -85,7 +85,6 @@ class Loop:
         self._optimiser = build_optimiser(self._weights, self.config.optimisation)
         self._processes = self.hardware.processes
         self._processes.broadcast(self.task.modules)
-        self.hardware.sums.watch(self._processes, self._weights)
         if not self._processes.leads:  # dropout differs from share to share
             torch.manual_seed(seed_of(self.config.seed, self._processes.rank))
         self.position = Position()
@@ -123,12 +122,11 @@ class Loop:
         settings, step = self.config.optimisation, self.position.step
         loss = torch.zeros((), dtype=torch.float64, device=self.hardware.device)
         for part in range(settings.accumulation):
-            self.hardware.sums.last_batch = part + 1 == settings.accumulation
             loss += self.task.backward(self._take(step * settings.accumulation + part, progress))
-        self.hardware.sums.finish()
         self._losses.append((step, loss))
         if not self._batches.beside:
             self._fetch_losses()
+        self._processes.sum_gradients(self._weights)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         if settings.accumulation > 1 and gradients:
             torch._foreach_div_(gradients, settings.accumulation)

@@ -8,7 +8,6 @@ encoded again, with the same random numbers, and the gradient is passed on to th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
 import torch
@@ -23,16 +22,11 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def backward(
-    queries: Sequence[Encode],
-    documents: Sequence[Encode],
-    loss: Loss,
-    device: torch.device,
-    last: Callable[[], AbstractContextManager[None]] = nullcontext,
+    queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss, device: torch.device
 ) -> Tensor:
     """Add the gradients of ``loss`` to the parameters, and return it. Only one chunk's graph is in memory.
 
-    The ``device`` is that of the vectors, where dropout draws; ``last`` opens what the last chunk's encoding
-    and its gradients are within.
+    The ``device`` is that of the vectors, where dropout draws.
     """
     chunks, boundary = [*queries, *documents], len(queries)
     states, vectors = [], []
@@ -44,10 +38,9 @@ def backward(
         value = loss(torch.cat(vectors[:boundary]), torch.cat(vectors[boundary:]))
     value.backward()  # type: ignore[no-untyped-call]
     after = RandomNumbers(device)
-    for number, (encode, state, vector) in enumerate(zip(chunks, states, vectors, strict=True), 1):
+    for encode, state, vector in zip(chunks, states, vectors, strict=True):
         state.restore()
-        with last() if number == len(chunks) else nullcontext():
-            encode().backward(vector.grad)  # type: ignore[no-untyped-call]
+        encode().backward(vector.grad)  # type: ignore[no-untyped-call]
     after.restore()
     return value.detach()
 

@@ -92,8 +92,6 @@ class GroupFeatures:
 
     groups: Sequence[Group]
     features: PairFeatures
-    count = 1
-    """The number of parts."""
 
 
 @dataclass(eq=False)

@@ -69,7 +69,7 @@ class JointTask:
         for learned, logits in self.scorer.group_logits(read):  # type: ignore[arg-type]
             documents = len(groups[0].docnos) if self.apart else 1
             loss = group_loss(self.ranker.config.loss, learned, logits) * (len(learned) / (size * documents))
-            self.ranker.hardware.backward(loss, last=False)
+            self.ranker.hardware.scale(loss).backward()  # type: ignore[no-untyped-call]
             for group, scores in zip(learned, logits.detach().tolist(), strict=True):
                 row, part = origins[id(group)]
                 for position, number, score in zip(part.positions, part.numbers, scores, strict=True):
