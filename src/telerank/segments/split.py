@@ -180,7 +180,7 @@ class Segmenter:
             [*windower.cut(_unit_starts(self.settings, doc.text, offsets), sentences)], np.int64
         )
         cut = len(titles) - len(kept)
-        end = int(title.offsets[len(kept) - 1][1]) if cut and len(kept) else len(doc.title) * bool(len(kept))
+        end = 0 if not len(kept) else int(title.offsets[len(kept) - 1][1]) if cut else len(doc.title)
         return Segments(doc, kept, ids, offsets, sentences, of_title[: len(kept)], windows, cut, end)
 
     def _sentences(self, doc: Doc, title: Any, offsets: _Ids) -> tuple[_Ids, _Ids]:
