@@ -29,8 +29,7 @@ _LEFT_OUT = re.compile(
 """Notes that the text around the tables has, and what was cut, which the report says."""
 _MEASURED = re.compile(r"Measured on (?P<name>[^:(]+?)(?P<about>: .*)? \((?P<counts>[^()]*)\)[.]", re.DOTALL)
 _IN_THE_REPORT = re.compile(
-    r"[*]{2}(Paired t-tests|.*: (by (question word|answer length)|"
-    r"(With and without|Best thresholds).*))[*]{2}"
+    r"[*]{2}(Paired t-tests|.*: (by (question word|answer length)|Best thresholds.*))[*]{2}"
 )
 """Captions of tables that are too long for a page."""
 
@@ -106,6 +105,9 @@ def _describe_pooled(name: str, folder: Path, record: dict[str, Any]) -> str:
     folds = f"{len(record['folds'])} folds of the pool {record['pool']}"
     parts = [f"`telerank experiment {name}{small} --on {record['pool']}`. Measured on the {folds}."]
     for analysis in record["results"]:
+        if "compared" in analysis:
+            parts += [f"**{analysis['title']}**"] * bool(analysis["title"]) + [_differences(analysis)]
+            continue
         columns = analysis["columns"]
         rows = list(dict.fromkeys(row for own in columns.values() for row in own))
         lines = (
@@ -120,6 +122,20 @@ def _describe_pooled(name: str, folder: Path, record: dict[str, Any]) -> str:
             parts.append(marks.replace("<", "\\<"))
     kept = [f"- {note}" for note in record["notes"] if not note.startswith(("Pooled over", "It took"))]
     return "\n\n".join([*parts, *["\n".join(kept)] * bool(kept)])
+
+
+def _differences(analysis: dict[str, Any]) -> str:
+    """The table of two systems over groups of queries, of pooled folds."""
+    heads = ("measure", "relevant text", "queries", *analysis["compared"], "difference", "p", "p, Holm")
+    lines = [f"| {' | '.join(heads)} |", f"| :-- | :-- |{' --: |' * (len(heads) - 2)}"]
+    for row in analysis["differences"]:
+        difference = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        means = f"{row['baseline']:.3f} | {row['system']:.3f}"
+        tests = f"{row['p']:.4f} | {row['p_holm']:.4f}"
+        lines.append(
+            f"| {row['measure']} | {row['group']} | {row['queries']:,} | {means} | {difference} | {tests} |"
+        )
+    return "\n".join(lines)
 
 
 def _pooled_cells(values: dict[str, Any], rows: list[str], *, marked: bool) -> Iterator[str]:

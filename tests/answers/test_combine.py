@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from telerank.answers.combine import AnswerRules, ReadText, SpanTable, answer_words, choose_answers, scale
+from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers, scale
 from telerank.answers.explain import explain_answer
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
@@ -149,19 +149,22 @@ def test_a_span_that_overlaps_one_answer_and_equals_a_better_one_is_a_source_of_
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "words"),
+    ("first", "second", "are_equal"),
     [
-        ("L’Homme", "fr", ("homme",)),
-        ("l'an  2000", "fr", ("an", "2000")),
-        ("The «End»", "en", ("end",)),
-        ("le", "fr", ("le",)),
-        ("!", "fr", ("!",)),
-        ("Cafe\u0301", "fr", ("café",)),
-        ("ﬁn", "fr", ("fin",)),
+        ("-5", "5", False),
+        ("10 %", "10", False),
+        ("10 %", "10%", True),
+        ("10 €", "10 $", False),
+        ("C++", "C", False),
+        ("C++", "C#", False),
+        ("l'homme", "L’Homme", True),
+        ("quelqu'un", "quelque", False),
     ],
 )
-def test_answers_are_compared_by_their_words(text, language, words):
-    assert answer_words(text, language) == words
+def test_answers_of_other_signs_are_other_answers(first, second, are_equal):
+    texts = [text_of("a", first, {first: 2}), text_of("b", second, {second: 1})]
+    answers = choose_answers(QUERY, texts, AnswerRules(language="fr"))
+    assert [a.text for a in answers] == ([first] if are_equal else [first, second])
 
 
 def test_texts_without_spans_have_no_answer():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -124,6 +125,9 @@ def test_a_pipeline_may_have_its_reader(place):
     ("arguments", "message"),
     [
         (["-q", "q1"], "answering needs a reader"),
+        (["-q", "", "--reader", "r"], "answer: --query is empty"),
+        (["-q", " ", "--reader", "r"], "answer: --query is empty"),
+        (["--topics", os.devnull, "--reader", "r"], f"{os.devnull} has no query"),
         (["--reader", "r"], "give one of a COLLECTION, --query or --topics"),
         (["-q", "q1", "--reader", "r", "-o", "x.json"], "go with a COLLECTION or --topics"),
         (["c", "--reader", "r", "-o", "x", "--lines", "x"], "need different files"),

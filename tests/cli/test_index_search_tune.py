@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -120,6 +121,8 @@ def test_threads_change_nothing(folder):
     ("arguments", "said"),
     [
         (["search", "idx"], "give one of a COLLECTION, --query or --topics"),
+        (["search", "idx", "-q", " "], "search: --query is empty"),
+        (["search", "idx", "--topics", os.devnull], f"{os.devnull} has no query"),
         (["search", "nowhere", "-q", "x"], "no index here"),
         (["search", "idx", "-q", "x", "--model", "bm26"], "bm26"),
         (["search", "idx", "-q", "x", "--analyzer", "french"], "was built with the analyzer"),

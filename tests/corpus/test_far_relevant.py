@@ -129,6 +129,18 @@ def test_folds_have_documents_of_their_own(tmp_path):
     assert len(set().union(*homes)) == 20
 
 
+def test_one_split_can_be_halved_and_the_others_stay(tmp_path):
+    whole, _ = write(tmp_path / "whole", passages())
+    made, _ = write(tmp_path / "far", passages(), halved="dev")
+    assert made.splits == ("dev-1", "dev-2", "train")
+    names = {split: {qrel.docno for qrel in made.split_qrels(split)} for split in made.splits}
+    assert [len(names[split]) for split in ("dev-1", "dev-2", "train")] == [2, 2, 16]
+    assert names["dev-1"] | names["dev-2"] == {qrel.docno for qrel in whole.split_qrels("dev")}
+    assert list(made.docs()) == list(whole.docs())
+    with pytest.raises(CollectionError, match=r"no split 'test' to halve: train, dev"):
+        write(tmp_path / "none", passages(), halved="test")
+
+
 def test_tokens_are_counted_once_more_where_texts_meet(tmp_path):
     """A tokenizer for which joined texts have fewer tokens: no fewer than ``beyond`` are before the passage."""
 
@@ -147,10 +159,18 @@ def test_tokens_are_counted_once_more_where_texts_meet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"beyond": 60}, {"beyond": -1}, {"filler": 1.0}, {"folds": 1}, {"queries": 0}]
+    "settings",
+    [
+        {"beyond": 60},
+        {"beyond": -1},
+        {"filler": 1.0},
+        {"folds": 1},
+        {"queries": 0},
+        {"folds": 2, "halved": "dev"},
+    ],
 )
 def test_far_settings_without_sense_are_refused(settings):
-    with pytest.raises(ValueError, match=r"beyond|filler|queries"):
+    with pytest.raises(ValueError, match=r"beyond|filler|queries|folds"):
         FarSettings(**{**SHORT, **settings})
 
 

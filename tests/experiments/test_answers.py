@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -161,6 +162,37 @@ def test_readers_are_kept_and_trained_once(place, tmp_path):
     ]
     assert not list(Path(folder / "readers").glob("*/checkpoints"))
     assert json.loads((folder / "answers-both" / "results.json").read_text())
+
+
+def sizes_record(place, sets, **spec):
+    own = record(place, seeds=[0])
+    own["models"]["reader"]["data"] = {"sets": [{"collection": name, "part": "train"} for name in sets]}
+    own["models"]["reader"]["dev"] = None
+    small = {"kind": "answer-sizes", "articles": SHARES, "reader": "reader", "questions": [900, 4]}
+    own["analyses"] = [{**small, "sets": {"ONE": {"collection": "one", "part": "test"}}, **spec}]
+    return own
+
+
+def test_a_reader_is_measured_by_the_number_of_questions_that_it_learns_from(place, tmp_path):
+    (result,) = run(place, tmp_path, sizes_record(place, ["one"])).results
+    (table,) = result.tables
+    rows = [[cell.text for cell in row] for row in table.rows]
+    assert [row[:2] for row in rows] == [["ONE", "4 questions"], ["ONE", "24 questions"]]
+    assert set(result.plots) == {"answer-sizes"}
+    assert [panel.get_ylabel() for panel in result.plots["answer-sizes"].axes] == ["F1(fr)", "EM(fr)"]
+    assert list(result.record["questions"]) == [4, 24]
+    assert any("24 questions to learn from: 900 left out" in note for note in result.notes)
+    settings = [path.read_text() for path in (tmp_path / "readers").glob("reader-0-*/*.yaml")]
+    assert sorted("questions: 4" in text for text in settings) == [False, True]
+
+
+def test_parts_of_several_sets_and_of_no_reader_are_refused(place, tmp_path):
+    with pytest.raises(CollectionError, match="reader learns from 2 sets: expected one"):
+        run(place, tmp_path, sizes_record(place, ["one", "two"]))
+    with pytest.raises(CollectionError, match="'other' is no reader of the experiment"):
+        run(place, tmp_path, sizes_record(place, ["one"], reader="other"))
+    with pytest.raises(ValidationError, match="expected measures of answers: 'AP' is not"):
+        run(place, tmp_path, sizes_record(place, ["one"], measures=["AP"]))
 
 
 def test_other_parts_than_those_of_the_training_are_refused(place, tmp_path):

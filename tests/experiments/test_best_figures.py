@@ -93,6 +93,9 @@ def test_figure_2_measures_by_position_where_relevance_sits_late(place):
     assert told["positions"]["values"].keys() == systems
     assert "holds at least half of a known relevant text. In " in (outcome.folder / "tables.md").read_text()
     assert told["segments"].keys() >= {"MaxP", "BeST", "GoldP", "BM25 per segment"}
+    (row,) = told["behind-first"]["differences"]
+    assert (row["group"], row["queries"]) == ("behind the first segment", 3)
+    assert told["behind-first"]["compared"] == ["FirstP", "BeST"]
 
 
 def test_documents_of_another_collection_are_ranked_by_every_aggregate(place):

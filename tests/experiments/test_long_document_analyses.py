@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from small_bench import make_bench, write_systems
 
+from telerank.corpus.answers import write_answers
 from telerank.evaluation.measures import measure
+from telerank.evaluation.statistics import bootstrap_intervals, holm, paired_t
 from telerank.experiments.analyses.analyse import analyse
 from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.analyses.long_documents.choices import BM25, FIRST, RANDOM
-from telerank.experiments.analyses.specs import PositionsSpec, SegmentsSpec
+from telerank.experiments.analyses.long_documents.choices import BM25, FIRST, RANDOM, TruePair
+from telerank.experiments.analyses.long_documents.iterations import DEV, TEST, TRAIN, known_pairs
+from telerank.experiments.analyses.specs import BehindFirstSpec, IterationsSpec, PositionsSpec, SegmentsSpec
 from telerank.experiments.systems import SystemRuns
 from telerank.stage import Stage
+from telerank.training.segments.settings import SegmentTraining
 from telerank.types import Answer, Explanation, Query, Ranking
 
 
@@ -142,3 +148,127 @@ def test_segments_are_matched_though_the_candidates_are_a_run_alone(bench):
 def test_systems_without_segments_have_no_segment_precision(bench):
     with pytest.raises(Unavailable, match="no system with a stage ranks documents by their segments"):
         analyse(bench, SegmentsSpec(kind="segments"))
+
+
+class FewTrained(NamedTuple):
+    """A training that learned from one query, as the analysis of its iterations asks for it."""
+
+    qid: str
+
+    def learned(self) -> set[str]:
+        return {self.qid}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_known_text_of_iterations_is_that_of_the_training_if_it_has_a_file(bench, tmp_path, own):
+    """Its passages are sought in the documents: their offsets need not be right."""
+    first, second, *_ = bench.judged.queries
+    texts = {doc.docno: doc.text for doc in bench.data.collection.docs()}
+    (docno,) = bench.judged.qrels[first.qid]
+    wrong = Answer(first.qid, docno, texts[docno][9:40], 0)
+    write_answers(tmp_path / "answers.jsonl", [wrong])
+    answers = str(tmp_path / "answers.jsonl") if own else None
+    config = SimpleNamespace(
+        data=SimpleNamespace(split="all", segments=SegmentTraining(select="best", answers=answers)),
+        dev=SimpleNamespace(split="all"),
+    )
+    runner = SimpleNamespace(configure_reranker=lambda _: config)
+    spec = IterationsSpec(kind="iterations", model="BeST")
+    pairs = known_pairs(replace(bench, runner=runner), spec, FewTrained(first.qid))
+    if own:
+        place = TruePair(first, docno, ((9, 40),))
+        assert pairs == {TRAIN: [place], DEV: [], TEST: [place]}
+    else:
+        count = len(bench.judged.queries)
+        assert {column: len(found) for column, found in pairs.items()} == {
+            TRAIN: 1,
+            DEV: count - 1,
+            TEST: count,
+        }
+    pairs = known_pairs(replace(bench, runner=runner), spec, FewTrained(second.qid))
+    assert len(pairs[TRAIN]) == (0 if own else 1)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstSegment(Stage):
+    """Reads the first characters of a document, ``size`` of them."""
+
+    size: int
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return iter(stream)
+
+    def explanation(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
+        raise KeyError(docno)
+
+    def match(self, query: Query, docno: str) -> list[Match]:  # noqa: ARG002
+        return [Match(1, (self.size, 999), 2.0), Match(0, (0, self.size), 1.0)]
+
+
+def reading(bench, size):
+    stage = FirstSegment(size)
+    systems = {"First": replace(bench.systems["BM25"], stage=stage), "BeST": bench.systems["DFR"]}
+    return replace(bench, systems=systems)
+
+
+FIRST_SPEC = BehindFirstSpec(kind="behind-first", title="Behind", measures=("AP@5", "RR"), baseline="First")
+
+
+def test_a_system_is_compared_where_the_answer_begins_behind_the_first_segment(bench):
+    answers = [*bench.data.collection.answers["all"]()]
+    size = sorted(answer.start for answer in answers)[len(answers) // 2]  # one begins there: it is behind
+    result = analyse(reading(bench, size), FIRST_SPEC)
+    behind = [answer.qid for answer in answers if answer.start >= size]
+    rows = [(row["measure"], row["group"], row["queries"]) for row in result.record["differences"]]
+    assert rows == [
+        (name, f"{where} the first segment", count)
+        for name in ("AP@5", "RR")
+        for where, count in (("behind", len(behind)), ("within", len(answers) - len(behind)))
+    ]
+    values = {
+        name: dict(
+            zip(
+                (own := measure(bench.rankings(name), bench.judged.qrels, ["AP@5"])).qids,
+                own.values["AP@5"],
+                strict=True,
+            )
+        )
+        for name in ("BM25", "DFR")
+    }
+    deltas = np.array([values["DFR"][qid] - values["BM25"][qid] for qid in behind])
+    row = result.record["differences"][0]
+    assert row["difference"] == pytest.approx(deltas.mean())
+    assert (row["low"], row["high"]) == pytest.approx(bootstrap_intervals([deltas])[0])
+    assert row["p"] == pytest.approx(paired_t(deltas))
+    corrected = holm([own["p"] for own in result.record["differences"]])
+    assert [own["p_holm"] for own in result.record["differences"]] == pytest.approx(corrected)
+    (table,) = result.tables
+    assert table.columns[3:6] == ("First", "BeST", "difference")
+    assert "the first segment is that which First reads" in table.notes[0]
+    assert result.items["RR, behind the first segment"]["BeST"].keys() == {*behind}
+
+
+def test_an_answer_in_the_first_segment_of_one_document_is_not_behind(bench):
+    """A query with several relevant documents, or answers: none may begin within the first segment."""
+    answers = [*bench.data.collection.answers["all"]()]
+    late = max(answers, key=lambda answer: answer.start)
+    more = [*answers, replace(late, docno=next(a.docno for a in answers if a.docno != late.docno), start=0)]
+    collection = replace(bench.data.collection, answers={"all": lambda: iter(more)})
+    twice = replace(bench, data=replace(bench.data, collection=collection))
+    size = late.start
+    assert late.qid in analyse(reading(bench, size), FIRST_SPEC).items["RR, behind the first segment"]["BeST"]
+    items = analyse(reading(twice, size), FIRST_SPEC).items
+    assert late.qid in items["RR, within the first segment"]["BeST"]
+    assert late.qid not in items.get("RR, behind the first segment", {}).get("BeST", {})
+
+
+def test_without_the_systems_or_segments_or_answers_nothing_is_compared(bench):
+    with pytest.raises(Unavailable, match="no First and no BeST to compare"):
+        analyse(bench, FIRST_SPEC)
+    plain = replace(bench, systems={"First": bench.systems["BM25"], "BeST": bench.systems["DFR"]})
+    with pytest.raises(Unavailable, match="First has no stage that reads segments"):
+        analyse(plain, FIRST_SPEC)
+    collection = replace(bench.data.collection, answers={})
+    none = reading(replace(bench, data=replace(bench.data, collection=collection)), 9)
+    with pytest.raises(Unavailable, match="no measured query of words has known relevant text"):
+        analyse(none, FIRST_SPEC)

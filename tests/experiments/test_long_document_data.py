@@ -97,6 +97,8 @@ def run(tmp_path: Path, name: str, data: str, *sources: str):
         key: text for key, text in record["systems"].items() if not any(model in text for model in models)
     }
     record["systems"]["DFR"] = "dfr % 100"
+    named = {"system", "baseline"}  # of an analysis of two systems with models
+    record["analyses"] = [own for own in record["analyses"] if not named & own.keys()]
     record["training"] = {}
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(record, sort_keys=False), encoding="utf-8")
@@ -153,6 +155,18 @@ def test_negatives_of_sets_that_are_here_are_relevant_elsewhere(name, small):
         assert spec.on(data).training["data"]["negatives"]["only"] == "relevant-elsewhere", data
 
 
+def test_dev_queries_of_far_english_are_none_that_mono_bert_has_learned_from():
+    """It learns from train queries of the slice of MS MARCO that far-english is made of."""
+    spec = read_experiment(BEST / "figure2.yaml").on("far-english")
+    learned = spec.models["monoBERT"].settings["data"]
+    assert (learned["collection"], learned["split"]) == ("msmarco-slice", "train")
+    (data,) = spec.data.values()
+    assert data.made_of == ("msmarco-slice",)
+    parts = {spec.training["dev"]["split"], data.split}
+    assert parts == {f"{data.recipe['halved']}-{number}" for number in (1, 2)}
+    assert data.recipe["halved"] != "train"
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_robust04_is_in_table_1_alone_whose_systems_are_for_folds(name):
     spec = read_experiment(BEST / f"{name}.yaml")
@@ -176,8 +190,40 @@ def test_segments_of_far_documents_need_most_of_the_known_passage(data):
     assert rules == {data: "most", "english-long-1": "whole"}
 
 
+@pytest.mark.parametrize("small", [False, True])
+def test_every_aggregate_is_measured_by_position_where_relevant_text_is_known(small):
+    spec = read_experiment(BEST / "documents.yaml", small=small)
+    kinds = {data: [own.kind for own in spec.on(data).analyses] for data in ("dila", "french-long-1")}
+    assert kinds == {"dila": ["quality"], "french-long-1": ["quality", "positions", "behind-first"]}
+    (positions,) = (own for own in spec.analyses if own.kind == "positions")
+    assert positions.systems is None
+    assert spec.systems.keys() >= {"mean", "k-max", "Birch", "equation 21", "PARADE", "BeST"}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("table1", "english-long-1"), ("documents", "french-long-1"), ("figure2", "far-english")],
+)
+def test_best_is_compared_with_first_p_where_the_answer_is_not_in_the_first_segment(name, data):
+    spec = read_experiment(BEST / f"{name}.yaml").on(data)
+    (own,) = (one for one in spec.analyses if one.kind == "behind-first")
+    assert own.system == "BeST"
+    assert "firstp(rerank('BERT (First P)')" in spec.systems[own.baseline]
+
+
 @pytest.mark.parametrize("name", ["documents", "figure2"])
 def test_it_is_said_that_parade_reads_fewer_passages(name):
     spec = read_experiment(BEST / f"{name}.yaml")
     assert spec.models["PARADE"].settings["model"]["head"]["passages"] == 8
     assert "PARADE reads 8 passages of a document, not 16" in spec.about
+
+
+@pytest.mark.parametrize("name", ["table1", "figure1", "figure2", "documents"])
+def test_models_of_french_documents_split_french_sentences(name):
+    """The first of them has learned from English passages; DILA's have learned from French articles."""
+    spec = read_experiment(BEST / f"{name}.yaml")
+    languages = {data: spec.on(data).training["model"]["language"] for data in spec.data}
+    french = {data for data in spec.data if spec.data[data].analyzer == "french"}
+    assert {data for data, language in languages.items() if language == "fr"} == french
+    assert french
+    assert spec.models["monoBERT"].settings["model"]["language"] == "en"

@@ -362,3 +362,29 @@ def test_packaged_trainings_are_settings():
     assert repbert["repbert/msmarco.yaml"] == BiEncoderTraining.model_validate(
         {"data": {"collection": "msmarco", "triples": triples}, "model": {"document_segment": 1}}
     )
+
+
+@pytest.mark.parametrize(
+    ("training", "data"), [("trec-dl-2019", "trec-dl-2019"), ("robust04", "robust04-title")]
+)
+def test_the_trainings_of_best_are_those_of_its_experiment(training, data):
+    """The settings of both, but for where the lists and the test are: there a pipeline, here a file."""
+    spec = read_experiment(PAPERS / "best" / "table1.yaml").on(data)
+    asked = merge(spec.training, spec.models["BeST"].settings)
+    asked["data"] = {**asked["data"], "collection": "here"}
+    path = EXPERIMENTS / "trainings" / "best" / f"{training}.yaml"
+    record = yaml.safe_load(path.read_text(encoding="utf-8"))
+    repeated = record.pop("repetitions", None)
+    assert repeated == (len(spec.seeds) if len(spec.seeds) > 1 else None)
+    assert _settings_alone(record) == _settings_alone({**asked, "test": record["test"]})
+
+
+def _settings_alone(record):
+    told = RerankerTraining.model_validate(record).model_dump(mode="json")
+    told.pop("test")
+    told["data"].pop("collection")
+    for lists in (told["data"]["negatives"], told["dev"]):
+        lists |= {"run": None, "pool": None}
+    if told["loss"]["objective"] != "margin":
+        told["loss"].pop("of")  # nothing but a margin is of something
+    return told

@@ -266,6 +266,17 @@ def test_the_system_of_answers_has_the_ranker_of_table_5_and_other_questions(sma
     assert system.data["piaf-fquad"].made_as == "article-parts"
 
 
+def test_dila_is_ranked_by_segments_with_the_re_ranker_of_answers_end_to_end():
+    dila, system = read("answers-dila"), read("answers-end-to-end")
+    own, other = (experiment.trained["re-ranker"] for experiment in (dila, system))
+    assert own.settings["data"].pop("collection") == "piaf-fquad"
+    assert own == other
+    learned = dila.learn_from("piaf-fquad").data["piaf-fquad"]
+    given = system.data["piaf-fquad"]
+    for name in ("made_of", "made_as", "recipe", "split", "analyzer"):
+        assert getattr(learned, name) == getattr(given, name)
+
+
 def test_the_packaged_reader_learns_from_the_piaf_that_is_installed():
     from telerank.training.reader.config import ReaderTraining
     from telerank.training.settings import read_settings

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.statistics import bootstrap_intervals, paired_t
 from telerank.experiments.analyses.bench import AnalysisResult
 from telerank.experiments.analyses.significance import compare_pairs
-from telerank.experiments.analyses.specs import PairedTests, QualitySpec
+from telerank.experiments.analyses.specs import BehindFirstSpec, PairedTests, QualitySpec
 from telerank.experiments.pooled import pool_outcomes
 
 MEASURES = ("RR", "AP")
@@ -35,8 +36,8 @@ def values(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
     }
 
 
-def pool(folder: Path, *folds, tests=TESTS):
-    spec = QualitySpec(kind="quality", measures=MEASURES, tests=tests)
+def pool(folder: Path, *folds, tests=TESTS, spec=None):
+    spec = spec or QualitySpec(kind="quality", measures=MEASURES, tests=tests)
     outcomes = [
         SimpleNamespace(
             spec=SimpleNamespace(analyses=(spec,)),
@@ -117,3 +118,38 @@ def test_a_page_of_results_has_the_marks_and_their_note_without_the_table_of_tes
     plain, _ = pool(tmp_path / "plain", values(1), values(2), tests=None)
     record = json.loads((plain.folder / "results.json").read_text())
     assert "<sup>" not in paper_results._describe_pooled("best/table1", plain.folder, record)
+
+
+def behind(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
+    rows = values(fold)["RR"]
+    return {
+        "RR, behind the first segment": {name: rows[name] for name in ("MaxP", "BeST")},
+        "RR, within the first segment": dict.fromkeys(("MaxP", "BeST"), rows["BM25"]),
+    }
+
+
+def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segment(tmp_path, monkeypatch):
+    """Over the queries of all folds, one of which has no known relevant text; also on a page of results."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import paper_results
+
+    spec = BehindFirstSpec(kind="behind-first", title="Behind", measures=("RR",), baseline="MaxP")
+    pooled, record = pool(tmp_path, behind(1), behind(2), {}, spec=spec)
+    late, early = record["differences"]
+    deltas = np.array(
+        [
+            own["RR"]["BeST"][qid][0] - own["RR"]["MaxP"][qid][0]
+            for own in (values(1), values(2))
+            for qid in own["RR"]["BeST"]
+        ]
+    )
+    assert (late["queries"], late["difference"]) == (24, pytest.approx(deltas.mean()))
+    assert (late["low"], late["high"]) == pytest.approx(bootstrap_intervals([deltas])[0])
+    assert late["p"] == pytest.approx(paired_t(deltas))
+    assert (early["group"], early["difference"], early["p"]) == ("within the first segment", 0.0, 1.0)
+    tables = pooled.results[0].tables
+    assert [table.caption for table in tables] == ["Behind", *(f"{column} by fold" for column in behind(1))]
+    whole = json.loads((pooled.folder / "results.json").read_text())
+    text = paper_results._describe_pooled("best/table1", pooled.folder, whole)
+    assert f"| RR | behind the first segment | 24 | {late['baseline']:.3f} | {late['system']:.3f} | " in text
+    assert f"{late['difference']:+.3f} [{late['low']:+.3f}, {late['high']:+.3f}]" in text

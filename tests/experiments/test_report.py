@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from small_bench import make_bench, write_systems
@@ -121,3 +122,20 @@ def test_everything_is_written_into_the_folder(bench, tmp_path):
     }
     assert record["lacking"] == {"BERT": "not given: a run"}
     assert {"telerank", "python", "numpy"} <= record["versions"].keys()
+
+
+def test_a_page_of_results_has_answers_with_and_without_an_answer_but_no_groups(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import paper_results
+
+    captions = ("Answers", "SQuAD 2.0: With and without an answer")
+    left_out = ("Best thresholds of no-answer", "by question word", "by answer length")
+    tables = [
+        f"**{one}**\n\n| a |\n| :-- |\n" for one in (*captions, *(f"SQuAD 2.0: {one}" for one in left_out))
+    ]
+    notes = ["Measured on piaf (3 documents)."]
+    record = {"size": "full size", "data": {"name": "piaf"}, "experiment": {"systems": {}}, "notes": notes}
+    (tmp_path / "results.json").write_text(json.dumps(record))
+    (tmp_path / "tables.md").write_text("\n".join(["# Answers\n", *tables, f"- {notes[0]}\n"]))
+    text = paper_results._describe("piaf/no-answers", tmp_path, set())
+    assert re.findall(r"[*]{2}(.*)[*]{2}", text) == list(captions)

@@ -126,6 +126,27 @@ def test_answers_are_the_librarys(client, folder, models):
     assert again == found
 
 
+def test_a_question_that_was_cut_has_a_warning(client, models):
+    reader = {"pipeline": "bm25", "reader": "answers", "explain": True}  # an explanation reads once more
+    for count, cut in ((70, True), (2, False)):
+        words = ["q1"] * count
+        reply = client.post("/v1/answer", json={"query": " ".join(words), **reader}).json()
+        assert reply["answers"]
+        limit = tr.reader(str(models["reader"])).reader.texts.longest_query
+        line = f"read(answers): 1 question longer than {limit} tokens: cut there, {count - limit} tokens were"
+        assert reply.get("warnings") == ([f"{line} not read"] if cut else None)
+
+
+def test_the_page_says_how_much_of_a_question_was_cut(client, models):
+    limit = tr.reader(str(models["reader"])).reader.texts.longest_query
+    for count, said in ((limit + 1, "its last word piece was"), (limit + 6, "its last 6 word pieces were")):
+        page = client.get(
+            "/search", params={"q": " ".join(["q1"] * count)}, headers={"accept-language": "en"}
+        )
+        assert f"The question is too long: {said} not read." in page.text
+    assert "too long" not in client.get("/search", params={"q": "q1"}).text
+
+
 def test_the_default_answers_read_what_the_default_pipeline_ranks(client):
     reply = client.post("/v1/answer", json={"query": "q1"}).json()
     assert [stage["stage"].partition("(")[0] for stage in reply["stages"]] == ["bm25", "rerank", "read"]

@@ -24,7 +24,7 @@ from telerank.training.ahead import BatchesAhead  # noqa: E402
 from telerank.training.bi_encoder.dev import encode_side  # noqa: E402
 from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.log import read_log  # noqa: E402
-from telerank.training.parallel import Processes  # noqa: E402
+from telerank.training.parallel import GradientSums, Processes  # noqa: E402
 from telerank.training.reranker.config import RerankerLoss  # noqa: E402
 from telerank.training.reranker.pair_logits import PairBatches, cut_batches  # noqa: E402
 from telerank.training.reranker.task import ranking_loss  # noqa: E402
@@ -267,11 +267,18 @@ def test_gradients_are_divided_all_at_once(tmp_path, monkeypatch):
 def test_summed_gradients_are_copied_back_all_at_once(monkeypatch):
     copied, copy = [], torch._foreach_copy_
     monkeypatch.setattr(torch, "_foreach_copy_", lambda to, given: copied.append(len(to)) or copy(to, given))
-    monkeypatch.setattr(parallel.distributed, "all_reduce", lambda tensor, *_: tensor.mul_(2))
+
+    def double(tensor, *_, **__):
+        tensor.mul_(2 if tensor.is_floating_point() else 1)
+        return SimpleNamespace(wait=lambda: None)
+
+    monkeypatch.setattr(parallel.distributed, "all_reduce", double)
     weights = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((2, 3), (4,), (1, 5), (2,))]
     for number, weight in enumerate(weights[:3], 1):
         weight.grad = torch.full_like(weight, number)
-    Processes(0, 2).sum_gradients(weights)
+    sums = GradientSums()
+    sums.watch(Processes(0, 2), weights)
+    sums.finish()
     assert copied == [3]
     for number, weight in enumerate(weights[:3], 1):
         assert torch.equal(weight.grad, torch.full_like(weight, 2 * number))

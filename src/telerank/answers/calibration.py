@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from telerank.answers.combine import AnswerRules, ReadText, SpanTable, answer_words, choose_answers, merge
+from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers, merge
 from telerank.errors import CollectionError
+from telerank.evaluation.answers.words import answer_words
 from telerank.evaluation.tune import Folds
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -43,7 +44,7 @@ class DevQuestion:
 
 
 def is_exact(text: str, answers: Sequence[str], language: str = "en") -> float:
-    """1 if the text is an answer, up to case, punctuation and articles, or both are empty; else 0."""
+    """1 if the text has the words and signs of an answer, or both are empty; else 0."""
     if not answers or not text:
         return float(not answers and not text)
     words = answer_words(text, language)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +11,9 @@ import numpy as np
 
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.answers.weight import check_mu
+from telerank.evaluation.answers.words import answer_words
 from telerank.models.readers.reader import ReaderSettings
 from telerank.types import Answer, Answers, Query, Scores
-
-ARTICLES: Mapping[str, frozenset[str]] = {
-    "en": frozenset(("a", "an", "the")),
-    "fr": frozenset(("le", "la", "les", "l", "un", "une", "des", "du", "de", "d")),
-}
-"""Words that make no difference between two answers, by language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +126,11 @@ def weighs_texts(texts: Sequence[ReadText], mu: float) -> bool:
 def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) -> Answers:
     """The answers to a question from the texts that were read for it, best first.
 
-    Spans that overlap are one answer, the best of them; so are equal ones, up to case, punctuation
-    and articles, and their documents are its sources. An answer's confidence is the sum of the
-    probabilities of its equal spans. There are none if the text that ranks first has none, by more than the
-    threshold: a threshold is fitted on single texts, and the best span of many nearly always exceeds it.
+    Spans that overlap are one answer, the best of them; so are spans of equal
+    :func:`~telerank.evaluation.answers.words.answer_words`, and their documents are its sources. An answer's
+    confidence is the sum of the probabilities of its equal spans. There are none if the text that ranks first
+    has none, by more than the threshold: a threshold is fitted on single texts, and the best span of many
+    nearly always exceeds it.
     """
     candidates = SpanTable.of(texts, rules.mu)
     if rules.threshold is not None and candidates.no_answer > rules.threshold:
@@ -190,21 +185,6 @@ def merge(
             stretches.append((span.start, span.end, group))
     probabilities = candidates.probabilities(rules.temperature) if groups else np.empty(0)
     return [(group, min(1.0, float(probabilities[group.members].sum()))) for group in groups]
-
-
-def answer_words(text: str, language: str = "en") -> tuple[str, ...]:
-    """The words by which two answers are equal: without case, punctuation and articles.
-
-    A text of articles or punctuation alone is its own.
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    kept = "".join(letter if letter.isalnum() or _is_mark(letter) else " " for letter in folded)
-    words = tuple(word for word in kept.split() if word not in ARTICLES[language])
-    return words or tuple(folded.split())
-
-
-def _is_mark(letter: str) -> bool:
-    return unicodedata.category(letter)[0] == "M"
 
 
 def scale(scores: Scores) -> Scores:

@@ -80,6 +80,8 @@ def answer(
     """
     if (collection is not None) + (query is not None) + (topics is not None) != 1:
         raise CollectionError("answer: give one of a COLLECTION, --query or --topics")
+    if query is not None and not query.strip():
+        raise CollectionError("answer: --query is empty")
     files = [name for name in (output, lines, no_answers) if name is not None]
     _check_files(files, one_question=query is not None, shown=explain or as_json)
     import telerank as tr

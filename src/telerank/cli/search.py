@@ -64,6 +64,8 @@ def search(
 
     if (collection is not None) + (query is not None) + (topics is not None) != 1:
         raise CollectionError("search: give one of a COLLECTION, --query or --topics")
+    if query is not None and not query.strip():
+        raise CollectionError("search: --query is empty")
     opened = tr.open(index)
     if analyzer is not None:
         opened.require_analyzer(analyzer)

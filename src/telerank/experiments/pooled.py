@@ -1,8 +1,8 @@
 """Experiments on the folds of one collection, pooled: each value of each fold, and over all queries.
 
 Data of the same ``pool`` are folds: what one measures, no other one does. Every analysis that keeps the
-values of its queries (``quality``, ``positions``, ``segments``, ``iterations``) is pooled. The ``tests`` of
-``quality`` are those of the pooled queries.
+values of its queries (``quality``, ``positions``, ``behind-first``, ``segments``, ``iterations``) is pooled.
+The tests of ``quality`` and ``behind-first`` are those of the pooled queries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from telerank.drafts import replace_file
 from telerank.evaluation.segments import bootstrap_ratio
 from telerank.experiments.analyses.bench import AnalysisResult, Items
 from telerank.experiments.analyses.significance import TestedPairs, compare_items
-from telerank.experiments.analyses.specs import AnalysisSpec, IterationsSpec, QualitySpec
+from telerank.experiments.analyses.specs import AnalysisSpec, BehindFirstSpec, IterationsSpec, QualitySpec
 from telerank.experiments.report import RESULTS, TABLES, ExperimentOutcome
 from telerank.show.report import to_json
 from telerank.show.tables import Cell, Table, render_markdown
@@ -75,6 +75,11 @@ def _pool(spec: AnalysisSpec, by_fold: Mapping[str, Items]) -> AnalysisResult:
     tables = [_fold_table(column, rows, list(by_fold), pairs) for column, rows in columns.items()]
     if pairs is not None:
         tables.append(pairs.table())
+    if isinstance(spec, BehindFirstSpec):
+        from telerank.experiments.analyses.long_documents.behind_first import compare_groups
+
+        compared, differences = compare_groups(items, spec)
+        return AnalysisResult((compared, *tables), record | differences)
     if not isinstance(spec, IterationsSpec):
         return AnalysisResult(tuple(tables), record)
     from telerank.experiments.analyses.long_documents.iterations import (

@@ -281,7 +281,8 @@ def _check_passages(
     needed = segments is not None and segments.select == "gold" and segments.answers is None
     if needed and not any(part in collection.answers for part in split_parts(split)):
         lacks = f"{collection.name} has no known passages of split {split!r}"
-        raise Unavailable(f"{lacks}: give a file of them, data.segments.answers")
+        how = "give a file of them, data.segments.answers (telerank data align-passages makes MS MARCO's)"
+        raise Unavailable(f"{lacks}: {how}")
     return config
 
 

@@ -59,12 +59,13 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class AnswerResult:
-    """The answers to a question."""
+    """The answers to a question; ``warnings`` say how much of it was not read."""
 
     index: ServedIndex
     stage: ReadAnswers
     answers: Answers
     timings: tuple[StageTiming, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def check_page(settings: ServiceSettings, k: int, page: int) -> None:
@@ -103,8 +104,8 @@ async def answer_question(
     Unready
         If it was not done in time.
     """
-    answers, timings = await served.compute(run_answers, stage % k, query)
-    result = AnswerResult(index, stage, answers, timings)
+    answers, timings, warnings = await served.compute(run_answers, stage % k, query)
+    result = AnswerResult(index, stage, answers, timings, warnings)
     observe(served, result, query)
     return result
 
@@ -125,17 +126,20 @@ def run_search(stage: Stage, query: str) -> tuple[Ranking, tuple[StageTiming, ..
     return refuse_values(lambda: _run_parts(stage, Query(QID, query), watch)), tuple(watch.timings)
 
 
-def run_answers(stage: ReadAnswers, query: str) -> tuple[Answers, tuple[StageTiming, ...]]:
-    """The answers to a question, stage by stage; raises as :func:`run_search`."""
+def run_answers(stage: ReadAnswers, query: str) -> tuple[Answers, tuple[StageTiming, ...], tuple[str, ...]]:
+    """The answers to a question, stage by stage, and how it was cut; raises as :func:`run_search`."""
     watch = Stopwatch()
     if stage.first is None:
         raise Unprocessable(f"{stage.text}: expected a first stage before it")
     first, last = stage.first, type(stage)(stage.model, stage.docs, stage.mu, stage.k, stage.name)
     ranking = refuse_values(lambda: _run_parts(first, Query(QID, query), watch))
+    counts = last.reader.counts
+    counts.cut.clear()  # of explanations, and of warming
     with watch.time(last.text):
         [answers] = refuse_values(lambda: list(last([ranking])))
-    last.reader.counts.cut.clear()  # has the texts of questions
-    return answers, tuple(watch.timings)
+    cut = last.reader.describe_cut()
+    counts.cut.clear()  # has the texts of questions
+    return answers, tuple(watch.timings), (f"read({last.name or last.reader.name}): {cut}",) if cut else ()
 
 
 def refuse_values(run: Callable[[], Result]) -> Result:

@@ -45,7 +45,7 @@ def explaining_peers() -> Iterator[None]:
         yield
     except RuntimeError as error:
         if any(words in str(error) for words in _NO_PEER):
-            raise ProcessError("another process has ended: its message says why") from error
+            raise ProcessError from error
         raise
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.inference import mask_always
+from telerank.models.memory import FreeMemory
 from telerank.models.precision import train_plainly
 from telerank.models.random_numbers import RandomNumbers
 from telerank.training import checkpoint, log
@@ -85,6 +86,7 @@ class Loop:
         self._optimiser = build_optimiser(self._weights, self.config.optimisation)
         self._processes = self.hardware.processes
         self._processes.broadcast(self.task.modules)
+        self.hardware.sums.watch(self._processes, self._weights)
         if not self._processes.leads:  # dropout differs from share to share
             torch.manual_seed(seed_of(self.config.seed, self._processes.rank))
         self.position = Position()
@@ -92,6 +94,7 @@ class Loop:
         """The updates whose losses are still on the device, and this process's part of each loss."""
         self._batches = BatchesAhead(self.task.read, self.hardware.device)
         self._prepared = -1
+        self._memory = FreeMemory()
 
     def run(self, reports: Sequence[Report], progress: Progress) -> Path:
         """Train to the end, and return the folder of the model."""
@@ -99,6 +102,7 @@ class Loop:
         began, earlier, first = monotonic(), position.seconds, position.step
         while position.step < self.steps and not self._is_patience_over():
             self.update(progress)
+            self._memory.give_back()
             position.step += 1
             position.seconds = earlier + monotonic() - began
             dev = self._measure_dev(progress)
@@ -121,12 +125,18 @@ class Loop:
         """
         settings, step = self.config.optimisation, self.position.step
         loss = torch.zeros((), dtype=torch.float64, device=self.hardware.device)
-        for part in range(settings.accumulation):
-            loss += self.task.backward(self._take(step * settings.accumulation + part, progress))
+        sums = self.hardware.sums
+        try:
+            for part in range(settings.accumulation):
+                sums.last_batch = part + 1 == settings.accumulation
+                loss += self.task.backward(self._take(step * settings.accumulation + part, progress))
+        except Exception:
+            sums.fail()
+            raise
+        sums.finish()
         self._losses.append((step, loss))
         if not self._batches.beside:
             self._fetch_losses()
-        self._processes.sum_gradients(self._weights)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         if settings.accumulation > 1 and gradients:
             torch._foreach_div_(gradients, settings.accumulation)

@@ -1,8 +1,9 @@
 """Processes that train a model together, started by ``torchrun``; or a single process.
 
-Each takes its share of every batch. Gradients are summed before the update, so that all processes keep equal
-weights: those that a single process would have with the whole batch. What is scored or encoded without
-learning is shared out by the first process, which alone reads it, decides and writes.
+Each takes its share of every batch. Gradients are summed before the update, while the last of them are still
+computed, so that all processes keep equal weights: those that a single process would have with the whole
+batch. What is scored or encoded without learning is shared out by the first process, which alone reads it,
+decides and writes.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
+from weakref import WeakMethod
 
 import torch
 from torch import Tensor, distributed, nn
@@ -26,12 +28,16 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 _WAIT = timedelta(days=7)  # how long processes wait while the first reads, measures or writes
-_BUCKET = 1 << 24  # numbers that are summed at a time
+_BUCKET = 25 << 18  # numbers that are summed at a time: 25 MiB
 _ITEMS = 4096  # texts of a process that are shared out together
+_LATE, _FAILED = 2, 3  # states of a weight: its gradient came after its bucket was sent; its process failed
 
 
 class ProcessError(ModelError):
     """Another process has ended with an error that it alone reports."""
+
+    def __init__(self, message: str = "another process has ended: its message says why") -> None:
+        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -147,24 +153,6 @@ class Processes:
             live.register_hook(lambda gradient: gradient * self.size)  # type: ignore[no-untyped-call]
         return everything.index_copy(0, mine, live)
 
-    def sum_gradients(self, weights: Sequence[nn.Parameter]) -> None:
-        """Sum the gradients of all processes; a weight that has none in any process gets none."""
-        if self.size == 1 or not weights:
-            return
-        has = torch.tensor([weight.grad is not None for weight in weights], device=weights[0].device).int()
-        distributed.all_reduce(has, distributed.ReduceOp.MAX)
-        used = [weight for weight, yes in zip(weights, has.tolist(), strict=True) if yes]
-        for weight in used:
-            if weight.grad is None:
-                weight.grad = torch.zeros_like(weight)
-        for bucket in _buckets(used):
-            gradients = [weight.grad for weight in bucket if weight.grad is not None]
-            flat = torch.cat([gradient.flatten() for gradient in gradients])
-            distributed.all_reduce(flat)
-            summed = torch.split(flat, [gradient.numel() for gradient in gradients])
-            shaped = [total.view_as(own) for total, own in zip(summed, gradients, strict=True)]
-            torch._foreach_copy_(gradients, shaped)
-
     def broadcast(self, modules: Iterable[nn.Module]) -> None:
         """Give every process the weights of the first."""
         if self.size == 1:
@@ -199,15 +187,163 @@ def share_by_length(
     return [value for _, value in sorted(zip(order, values, strict=True), key=lambda pair: pair[0])]
 
 
-def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    bucket: list[nn.Parameter] = []
-    for weight in weights:
-        bucket.append(weight)
-        if sum(weight.numel() for weight in bucket) >= _BUCKET:
-            yield bucket
-            bucket = []
-    if bucket:
-        yield bucket
+class GradientSums:
+    """Sums gradients over processes, in buckets, while the last backward of an update still computes others.
+
+    Buckets and their order are the same in every process and update: so no process waits for another one's
+    order, and no sum depends on who was faster. A process sends a bucket once its weights have the gradients
+    that they ever got in a last backward; if one comes later all the same, all processes sum that bucket
+    again. A process that has an error meanwhile says so with its sums (:meth:`fail`): it must not leave the
+    others with sums that never end. A process without others has neither buckets nor hooks.
+    """
+
+    def __init__(self) -> None:
+        self.last_batch = False
+        """Whether the batch that is learned from is the last of its update."""
+        self._weights: list[nn.Parameter] = []
+        self._buckets: list[range] = []  # of numbers of weights
+        self._in_last = False
+        self._seen: set[int] = set()  # weights that ever got a gradient in a last backward
+        self._begin()
+
+    def watch(self, processes: Processes, weights: Sequence[nn.Parameter]) -> None:
+        """Sum the gradients of these weights from now on; called once."""
+        if processes.size == 1:
+            return
+        self._weights = list(reversed(weights))  # their gradients come about in this order
+        self._buckets = list(_cut_buckets(self._weights))
+        for number, weight in enumerate(self._weights):
+            hook = _call_weakly(WeakMethod(self._note), number)
+            weight.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        self._begin()
+
+    @contextmanager
+    def last(self) -> Iterator[None]:
+        """Contains this process's last backward of a batch.
+
+        From its first gradient until :meth:`finish` the processes must not exchange anything else.
+        """
+        self._in_last = self._has_begun = self.last_batch
+        try:
+            yield
+        finally:
+            self._in_last = False
+
+    def finish(self) -> None:
+        """Complete the sums of an update; a weight that has no gradient in any process gets none.
+
+        Raises ProcessError if another process has failed meanwhile.
+        """
+        if not self._weights:
+            return
+        own = [0 if w.grad is None else _LATE if n in self._late else 1 for n, w in enumerate(self._weights)]
+        states = self._complete(own)
+        for number, bucket in enumerate(self._buckets):
+            flat = self._sent[number][0]
+            if _LATE in states[bucket.start : bucket.stop]:
+                flat = self._join(bucket)
+                distributed.all_reduce(flat)
+            self._put_back(bucket, flat, states)
+        self._seen |= self._came
+        self._begin()
+
+    def fail(self) -> None:
+        """Tell the others that this process has an error, where sums are all that they wait for.
+
+        That is so once its last backward has begun; before, it tells nothing, and the connection's end does.
+        """
+        if self._weights and self._has_begun:
+            with suppress(ProcessError):
+                self._complete([_FAILED] * len(self._weights))
+
+    def drop(self) -> None:
+        """Give up what was sent: until then the connection cannot end, and so the others' waiting."""
+        self._sent.clear()
+
+    def _complete(self, own: Sequence[int]) -> list[int]:
+        """Send what is left and wait for all sums; the greatest state of each weight in any process.
+
+        0: none has a gradient.
+        """
+        while len(self._sent) < len(self._buckets):
+            self._send()
+        most = torch.tensor(own, device=self._weights[0].device).int()
+        distributed.all_reduce(most, distributed.ReduceOp.MAX)
+        for number in range(len(self._sent)):
+            self._sent[number][1].wait()  # no name here keeps it, and with it the connection, after an error
+        states: list[int] = most.tolist()
+        if _FAILED in states:
+            raise ProcessError
+        return states
+
+    def _begin(self) -> None:
+        """Begin an update, in which nothing has come or was sent."""
+        self._has_begun = False  # the last backward
+        self._came: set[int] = set()  # weights that got a gradient in the last backward
+        self._late: set[int] = set()  # those that got one after their bucket was sent
+        self._sent: list[tuple[Tensor, Any]] = []
+        self._await_next()
+
+    def _note(self, number: int) -> None:
+        """Weight ``number`` has got a gradient: send what is complete."""
+        if self._sent and number < self._buckets[len(self._sent) - 1].stop:
+            self._late.add(number)
+        if not self._in_last:
+            return
+        self._came.add(number)
+        self._awaited.discard(number)
+        while not self._awaited and len(self._sent) < len(self._buckets):
+            self._send()
+
+    def _send(self) -> None:
+        flat = self._join(self._buckets[len(self._sent)])
+        self._sent.append((flat, distributed.all_reduce(flat, async_op=True)))
+        self._await_next()
+
+    def _await_next(self) -> None:
+        """Wait for the weights of the next bucket; for those that never come only in the first update."""
+        rest = self._buckets[len(self._sent) :]
+        bucket = set(rest[0]) if rest else set()
+        self._awaited = (bucket & self._seen if self._seen else bucket) - self._came
+
+    def _join(self, bucket: range) -> Tensor:
+        weights = [self._weights[number] for number in bucket]
+        own = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+        return torch.cat([gradient.flatten() for gradient in own])
+
+    def _put_back(self, bucket: range, flat: Tensor, states: Sequence[int]) -> None:
+        weights = [self._weights[number] for number in bucket]
+        sums = torch.split(flat, [weight.numel() for weight in weights])
+        used = [place for place, number in enumerate(bucket) if states[number]]
+        gradients = []
+        for weight in (weights[place] for place in used):
+            if weight.grad is None:
+                weight.grad = torch.empty_like(weight)
+            gradients.append(weight.grad)
+        if used:
+            shaped = [sums[place].view_as(own) for place, own in zip(used, gradients, strict=True)]
+            torch._foreach_copy_(gradients, shaped)
+
+
+def _call_weakly(method: WeakMethod[Callable[[int], None]], number: int) -> Callable[[Tensor], None]:
+    """A hook that does not keep the method's object, which keeps the weight, from being freed."""
+
+    def hook(_weight: Tensor) -> None:
+        call = method()
+        if call is not None:
+            call(number)
+
+    return hook
+
+
+def _cut_buckets(weights: Sequence[nn.Parameter]) -> Iterator[range]:
+    """The numbers of the weights whose gradients are summed together."""
+    first = size = 0
+    for number, weight in enumerate(weights, 1):
+        size += weight.numel()
+        if size >= _BUCKET or number == len(weights):
+            yield range(first, number)
+            first, size = number, 0
 
 
 def is_launched() -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from telerank.models.precision import Precision
-from telerank.training.parallel import Processes
+from telerank.training.parallel import GradientSums, Processes
 from telerank.types import Progress
 
 
@@ -22,16 +22,23 @@ class TrainingDevice:
 
     ``precision`` makes the context for a model's products; losses and inner products, which stay in float32,
     are computed outside of it. ``processes`` share each batch. The ``scaler`` is that of float16.
+    ``sums`` adds the gradients of all processes.
     """
 
     device: torch.device
     precision: Precision
     processes: Processes
     scaler: torch.amp.GradScaler | None = None
+    sums: GradientSums = field(default_factory=GradientSums, compare=False)
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss whose gradients are to be added: in float16 it is scaled, so that no gradient vanishes."""
         return loss if self.scaler is None else self.scaler.scale(loss)
+
+    def backward(self, loss: Tensor, *, last: bool) -> None:
+        """Add the gradients of a loss; ``last``: no other of this process's batch will follow."""
+        with self.sums.last() if last else nullcontext():
+            self.scale(loss).backward()  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -82,7 +89,8 @@ class Task(Protocol):
         The loss is a number in float64 on the device, which nothing waits for.
 
         If several processes train, each takes ``processes.share`` of the batch, and the gradients and losses
-        of all of them sum to those of the batch.
+        of all of them sum to those of the batch. The sums begin within the last backward if it is within
+        ``sums.last()`` (:class:`TrainingDevice`); else after it.
         """
 
     def dev(self, progress: Progress) -> float | None:

@@ -68,6 +68,7 @@ def train(
         lock = FileLock(folder / ".lock", timeout=0)
         with ExitStack() as stack:
             stack.callback(lock.release)
+            stack.callback(hardware.sums.drop)
             processes.first(lambda: _begin(folder, lock, config, resume=resume))
             if config.deterministic:
                 stack.enter_context(deterministic(device))

@@ -118,7 +118,7 @@ def answer(
         If the text of the pipeline cannot be read, it has no reader, or two, or one and a depth is given, or
         nothing ranks before it.
     CollectionError
-        If there is no such collection or split, or a qid comes twice.
+        If there is no such collection or split, it has no query, or a qid comes twice.
     """
     from telerank.answers.predictions import AnswerRun
 

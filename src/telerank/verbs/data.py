@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telerank.corpus.answers import write_answers
 from telerank.corpus.collection import Collection
 from telerank.corpus.contents import count_contents, find_docs, find_query
 from telerank.corpus.convert import convert
 from telerank.corpus.formats import list_collections, list_formats, open_collection
-from telerank.corpus.long_documents import articles, far, folder, positions
+from telerank.corpus.long_documents import aligned, articles, far, folder, positions
 from telerank.corpus.ranking_sets import ranking_set
 from telerank.corpus.statistics import describe, token_counter
 from telerank.errors import CollectionError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LIMITS",
     "TemporaryIndex",
+    "aligned",
     "articles",
     "convert",
     "count_contents",
@@ -42,6 +44,7 @@ __all__ = [
     "segment_lengths",
     "token_counter",
     "with_documents",
+    "write_answers",
 ]
 
 LIMITS = (128, 256, 512, 1024, 2048, 4096)

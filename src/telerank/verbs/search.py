@@ -58,7 +58,7 @@ def search(
     ExpressionError
         If the text of the pipeline cannot be read.
     CollectionError
-        If there is no such collection or split, or a qid comes twice.
+        If there is no such collection or split, it has no query, or a qid comes twice.
     """
     opened = Index(index) if isinstance(index, str | Path) else index
     stage = (model if isinstance(model, Stage) else pipeline(model or opened.default_pipeline, opened)) % k
@@ -93,11 +93,20 @@ def find_segments(stage: Stage) -> SegmentReranker:
 def read_queries(
     queries: Collection | str | Path | Iterable[Query], split: str | None
 ) -> tuple[str, list[Query]]:
-    """The name of what has the queries, and the queries; CollectionError if a qid comes twice."""
+    """The name of what has the queries, and the queries.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such collection or split, it has no query (a list in memory may be empty), or a qid
+        comes twice.
+    """
     if isinstance(queries, str | Path):
         queries = open_collection(queries)
     if isinstance(queries, Collection):
         name, query_list = queries.name, list(queries.split_queries(split))
+        if not query_list:
+            raise CollectionError(f"{name} has no query")
     else:
         name, query_list = "in memory", list(queries)
     qid, count = next(iter(Counter(query.qid for query in query_list).most_common(1)), ("", 0))

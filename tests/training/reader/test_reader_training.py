@@ -26,7 +26,7 @@ from telerank.training.reader.config import ArticleShares, QuestionSource, Reade
 from telerank.training.reader.order import WindowOrder  # noqa: E402
 from telerank.training.reader.questions import describe_left_out, read_questions  # noqa: E402
 from telerank.training.reader.task import ReaderTask, span_loss  # noqa: E402
-from telerank.training.reader.train import FIT, train_reader  # noqa: E402
+from telerank.training.reader.train import FIT, ReaderJob, train_reader  # noqa: E402
 from telerank.training.reader.windows import open_windows  # noqa: E402
 from telerank.types import Doc  # noqa: E402
 
@@ -177,6 +177,29 @@ def test_moved_answers_are_counted(tmp_path):
     assert read.counts["answers moved"] == 1
     answer = read.questions[0].answers[0]
     assert read.questions[0].doc.text[answer.start : answer.end] == answer.text
+
+
+def test_only_moved_answers_that_are_learned_from_are_counted(place, tmp_path):
+    """By set and by part; with several sets, the training says how many of each."""
+    for name, wrong in (("mine", range(8)), ("yours", range(2))):
+        record = json.loads(squad_file(tmp_path / f"{name}.json").read_text())
+        for article in wrong:
+            record["data"][article]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    sources = [QuestionSource(collection=str(tmp_path / f"{name}.json")) for name in ("mine", "yours")]
+    parts = ("train", "dev", "test")
+    own = [read_questions(sources[0].model_copy(update={"part": part}), SHARES, 0) for part in parts]
+    moved = [read.counts.get("answers moved", 0) for read in own]
+    assert sum(moved) == 8
+    assert moved == [len({question.doc.title for question in read.questions}) for read in own]
+    few = read_questions(sources[0].model_copy(update={"questions": 1}), SHARES, 0)
+    assert few.counts.get("answers moved", 0) <= 1
+    training = reader_training(place, data={"sets": [own.model_dump() for own in sources]})
+    job = ReaderJob(training, tmp_path, tmp_path)
+    job._write_counts(tuple(read_questions(own, SHARES, 0) for own in sources), {})
+    counts = json.loads((tmp_path / "data.json").read_text())
+    named = {name: count for name, count in counts.items() if name.startswith("answers moved")}
+    assert named == {"answers moved": 10, "answers moved, mine.json": 8, "answers moved, yours.json": 2}
 
 
 def test_sets_that_cannot_be_learned_from_are_refused(place, tmp_path):
@@ -414,7 +437,7 @@ import sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from reader_place import reader_training
-from telerank.training.reader.train import train_reader
+from telerank.training.reader.train import ReaderJob, train_reader
 place, output = Path({str(place)!r}), Path(sys.argv[1])
 train_reader(reader_training(place, model={{"dropout": 0.0}}, device="cpu"), output)
 """

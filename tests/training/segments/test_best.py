@@ -24,10 +24,12 @@ from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
 from telerank.training.loop import Loop  # noqa: E402
 from telerank.training.parallel import Processes  # noqa: E402
 from telerank.training.reranker.compare import train_rerankers  # noqa: E402
+from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
 from telerank.training.reranker.plan import read_plan  # noqa: E402
 from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker  # noqa: E402
 from telerank.training.segments import iterations  # noqa: E402
-from telerank.training.segments.report import IterationResult, draw, tabulate  # noqa: E402
+from telerank.training.segments.learning import read_truth  # noqa: E402
+from telerank.training.segments.report import IterationResult, draw, read_results, tabulate, write_result  # noqa: E402
 from telerank.training.segments.selection import Selection, read_selection  # noqa: E402
 from telerank.training.settings import write_settings  # noqa: E402
 from telerank.training.task import TrainingDevice  # noqa: E402
@@ -152,6 +154,32 @@ def test_theta_0_learns_from_all_segments_of_the_same_number(place, tmp_path):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
+def test_a_segment_that_comes_again_is_chosen_by_its_first_score(place, tmp_path, monkeypatch):
+    """Of a shorter document: dropout would give those that come again another chance."""
+    _, tasks, task = joint_task(place, tmp_path, loss=HINGE)
+    groups, _ = task.ranker.batch(0)
+    for group in groups:
+        docno = group.docnos[0]
+        tasks.table.segments[docno] = tasks.table.segments[docno].first(2)
+    order, read, logits_of = {}, EndToEnd.read, EndToEnd.group_logits
+
+    def read_in_order(scorer, parts, number):
+        order.update((id(part), place) for place, part in enumerate(parts))
+        return read(scorer, parts, number)
+
+    def rising(scorer, batch):
+        for learned, logits in logits_of(scorer, batch):
+            yield learned, logits + torch.tensor([[1000.0 * order[id(group)]] for group in learned])
+
+    monkeypatch.setattr(EndToEnd, "read", read_in_order)
+    monkeypatch.setattr(EndToEnd, "group_logits", rising)
+    chosen = task.learn_from_all(groups)
+    assert {tasks.table.count(docno) for group in groups for docno in group.docnos} == {2, 3}
+    for group, own in zip(chosen, groups, strict=True):
+        last = tuple(tasks.table.texts(docno)[-1] for docno in own.docnos)
+        assert group.documents == last
+
+
 def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(place, tmp_path, trained):
     tasks = RerankerJob.open(segment_training(place, "best"), tmp_path, tmp_path)
     one, other = tasks.model_of(None), tasks.model_of(None)
@@ -201,11 +229,11 @@ def test_the_iteration_with_the_best_dev_measure_is_the_model(trained):
     assert (trained / "iterations.svg").exists()
     assert results[0]["changed"] is None
     assert 0 <= results[1]["changed"] <= 1
-    assert all(0 <= own[f"{part}_precision"] <= 1 for own in results for part in ("train", "dev"))
+    assert all(0 <= own[f"{part}_precision"] <= 1 for own in results for part in ("selection", "dev"))
     assert all((trained / "selections" / f"{number}.jsonl").exists() for number in (1, 2, 3))
 
 
-def test_precision_on_train_is_that_of_the_selection_file(place, trained):
+def test_the_precision_of_a_selection_is_that_of_its_file(place, trained):
     """Of the relevant documents: the answer's characters lie within those of the selected segment."""
     answers = {}
     for line in (place / "answers.jsonl").read_text().splitlines():
@@ -224,7 +252,28 @@ def test_precision_on_train_is_that_of_the_selection_file(place, trained):
             if (key := (row["query-id"], row["corpus-id"])) in answers
         ]
         assert len(right) == QUERIES
-        assert result["train_precision"] == pytest.approx(sum(right) / QUERIES)
+        assert result["selection_precision"] == pytest.approx(sum(right) / QUERIES)
+
+
+@pytest.mark.parametrize("leading", [1, 2, 4])
+def test_within_reach_are_passages_in_one_of_the_segments_learned_from(place, trained, tmp_path, leading):
+    """So high can P@1 on train be; the settings of the trained model are those of four."""
+    job = RerankerJob.open(segment_training(place, "best", {"leading": leading}), tmp_path, tmp_path)
+    tasks = job.open_segments(None, HARDWARE, silent)
+    table, collection = tasks.table, tasks.learning.reading.collection
+    docs = [own.doc for own in table.segments.values()]
+    truth = read_truth(job.config.data.segments, collection, job.config.data.split, docs)
+    within = 0
+    for qid, docno in truth.spans:
+        spans = map(table.segments[docno].span, range(table.count(docno)))
+        passages = truth.spans[qid, docno]
+        within += any(start <= p.start and p.end <= end for start, end in spans for p in passages)
+    selection = Selection({key: [0.0] * table.count(key[1]) for key in truth.spans})
+    assert selection.reachable(truth, table) == pytest.approx(within / len(truth.spans))
+    assert (within == len(truth.spans)) == (leading == 4)
+    if leading == 4:
+        results = json.loads((trained / "iterations.json").read_text())["iterations"]
+        assert [own["reachable"] for own in results] == [1.0] * 2
 
 
 def test_the_share_that_changed_compares_two_files(trained):
@@ -362,6 +411,19 @@ def test_results_without_known_passages_have_a_table_and_a_plot():
         IterationResult(2, 0.36, 4, None, None, 0.25, 8, 0, 0),
     ]
     table = tabulate(results, "RR")
-    assert tuple(cell.text for cell in table.rows[1]) == ("2", "–", "–", "0.3600", "25.0 %", "4")
+    assert tuple(cell.text for cell in table.rows[1]) == ("2", "–", "–", "–", "0.3600", "25.0 %", "4")
     assert draw(results, "RR").axes
     assert results[1].describe("RR") == "iteration 2: dev RR 0.3600, changed 25.0 %"
+
+
+def test_precision_on_train_is_named_after_the_segments_that_it_is_of(tmp_path):
+    """Those that are learned from, not all of a document; a file of the name before is read."""
+    result = IterationResult(1, 0.37, 5, 0.5, 0.25, None, 8, 0, 0)
+    table = tabulate([result], "RR")
+    assert table.columns[1:4] == ("P@1 of the selection", "within reach", "P@1 dev")
+    assert any("of the segments that are learned from" in note for note in table.notes)
+    write_result(tmp_path, result)
+    record = json.loads((tmp_path / "result.json").read_text())
+    record["train_precision"] = record.pop("selection_precision")
+    (tmp_path / "result.json").write_text(json.dumps(record))
+    assert read_results(tmp_path) == [result]

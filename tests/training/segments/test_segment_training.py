@@ -217,6 +217,12 @@ def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(place, tmp_
     assert (told.cut_documents, told.cut_titles) == (pairs if aggregate == "first" else 0, 0)
     said = f"{pairs} test pairs whose document was cut" in describe_cut(tmp_path / "out", tmp_path / "out")
     assert said == (aggregate == "first")
+    counts = json.loads((tmp_path / "out" / "data.json").read_text())
+    measured = counts["dev pairs"]
+    assert measured > 0
+    assert counts["dev pairs whose document was cut"] == (measured if aggregate == "first" else 0)
+    said = f"{measured} dev pairs whose document was cut" in describe_cut(tmp_path / "out")
+    assert said == (aggregate == "first")
 
 
 def test_titles_that_are_cut_where_documents_are_ranked_are_counted_and_said(place, tmp_path):
@@ -234,6 +240,25 @@ def test_titles_that_are_cut_where_documents_are_ranked_are_counted_and_said(pla
     cut = sum(docno in ("d0", "d1", "d2", "d3") for ranking in run for docno in ranking.docnos)
     assert cut > 4
     assert f"{cut} test pairs whose title was cut" in describe_cut(tmp_path / "out", tmp_path / "out")
+
+
+@pytest.mark.parametrize("select", ["first", "best"])
+def test_titles_and_queries_that_are_cut_in_dev_are_counted_and_said(place, tmp_path, select):
+    mine = tmp_path / "mine"
+    shutil.copytree(place / "collection", mine)
+    docs = [json.loads(line) for line in (mine / "corpus.jsonl").read_text().splitlines()]
+    docs[0]["title"] = "x6 " * 40
+    (mine / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    asked = [json.loads(line) for line in (mine / "queries.jsonl").read_text().splitlines()]
+    asked[-1]["text"] = "q1 " * 9
+    (mine / "queries.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    tasks = opened(place, tmp_path, select, data={"collection": str(mine)}, dev=dev_of(place))
+    titles = sum("x6 x6" in text for _, text in tasks.dev.pairs)
+    queries = sum(query.startswith("q1 q1") for query, _ in tasks.dev.pairs)
+    assert min(titles, queries) > 0
+    told = describe_cut(tmp_path)
+    assert f"{titles} dev pairs whose title was cut" in told
+    assert f"{queries} dev pairs whose query was cut" in told
 
 
 def test_a_frozen_encoder_learns_from_stored_features_of_segments(place, tmp_path):

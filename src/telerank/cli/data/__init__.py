@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from telerank.cli.data.align_passages import align_passages
 from telerank.cli.data.contents import convert, ls, show
 from telerank.cli.data.make_long_documents import make_far_relevant, make_long_documents
 from telerank.cli.data.make_ranking_set import make_ranking_set
@@ -21,5 +22,15 @@ def data() -> None:
     """
 
 
-for command in (convert, ls, make_far_relevant, make_long_documents, make_ranking_set, segments, show, stats):
+for command in (
+    align_passages,
+    convert,
+    ls,
+    make_far_relevant,
+    make_long_documents,
+    make_ranking_set,
+    segments,
+    show,
+    stats,
+):
     app.command()(command)

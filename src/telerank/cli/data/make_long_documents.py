@@ -69,6 +69,9 @@ def make_far_relevant(
         0.0, min=0.0, max=1.0, help="Share of the articles that become filler; their questions are left out."
     ),
     folds: int = Option(0, min=0, help="Number of splits by document. Default: keep the splits."),
+    halve: str | None = Option(
+        None, metavar="SPLIT", help="A split that becomes two by document, SPLIT-1 and SPLIT-2."
+    ),
     seed: _Seed = 0,
     overwrite: _Overwrite = False,
     format: FormatOption = None,  # noqa: A002
@@ -82,7 +85,7 @@ def make_far_relevant(
     from telerank.show.progress import show_progress
     from telerank.verbs.data import far, folder, positions
 
-    settings = far.FarSettings(beyond, length, queries, filler, folds, seed)
+    settings = far.FarSettings(beyond, length, queries, filler, folds, seed, halve)
     folder.check_target(out, overwrite=overwrite)
     spans = positions.word_spans if tokenizer is None else positions.tokenizer_spans(tokenizer)
     unit = "words" if tokenizer is None else f"tokens of {tokenizer.name}"

@@ -55,7 +55,8 @@ class FarSettings:
     document, unless ``beyond`` and the passage together are longer. ``queries`` limits each split to as many
     queries, drawn by the seed. ``filler`` is the share of articles (passages of one title) that are given up
     to be filler, with their questions: where every passage is relevant to some query. ``folds`` deals the
-    queries of all splits into folds by document; 0 keeps the splits.
+    queries of all splits into folds by document; 0 keeps the splits. ``halved`` is a split that is dealt into
+    two by document, ``SPLIT-1`` and ``SPLIT-2``: for dev and test where a model has learned from the others.
     """
 
     beyond: int = 512
@@ -64,6 +65,7 @@ class FarSettings:
     filler: float = 0.0
     folds: int = 0
     seed: int = 0
+    halved: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.beyond < self.length:
@@ -74,6 +76,8 @@ class FarSettings:
             )
         if self.queries is not None and self.queries < 1:
             raise ValueError(f"queries must be positive, got {self.queries}")
+        if self.halved is not None and self.folds:
+            raise ValueError(f"folds deal all splits: {self.halved!r} cannot be halved besides")
 
 
 def make_far_relevant(
@@ -93,7 +97,8 @@ def make_far_relevant(
     Raises
     ------
     CollectionError
-        If no query has a relevant passage, or too few passages are left as filler.
+        If no query has a relevant passage, too few passages are left as filler, or the split to be halved
+        is missing or too small.
     """
     folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="telerank-passages-"))
     passages = _store(collection, Path(folder), progress)
@@ -118,7 +123,7 @@ def make_far_relevant(
     order = [docno for docno in passages.docnos if docno in late.targets]
     return LongDocuments(
         lambda: (maker.make(docno, late.targets[docno]) for docno in order),
-        late.fold(settings) if settings.folds else late.splits,
+        late.deal(settings),
         len(order),
         record,
     )
@@ -173,20 +178,32 @@ class _LateQuestions:
                 targets.setdefault(docno, []).append(query.qid)
         return cls(splits, kept, targets, judged, left_out)
 
-    def fold(self, settings: FarSettings) -> dict[str, list[Query]]:
-        """The queries of all splits in folds, so that no document is relevant in two of them."""
-        queries = {query.qid: query for own in self.splits.values() for query in own}
-        questions = tuple(Question(query, self.relevant[qid]) for qid, query in queries.items())
-        docs = {docno: Doc(docno, "") for docno in self.targets}
-        names = [f"fold{number}" for number in range(1, settings.folds + 1)]
+    def deal(self, settings: FarSettings) -> Mapping[str, Sequence[Query]]:
+        """The queries by split: in folds, or as they are, but for the one that is halved."""
+        if settings.folds:
+            every = {query.qid: query for own in self.splits.values() for query in own}
+            names = [f"fold{number}" for number in range(1, settings.folds + 1)]
+            return self._parts(tuple(every.values()), names, settings.seed)
+        if settings.halved is None:
+            return self.splits
+        if settings.halved not in self.splits:
+            raise CollectionError(f"no split {settings.halved!r} to halve: {', '.join(self.splits)}")
+        names = [f"{settings.halved}-{number}" for number in (1, 2)]
+        halves = self._parts(self.splits[settings.halved], names, settings.seed)
+        return {**{name: own for name, own in self.splits.items() if name != settings.halved}, **halves}
+
+    def _parts(self, queries: Sequence[Query], names: Sequence[str], seed: int) -> dict[str, list[Query]]:
+        """Queries in parts of one size, so that no document is relevant in two of them."""
+        questions = tuple(Question(query, self.relevant[query.qid]) for query in queries)
+        docs = {docno: Doc(docno, "") for question in questions for docno in question.positives}
         merged = MergedSet(docs, questions, MergeTally())
-        homes = deal_documents(merged, dict.fromkeys(names, 1 / len(names)), seed=settings.seed)
-        folds: dict[str, list[Query]] = {name: [] for name in names}
+        homes = deal_documents(merged, dict.fromkeys(names, 1 / len(names)), seed=seed)
+        parts: dict[str, list[Query]] = {name: [] for name in names}
         for question in questions:
-            folds[homes[question.positives[0]]].append(question.query)
-        if not all(folds.values()):
-            raise CollectionError(f"{len(docs)} documents cannot be dealt into {len(names)} folds")
-        return folds
+            parts[homes[question.positives[0]]].append(question.query)
+        if not all(parts.values()):
+            raise CollectionError(f"{len(docs)} documents cannot be dealt into {len(names)} splits")
+        return parts
 
 
 def _draw_queries(queries: Sequence[Query], settings: FarSettings) -> list[Query]:

@@ -9,11 +9,13 @@
 ``msmarco-docdev-top100``, …                     a run: a pool
 ``triples.train.small.tsv``                      query, relevant text, other text (:func:`read_triples`)
 ``qidpidtriples.train.full.2.tsv``               the same by qid, pid, pid (:func:`read_triples`)
+``answers.jsonl``                                where relevant text stands, of the queries of all splits
 ===============================================  ====================================================
 
-All may be compressed. Pools are named ``SPLIT/topN``. Lists named ``dev`` and ``eval`` are of ``dev.small``
-and ``eval.small``, whose queries they have. Their scores decrease by one from line to line; the order in the
-official ``top1000.dev.tsv`` is not that of BM25.
+All may be compressed. The last is none of MS MARCO's: ``telerank data align-passages`` makes it. Pools are
+named ``SPLIT/topN``. Lists named ``dev`` and ``eval`` are of ``dev.small`` and ``eval.small``, whose queries
+they have. Their scores decrease by one from line to line; the order in the official ``top1000.dev.tsv`` is
+not that of BM25.
 
 Source: Nguyen et al., MS MARCO: A Human Generated MAchine Reading COmprehension Dataset, 2016
 (microsoft.github.io/msmarco). Licence: MS MARCO terms, non-commercial research only.
@@ -27,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from telerank.corpus.answers import read_answers
 from telerank.corpus.collection import Collection, Format, Stream, rank_in_order
 from telerank.corpus.readers.reading import (
     bind,
@@ -41,9 +44,9 @@ from telerank.corpus.readers.reading import (
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
 from telerank.trec.recognition import Conditions
-from telerank.types import Doc, Query, Ranking
+from telerank.types import Answer, Doc, Query, Ranking
 
-_PASSAGES, _DOCUMENTS = "collection.tsv", "msmarco-docs.tsv"
+_PASSAGES, _DOCUMENTS, _ANSWERS = "collection.tsv", "msmarco-docs.tsv", "answers.jsonl"
 _QUERIES = re.compile(
     r"queries\.(.+)\.tsv|msmarco-(?:doc)?(train|dev|test\d+)-queries\.tsv|doc(leaderboard)-queries\.tsv"
 )
@@ -94,6 +97,12 @@ def read_pool(path: Path, encoding: str = "utf-8") -> Iterator[Ranking]:
         yield rank_in_order(Query(qid, text), docnos)
 
 
+def read_split_answers(queries: Path, answers: Path, encoding: str = "utf-8") -> Iterator[Answer]:
+    """The answers of a file that are of queries of another."""
+    qids = {query.qid for query in read_topics(queries, format="tsv", encoding=encoding)}
+    return (answer for answer in read_answers(answers) if answer.qid in qids)
+
+
 def _corpora(path: Path) -> list[tuple[Path, Callable[[Path, str], Iterator[Doc]]]]:
     readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
     files = [find_file(path, name) for name in readers] if path.is_dir() else [path]
@@ -115,6 +124,7 @@ def _open(path: Path, encoding: str) -> Collection:
         raise CollectionError(f"{path}: {problem} is the collection?")
     file, read = corpora[0]
     queries, qrels = _by_split(path, _QUERIES), _by_split(path, _QRELS)
+    answers = find_file(path, _ANSWERS) if path.is_dir() else None
     known = (_LISTS, _TRIPLES)  # triples are for training (read_triples)
     others = [
         entry for entry in list_files(path) if any(names.fullmatch(plain_name(entry)) for names in known)
@@ -125,10 +135,11 @@ def _open(path: Path, encoding: str) -> Collection:
         partial(read, file, encoding),
         bind(read_topics, queries, format="tsv", encoding=encoding),
         bind(read_qrels, qrels),
+        bind(read_split_answers, queries if answers else {}, answers=answers, encoding=encoding),
         pools=_pools(path, encoding, queries),
         licence="MS MARCO terms: non-commercial research",
         source="microsoft.github.io/msmarco",
-        unread=unread_files(path, [file, *queries.values(), *qrels.values(), *others]),
+        unread=unread_files(path, [file, answers, *queries.values(), *qrels.values(), *others]),
     )
 
 

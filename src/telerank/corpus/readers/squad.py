@@ -55,7 +55,8 @@ _COUNTED = (
 class QASet:
     """Paragraphs by text, questions by id, and answers; ``paragraphs[qid]`` is the docno of a question's.
 
-    ``tally`` counts what was read and repaired; ``exact + moved + nearest + absent == answers``.
+    ``moved`` are those of the answers that stand elsewhere than the file says. ``tally`` counts what was
+    read and repaired; ``exact + moved + nearest + absent == answers``.
     """
 
     docs: dict[str, Doc] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class QASet:
     unanswerable: set[str] = field(default_factory=set)
     answers: list[Answer] = field(default_factory=list)
     unlocated: list[Answer] = field(default_factory=list)
+    moved: list[Answer] = field(default_factory=list)
     tally: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
 
     @property
@@ -155,6 +157,8 @@ def _add_question(qa: QASet, doc: Doc, question: _JsonObject, position: str) -> 
         qa.tally["answers"] += 1
         qa.tally[how] += 1
         (qa.unlocated if how == "absent" else qa.answers).append(Answer(qid, doc.docno, text, start))
+        if how in ("moved", "nearest"):
+            qa.moved.append(qa.answers[-1])
 
 
 def locate_answer(text: str, answer: str, stated: int) -> tuple[int, str]:
@@ -200,6 +204,7 @@ def _open(path: Path, encoding: str) -> Collection:
         answers={split: _stream(read, lambda qa: qa.answers) for split, read in load.items()},
         contexts={split: _contexts(read) for split, read in load.items()},
         unlocated={split: _stream(read, lambda qa: qa.unlocated) for split, read in load.items()},
+        moved={split: _stream(read, lambda qa: qa.moved) for split, read in load.items()},
         unread=unread_files(path, files.values()),
         notes=lambda: {name: sum(read().tally[name] for read in load.values()) for name in _COUNTED},
     )

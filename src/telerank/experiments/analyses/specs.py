@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from telerank.errors import MeasureError, ModelError
 from telerank.evaluation.measures import expand_measures, parse_measures
 from telerank.experiments.analysis_base import AnalysisBase, Published
-from telerank.experiments.answers.specs import AnswersSpec, EndToEndSpec
+from telerank.experiments.answers.specs import AnswerSizesSpec, AnswersSpec, EndToEndSpec
 from telerank.records import Section
 from telerank.sparse.similarities.families import parse_similarity
 
@@ -325,6 +325,20 @@ class PositionsSpec(AnalysisBase):
         return self
 
 
+class BehindFirstSpec(AnalysisBase):
+    """The difference of two systems where the known relevant text begins behind the first segment."""
+
+    kind: Literal["behind-first"]
+    measures: Measures
+    system: str = "BeST"
+    baseline: str
+    """A system that reads segments; it decides where the first one ends."""
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, self.system, self.baseline)
+
+
 class _SegmentPrecisionSpec(AnalysisBase):
     rule: Literal["most", "whole"] = "whole"
     """What a segment must have of the relevant text; see `telerank.evaluation.segments`."""
@@ -362,9 +376,11 @@ AnalysisSpec: TypeAlias = Annotated[
     | ThroughputSpec
     | DiffusionSpec
     | PositionsSpec
+    | BehindFirstSpec
     | SegmentsSpec
     | IterationsSpec
     | AnswersSpec
+    | AnswerSizesSpec
     | EndToEndSpec,
     Field(discriminator="kind"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.answers.specs import AnswersSpec
+from telerank.experiments.answers.specs import AnswerSizesSpec, AnswersSpec
 from telerank.experiments.answers.trained import ReaderTrainer
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.show.tables import Table
@@ -63,26 +64,33 @@ class SetAnswers:
 def analyse_answers(bench: Bench, spec: AnswersSpec) -> AnalysisResult:
     """Train the readers, and measure the answers of each on each set that is here."""
     trainer = ReaderTrainer(bench)
-    sets, notes = _open_sets(bench, spec, trainer)
+    sets, notes = open_sets(bench, spec, spec.readers)
     answers: dict[str, dict[str, SetAnswers]] = {}
     for name in spec.readers:
         folders = trainer.folders(name)
         if lacking := trainer.lacking(name):
             notes.append(f"{name} was trained without {', '.join(lacking)}, which are not here.")
-        readers = [SpanReader(folder, precision=_precision()) for folder in folders]
-        answers[name] = {
-            title: _answer(readers, questions, bench.data.progress) for title, questions in sets.items()
-        }
-    tables = [_means_table(answers, spec), *_detail_tables(answers)]
-    record = {name: {title: _record(own) for title, own in sets.items()} for name, sets in answers.items()}
+        answers[name] = answer_sets(folders, sets, bench.data.progress)
+    caption = spec.title or "Answers in given texts, held-out articles"
+    tables = [means_table(answers, caption), *_detail_tables(answers)]
+    record = {name: {title: record_of(own) for title, own in sets.items()} for name, sets in answers.items()}
     return AnalysisResult(tuple(tables), record, _plots(answers), tuple(notes))
 
 
-def _open_sets(
-    bench: Bench, spec: AnswersSpec, trainer: ReaderTrainer
+def open_sets(
+    bench: Bench, spec: AnswersSpec | AnswerSizesSpec, readers: Sequence[str]
 ) -> tuple[dict[str, QuestionSet], list[str]]:
-    shares = ArticleShares.model_validate(spec.articles)
-    for name in spec.readers:
+    """The sets that are here, with a note for each that is not.
+
+    Raises
+    ------
+    Unavailable
+        If none is here.
+    CollectionError
+        If a reader was trained on other parts of articles.
+    """
+    trainer, shares = ReaderTrainer(bench), ArticleShares.model_validate(spec.articles)
+    for name in readers:
         trainer.require_shares(name, shares)
     sets, notes = {}, []
     for title, record in spec.sets.items():
@@ -95,6 +103,14 @@ def _open_sets(
     if not sets:
         raise Unavailable(" ".join(notes))
     return sets, notes
+
+
+def answer_sets(
+    folders: Sequence[Path], sets: Mapping[str, QuestionSet], progress: Progress
+) -> dict[str, SetAnswers]:
+    """The answers of a reader, which has a folder for each seed, to the questions of each set."""
+    readers = [SpanReader(folder, precision=_precision()) for folder in folders]
+    return {title: _answer(readers, questions, progress) for title, questions in sets.items()}
 
 
 def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Progress) -> SetAnswers:
@@ -147,9 +163,10 @@ def _precision() -> str:
     return "bfloat16" if torch.cuda.is_available() else "float32"
 
 
-def _means_table(answers: Mapping[str, Mapping[str, SetAnswers]], spec: AnswersSpec) -> Table:
+def means_table(answers: Mapping[str, Mapping[str, SetAnswers]], caption: str) -> Table:
+    """The means of readers on each set with intervals; those are marked that differ from the first reader."""
     rows = []
-    baseline = spec.readers[0]
+    baseline = next(iter(answers))
     for name, sets in answers.items():
         for title, own in sets.items():
             evaluation = own.evaluation
@@ -167,7 +184,6 @@ def _means_table(answers: Mapping[str, Mapping[str, SetAnswers]], spec: AnswersS
     )
     if len(answers) > 1:
         notes.append(f"*: differs from {baseline} (paired t-test, Holm over measures, p < 0.05).")
-    caption = spec.title or "Answers in given texts, held-out articles"
     return Table.of(("set", "reader", "questions", *measures), rows, caption=caption, notes=notes, left=2)
 
 
@@ -227,7 +243,8 @@ def _plots(answers: Mapping[str, Mapping[str, SetAnswers]]) -> dict[str, Figure]
     }
 
 
-def _record(own: SetAnswers) -> dict[str, Any]:
+def record_of(own: SetAnswers) -> dict[str, Any]:
+    """Every value, for JSON."""
     return {
         "questions": own.questions,
         "mean": own.evaluation.mean,

@@ -11,7 +11,16 @@ from telerank.evaluation.answers.names import parse_answer_measures
 from telerank.experiments.analysis_base import AnalysisBase
 
 
-class AnswersSpec(AnalysisBase):
+class _QuestionSetsSpec(AnalysisBase):
+    needs_systems: ClassVar[bool] = False
+    sets: dict[str, dict[str, Any]] = Field(min_length=1)
+    """Sets of questions by the names that tables have; each is a set as `telerank train reader` takes it,
+    with `collection` by its name among the data, and usually `part: test`."""
+    articles: dict[str, Any] = Field(default_factory=dict)
+    """Which articles are of which part: as in the trainings of the readers, or it is an error."""
+
+
+class AnswersSpec(_QuestionSetsSpec):
     """Answers of readers in the texts that the questions are about.
 
     EM and F1 with bootstrap intervals over questions, by question word and by answer length, with and without
@@ -19,14 +28,28 @@ class AnswersSpec(AnalysisBase):
     """
 
     kind: Literal["answers"]
-    needs_systems: ClassVar[bool] = False
     readers: Annotated[tuple[str, ...], Field(min_length=1)]
     """Models of the experiment that are trained as readers, or given; the first is the baseline of tests."""
-    sets: dict[str, dict[str, Any]] = Field(min_length=1)
-    """Sets of questions by the names that tables have; each is a set as `telerank train reader` takes it,
-    with `collection` by its name among the data, and usually `part: test`."""
-    articles: dict[str, Any] = Field(default_factory=dict)
-    """Which articles are of which part: as in the trainings of the readers, or it is an error."""
+
+
+class AnswerSizesSpec(_QuestionSetsSpec):
+    """Answers of a reader by the number of questions that it learns from, in the texts they are about."""
+
+    kind: Literal["answer-sizes"]
+    reader: str
+    """A model of the experiment that is trained as a reader, from one set."""
+    questions: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    """Numbers of questions to learn from, drawn by the seed; all are learned from besides."""
+    measures: tuple[str, ...] = ("F1(fr)", "EM(fr)")
+    """Measures that are drawn, each in a panel; measures of answers."""
+
+    @field_validator("measures")
+    @classmethod
+    def _of_answers(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return parse_answer_measures(measures)
+        except (MeasureError, ValueError) as error:
+            raise ValueError(f"expected measures of answers: {error}") from error
 
 
 class EndToEndSpec(AnalysisBase):

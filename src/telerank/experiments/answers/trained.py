@@ -20,6 +20,7 @@ from telerank.experiments.trained import find_encoder
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
 from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining
+from telerank.training.reader.questions import read_questions
 
 MODEL = "model"
 
@@ -30,15 +31,29 @@ class ReaderTrainer:
 
     bench: Bench
 
-    def folders(self, name: str) -> tuple[Path, ...]:
-        """The folders of a reader, one for each seed. Raises Unavailable if it cannot be had here."""
+    def folders(self, name: str, questions: int | None = None) -> tuple[Path, ...]:
+        """The folders of a reader, one for each seed; ``questions``: learned from that many of its one set.
+
+        Raises
+        ------
+        Unavailable
+            If it cannot be had here.
+        CollectionError
+            If it is no reader, or learns from several sets and their number of questions is given.
+        """
         spec = self.bench.runner.spec
         model = spec.models.get(name)
-        if isinstance(model, GivenModel):
+        if isinstance(model, GivenModel) and questions is None:
             return (Path(find_encoder(model.names, self.bench.runner.sources)),)
-        if model is None or model.train != "reader":
-            raise CollectionError(f"{name!r} is no reader of the experiment: train it, or give its name")
-        return tuple(self._train(name, seed) for seed in model.seeds or spec.seeds)
+        configs = [self.configure(name, seed, questions) for seed in self._training(name).seeds or spec.seeds]
+        return tuple(self._train(name, config) for config in configs)
+
+    def count_questions(self, name: str) -> int:
+        """The number of questions that a reader learns from, without unrelated texts; raises as `folders`."""
+        spec = self.bench.runner.spec
+        config = self.configure(name, (self._training(name).seeds or spec.seeds)[0])
+        sets = (read_questions(own, config.articles, config.data_seed) for own in config.data.sets)
+        return sum(own.counts["questions"] for own in sets)
 
     def lacking(self, name: str) -> tuple[str, ...]:
         """The sets of a training that are not on this machine."""
@@ -49,10 +64,9 @@ class ReaderTrainer:
         names = dict.fromkeys(str(own.get("collection")) for own in sets)
         return tuple(each for each in names if self._find(each) is None)
 
-    def configure(self, name: str, seed: int) -> ReaderTraining:
-        """The settings of a training, with the sets that are here. Raises Unavailable if none is."""
-        model = self.bench.runner.spec.trained[name]
-        record: dict[str, Any] = json.loads(json.dumps(model.settings)) | {"seed": seed}
+    def configure(self, name: str, seed: int, questions: int | None = None) -> ReaderTraining:
+        """The settings of a training, with the sets that are here; raises as :meth:`folders`."""
+        record: dict[str, Any] = json.loads(json.dumps(self._training(name).settings)) | {"seed": seed}
         start = record.setdefault("model", {}).get("start", "e5-small")
         starts = [start] if isinstance(start, str) else list(start)
         record["model"]["start"] = find_encoder(starts, self.bench.runner.sources)
@@ -62,6 +76,13 @@ class ReaderTrainer:
                 record[section]["sets"] = [own for own in sets if own is not None]
                 if not record[section]["sets"]:
                     raise Unavailable(f"none of the sets of {name} is here ({section})")
+        if questions is not None:
+            sets = record["data"]["sets"]
+            if len(sets) != 1:
+                raise CollectionError(
+                    f"{name} learns from {len(sets)} sets: expected one, to take parts of it"
+                )
+            sets[0]["questions"] = min(questions, sets[0].get("questions") or questions)
         try:
             return ReaderTraining.model_validate(record)
         except ValidationError as error:
@@ -84,6 +105,12 @@ class ReaderTrainer:
         except ValidationError as error:
             raise CollectionError(f"the set {name}: expected {describe_error(error)}") from error
 
+    def _training(self, name: str) -> TrainedModel:
+        model = self.bench.runner.spec.models.get(name)
+        if not isinstance(model, TrainedModel) or model.train != "reader":
+            raise CollectionError(f"{name!r} is no reader of the experiment: train it, or give its name")
+        return model
+
     def _find(self, collection: str) -> str | None:
         source = self.bench.data.sources.find(collection)
         if source is None and Path(collection).exists():
@@ -97,13 +124,13 @@ class ReaderTrainer:
             return None
         return {**record, **placed}
 
-    def _train(self, name: str, seed: int) -> Path:
+    def _train(self, name: str, config: ReaderTraining) -> Path:
         from telerank.training.checkpoint import CHECKPOINTS
         from telerank.training.reader.train import train_reader
 
-        data, config = self.bench.data, self.configure(name, seed)
+        data = self.bench.data
         shared = data.folder.parent / "readers"  # of all data
-        folder = shared / f"{plain_name(name)}-{seed}-{_checksum(config)}"
+        folder = shared / f"{plain_name(name)}-{config.seed}-{_checksum(config)}"
         if not (folder / MODEL).exists() or (folder / CHECKPOINTS).exists():
             train_reader(config, folder, shared=shared, resume=True, progress=data.progress)
             remove_folder(folder / CHECKPOINTS)  # the model exists before a training is over

@@ -8,6 +8,7 @@ encoded again, with the same random numbers, and the gradient is passed on to th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
 import torch
@@ -22,11 +23,16 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def backward(
-    queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss, device: torch.device
+    queries: Sequence[Encode],
+    documents: Sequence[Encode],
+    loss: Loss,
+    device: torch.device,
+    last: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Tensor:
     """Add the gradients of ``loss`` to the parameters, and return it. Only one chunk's graph is in memory.
 
-    The ``device`` is that of the vectors, where dropout draws.
+    The ``device`` is that of the vectors, where dropout draws; ``last`` opens what the last chunk's encoding
+    and its gradients are within.
     """
     chunks, boundary = [*queries, *documents], len(queries)
     states, vectors = [], []
@@ -38,9 +44,10 @@ def backward(
         value = loss(torch.cat(vectors[:boundary]), torch.cat(vectors[boundary:]))
     value.backward()  # type: ignore[no-untyped-call]
     after = RandomNumbers(device)
-    for encode, state, vector in zip(chunks, states, vectors, strict=True):
+    for number, (encode, state, vector) in enumerate(zip(chunks, states, vectors, strict=True), 1):
         state.restore()
-        encode().backward(vector.grad)  # type: ignore[no-untyped-call]
+        with last() if number == len(chunks) else nullcontext():
+            encode().backward(vector.grad)  # type: ignore[no-untyped-call]
     after.restore()
     return value.detach()
 

@@ -52,11 +52,15 @@ class StagedRanking:
 
 @dataclass(frozen=True)
 class StagedAnswers:
-    """The answers to a question, how many documents were read, and the stages of that."""
+    """The answers to a question, how many documents were read, and the stages of that.
+
+    ``cut`` is how many tokens of the question were not read.
+    """
 
     answers: Answers
     documents: int
     steps: tuple[StageRun, ...]
+    cut: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,12 @@ def read(reader: ReadAnswers, ranking: Ranking, most: int) -> StagedAnswers:
         ranking, steps = ranked.ranking, [*ranked.steps]
     begun = perf_counter()
     (answers,) = replace(reader, first=None)([ranking])
+    cut = reader.reader.counts.cut.get(ranking.query.text, 0)
     reader.reader.counts.cut.clear()  # has the texts of questions
     steps.append(
         StageRun(f"read({reader.name or reader.reader.name})", "read", perf_counter() - begun, len(answers))
     )
-    return StagedAnswers(answers, len(ranking), tuple(steps))
+    return StagedAnswers(answers, len(ranking), tuple(steps), cut)
 
 
 def find_passages(

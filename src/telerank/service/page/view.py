@@ -73,10 +73,14 @@ class AnswerView:
 
 @dataclass(frozen=True)
 class ReadingView:
-    """The answers to a question, best first, and how many documents were read for them."""
+    """The answers to a question, best first, and how many documents were read for them.
+
+    ``cut`` is how many tokens of the question were not read.
+    """
 
     answers: tuple[AnswerView, ...]
     documents: int
+    cut: int
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ class Shown:
 
     def reading(self, read: StagedAnswers) -> ReadingView:
         """The answers of a reader."""
-        return ReadingView(tuple(map(self.answer, read.answers)), read.documents)
+        return ReadingView(tuple(map(self.answer, read.answers)), read.documents, read.cut)
 
     def how(self, ranked: StagedRanking, more: Sequence[StageRun] = ()) -> HowView:
         """The stages of a ranking, and ``more`` that ran after it."""

@@ -43,6 +43,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
         milliseconds=sum(timing.milliseconds for timing in result.timings),
         stages=show_timings(result.timings),
         no_answer=no_answer if math.isfinite(no_answer) else None,
+        warnings=list(result.warnings) or None,
         answers=hits,
     )
 

@@ -66,7 +66,8 @@ class AnswerReply(BaseModel):
     """The answers, best first; none if the documents that were read have none.
 
     ``no_answer`` is the score of no answer minus that of the best span, in the first document that has a
-    span; missing if none has.
+    span; missing if none has. ``warnings`` say that the question is longer than the reader reads, and how
+    many tokens were not read; missing if nothing was cut.
     """
 
     model_config = ConfigDict(
@@ -109,4 +110,5 @@ class AnswerReply(BaseModel):
     milliseconds: float
     stages: list[Timing]
     no_answer: float | None = None
+    warnings: list[str] | None = None
     answers: list[AnswerHit]

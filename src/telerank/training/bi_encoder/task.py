@@ -105,9 +105,10 @@ class BiEncoderTask:
         queries = self._encodings(self._encoder.encode_queries, batch.queries)
         documents = self._encodings(self._encoder.encode_documents, batch.documents)
         if self.config.optimisation.chunk is None:
-            backward_at_once(queries, documents, loss)
+            with self.hardware.sums.last():
+                backward_at_once(queries, documents, loss)
         else:
-            backward(queries, documents, loss, device)
+            backward(queries, documents, loss, device, self.hardware.sums.last)
         return values[0]
 
     def dev(self, progress: Progress) -> float | None:

@@ -16,6 +16,9 @@ from telerank.evaluation.answers.gold import GoldAnswers
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.types import Answer, Doc, Progress, Query, silent
 
+REPAIRED = ("answers moved", "answers nearest")
+"""Counts of answers that stand elsewhere than the files say: at their only place, or at the nearest one."""
+
 
 @dataclass(frozen=True)
 class TextQuestion:
@@ -77,6 +80,7 @@ def read_questions(
         part = f" of the part {source.part!r}" if source.part else ""
         raise CollectionError(f"{collection.name}: no question{part} can be read")
     counts = {"questions": len(selected), "without an answer": sum(not q.answers for q in selected), **counts}
+    counts |= _count_moved(collection, source, selected)
     added = []
     if source.unrelated:
         texts = _unrelated_texts(selected, source, articles)
@@ -116,9 +120,21 @@ def _read(
             left_out.append(TextQuestion(query, docs[docno]))
         else:
             selected.append(TextQuestion(query, docs[docno], own))
-    notes = collection.notes()
-    counts |= {f"answers {how}": notes.get(how, 0) for how in ("moved", "nearest")}
     return selected, left_out
+
+
+def _count_moved(
+    collection: Collection, source: QuestionSource, selected: Sequence[TextQuestion]
+) -> dict[str, int]:
+    """How many answers of these questions stand elsewhere than the files say, at their only place or not."""
+    texts = {answer: question.doc.text for question in selected for answer in question.answers}
+    counts = dict.fromkeys(REPAIRED, 0)
+    for part in split_parts(collection.resolve_split(source.split)):
+        for answer in collection.moved.get(part, tuple)():
+            if text := texts.get(answer):
+                is_only = text.find(answer.text, text.find(answer.text) + 1) < 0
+                counts[REPAIRED[0 if is_only else 1]] += 1
+    return counts
 
 
 def _of_part(

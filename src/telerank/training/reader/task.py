@@ -86,7 +86,7 @@ class ReaderTask:
         with self.hardware.precision():
             logits = self._model(pairs)  # (B, L, 2)
         loss = span_loss(logits.float(), pairs, answers) / batch.size
-        self.hardware.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.hardware.backward(loss, last=True)
         return loss.detach().double()
 
     def dev(self, progress: Progress) -> float | None:

@@ -18,7 +18,7 @@ from telerank.training.faults import explaining
 from telerank.training.parallel import Processes, join_processes
 from telerank.training.reader.config import QuestionSource, ReaderStart, ReaderTraining
 from telerank.training.reader.dev import ReaderDevSet
-from telerank.training.reader.questions import QuestionSet, describe_left_out, read_questions
+from telerank.training.reader.questions import REPAIRED, QuestionSet, describe_left_out, read_questions
 from telerank.training.reader.task import ReaderTask
 from telerank.training.reader.windows import open_windows
 from telerank.training.task import TrainingDevice
@@ -116,6 +116,9 @@ class ReaderJob:
         for own in sets:
             for name, count in own.counts.items():
                 counts[name] = counts.get(name, 0) + count
+                if name in REPAIRED and len(sets) > 1:
+                    where = f"{name}, {Path(own.source.collection).name}"
+                    counts[where] = counts.get(where, 0) + count
         write_counts({**counts, **of_windows}, self.output)
         replace_file(
             self.output / LEFT_OUT, "".join(f"{line}\n" for line in describe_left_out(sets)).encode()

@@ -145,6 +145,11 @@ class GroupTokens:
     parts: Sequence[tuple[Sequence[Group], PairBatches]]
     cut: npt.NDArray[np.bool_]
 
+    @property
+    def count(self) -> int:
+        """The number of parts."""
+        return len(self.parts)
+
 
 @dataclass(frozen=True, eq=False)
 class EndToEnd:

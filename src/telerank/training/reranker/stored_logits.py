@@ -92,6 +92,8 @@ class GroupFeatures:
 
     groups: Sequence[Group]
     features: PairFeatures
+    count = 1
+    """The number of parts."""
 
 
 @dataclass(eq=False)

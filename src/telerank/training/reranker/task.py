@@ -68,9 +68,9 @@ class RerankerTask:
         size = self.config.optimisation.batch
         self._dev_scores.clear()
         total = torch.zeros((), dtype=torch.float64, device=self.hardware.device)
-        for groups, logits in self.scorer.group_logits(batch):  # type: ignore[arg-type]
+        for number, (groups, logits) in enumerate(self.scorer.group_logits(batch), 1):  # type: ignore[arg-type]
             loss = group_loss(self.config.loss, groups, logits) * (len(groups) / size)
-            self.hardware.scale(loss).backward()  # type: ignore[no-untyped-call]
+            self.hardware.backward(loss, last=number == batch.count)
             total += loss.detach()
         return total
 

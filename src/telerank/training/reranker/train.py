@@ -123,7 +123,7 @@ def describe_cut(output: Path, test: Path | None = None) -> str:
 def _count_cut_of(
     reranker: Reranker, by_segments: DocumentScores | None, pairs: Sequence[TextPair], progress: Progress
 ) -> tuple[CutCounts, int]:
-    """What was cut of the pairs of a test, and in how many the title was, which segments cut by itself."""
+    """What was cut of pairs of dev or a test, and in how many the title was, which segments cut by itself."""
     if by_segments is None:
         return count_cut(reranker.texts, pairs, progress), 0
     cut = count_cut(reranker.texts, [(query, "") for query, _ in pairs], progress)
@@ -182,6 +182,10 @@ class RerankerJob:
             self.make_scorer,
         )
         if hardware.processes.leads:
+            if dev is not None:
+                cut, titles = _count_cut_of(reranker, tasks.dev_scores(reranker), dev.pairs, progress)
+                reading.counts.update(cut.describe("dev pairs"))
+                reading.counts["dev pairs whose title was cut"] = titles
             write_counts(reading.counts, self.output)
         return tasks
 

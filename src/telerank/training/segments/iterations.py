@@ -4,7 +4,8 @@
 
     OUTPUT/iterations/N/             a whole training: log, model of theta(N), checkpoints until it is over;
                                      in the first also theta(0), the folder ``selector`` of each model
-    OUTPUT/iterations/N/result.json  its dev measure, P@1 of its segments, what it learned from
+    OUTPUT/iterations/N/result.json  its dev measure, P@1 of its segments (of train documents only those that
+                                     are learned from, of dev documents all), what it learned from
     OUTPUT/selections/N.jsonl        I(N): from theta(N - 1); I(1) of the file is that of the theta(0)
                                      that is saved with theta(1), at the best dev measure of theta(1)
     OUTPUT/iterations.json .md .svg .png
@@ -182,16 +183,18 @@ class _Iteration:
         if not records:
             raise ModelError(f"{folder / checkpoint.LOG}: no dev measure")
         best = max(records, key=lambda record: (record.dev or 0.0, -record.step))
+        precision, reachable = _precision(tasks, following)
         return IterationResult(
             self.number,
             best.dev or 0.0,
             best.step,
-            _precision(tasks, following),
+            precision,
             self._dev_precision(tasks, folder / checkpoint.MODEL, progress),
             None if self.number == 1 else now.changed(self._read(tasks, self.number - 1)),
             learned.pairs,
             learned.queries,
             learned.passages,
+            reachable,
         )
 
     def _select(self, tasks: SegmentTasks, model: Path, number: int, progress: Progress) -> Selection:
@@ -245,13 +248,17 @@ def _head(tasks: SegmentTasks, number: int) -> Mapping[str, Any]:
     return {"iteration": number, "segments": record, "seed": learning.reading.seed}
 
 
-def _precision(tasks: SegmentTasks, selection: Selection) -> float | None:
-    """P@1 of the segments of the relevant documents that are learned from."""
+def _precision(tasks: SegmentTasks, selection: Selection) -> tuple[float | None, float | None]:
+    """P@1 of a selection, over the relevant documents, and the highest that there is.
+
+    Both are of the segments that are learned from alone.
+    """
     reading, settings = tasks.learning.reading, tasks.learning.settings
     docs = [segments.doc for segments in tasks.table.segments.values()]
     truth = read_truth(settings, reading.collection, reading.data.split, docs)
     keys = [key for key in _known(truth, relevant_of(tasks.groups)) if key in selection.scores]
-    return Selection({key: selection.scores[key] for key in keys}).precision(truth, tasks.table)
+    own = Selection({key: selection.scores[key] for key in keys})
+    return own.precision(truth, tasks.table), own.reachable(truth, tasks.table)
 
 
 def _known(truth: Truth, keys: list[Key] | Any) -> list[Key]:

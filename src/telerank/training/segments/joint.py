@@ -69,10 +69,12 @@ class JointTask:
         for learned, logits in self.scorer.group_logits(read):  # type: ignore[arg-type]
             documents = len(groups[0].docnos) if self.apart else 1
             loss = group_loss(self.ranker.config.loss, learned, logits) * (len(learned) / (size * documents))
-            self.ranker.hardware.scale(loss).backward()  # type: ignore[no-untyped-call]
+            self.ranker.hardware.backward(loss, last=False)
             for group, scores in zip(learned, logits.detach().tolist(), strict=True):
                 row, part = origins[id(group)]
                 for position, number, score in zip(part.positions, part.numbers, scores, strict=True):
+                    if number < part.index:  # it came before: another draw of dropout is no second chance
+                        continue
                     own = best.get((row, position))
                     if own is None or (score, -number) > (own[0], -own[1]):
                         best[row, position] = score, number

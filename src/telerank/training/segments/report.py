@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AliasChoices, Field
 
 from telerank.drafts import replace_file
 from telerank.errors import ModelError
@@ -19,33 +21,40 @@ if TYPE_CHECKING:
 
 RESULT, RESULTS = "result.json", "iterations.json"
 PLOTS = "iterations.svg", "iterations.png"
+_SELECTION = "P@1 of the selection"
 
 
 @dataclass(frozen=True)
 class IterationResult:
     """The best ``dev`` measure of an iteration and its ``update``.
 
-    ``train_precision`` and ``dev_precision`` are P@1 of the segments that its model selects, None without
-    known passages. ``changed`` is the share of the selections it learned from that differ from those of the
-    iteration before. ``pairs`` were learned from; of ``cut_queries`` and ``cut_segments`` some tokens were
-    cut off.
+    ``dev_precision`` is P@1 of the segments that its model selects of the relevant dev documents,
+    ``selection_precision`` P@1 of those that it selects for the next iteration: of the segments to learn from
+    alone, which are the leading ones, and may have random lengths. Both are None without known passages.
+    ``changed`` is the share of the selections it learned from that differ from those of the iteration before.
+    ``pairs`` were learned from; of ``cut_queries`` and ``cut_segments`` some tokens were cut off.
     """
 
     iteration: int
     dev: float
     update: int
-    train_precision: float | None
+    selection_precision: Annotated[
+        float | None, Field(validation_alias=AliasChoices("selection_precision", "train_precision"))
+    ]
     dev_precision: float | None
     changed: float | None
     pairs: int
     cut_queries: int
     cut_segments: int
+    reachable: float | None = None
+    """The share of the known passages of train that one of the segments learned from contains."""
 
     def describe(self, measure: str) -> str:
         """The values in a line."""
         values = {
             f"dev {measure}": f"{self.dev:.4f}",
-            "P@1 on train": _cell(self.train_precision),
+            "P@1 of the selection": _cell(self.selection_precision),
+            "within reach": _cell(self.reachable),
             "P@1 on dev": _cell(self.dev_precision),
             "changed": _share(self.changed),
         }
@@ -103,7 +112,8 @@ def tabulate(results: Sequence[IterationResult], measure: str) -> Table:
     rows = [
         (
             str(own.iteration),
-            _cell(own.train_precision),
+            _cell(own.selection_precision),
+            _cell(own.reachable),
             _cell(own.dev_precision),
             f"{own.dev:.4f}",
             _share(own.changed),
@@ -112,8 +122,12 @@ def tabulate(results: Sequence[IterationResult], measure: str) -> Table:
         for own in results
     ]
     best = max(results, key=lambda own: (own.dev, -own.iteration)).iteration
-    notes = [f"Iteration {best} has the highest dev measure: it is the model."]
-    names = ("iteration", "P@1 train", "P@1 dev", f"dev {measure}", "changed", "update")
+    notes = [
+        f"Iteration {best} has the highest dev measure: it is the model.",
+        f"{_SELECTION}: of the segments that are learned from; P@1 dev: of all segments.",
+        f"Within reach: known passages in a segment learned from; {_SELECTION} cannot be higher.",
+    ]
+    names = ("iteration", _SELECTION, "within reach", "P@1 dev", f"dev {measure}", "changed", "update")
     return Table.of(names, rows, notes=notes)
 
 
@@ -124,7 +138,7 @@ def draw(results: Sequence[IterationResult], measure: str) -> Figure:
     lines: dict[str, dict[str, list[float | None]]] = {
         f"dev {measure}": {"dev": [*(own.dev for own in results)]},
         "segment P@1": {
-            "train": [own.train_precision for own in results],
+            "selection, train": [own.selection_precision for own in results],
             "dev": [own.dev_precision for own in results],
         },
         "selections changed": {"train": [own.changed for own in results]},

@@ -56,6 +56,12 @@ class Selection:
         right = sum(truth.is_right(key[0], table.segments[key[1]], self(*key)) for key in known)
         return right / len(known) if known else None
 
+    def reachable(self, truth: Truth, table: SegmentTable) -> float | None:
+        """The highest possible :meth:`precision`: where any of a document's segments contains the passage."""
+        known = [key for key in self.scores if key in truth.spans]
+        within = sum(truth.is_reachable(qid, table.segments[docno]) for qid, docno in known)
+        return within / len(known) if known else None
+
     def write(self, path: Path, table: SegmentTable, head: Mapping[str, Any]) -> None:
         """Write the file, whole or not at all."""
         lines = [json.dumps({**head, "pairs": len(self.scores)}, sort_keys=True)]

@@ -36,6 +36,10 @@ class Truth:
         start, end = segments.span(number)
         return any(start <= span.start and span.end <= end for span in self.spans[qid, segments.doc.docno])
 
+    def is_reachable(self, qid: str, segments: Segments) -> bool:
+        """Whether any of these segments does."""
+        return any(self.is_right(qid, segments, number) for number in range(len(segments)))
+
     def gold(self, qid: str, segments: Segments) -> int:
         """The segment with most of a known passage: the first that contains one, if one does."""
         spans = self.spans[qid, segments.doc.docno]

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import correlation
 from typing import TYPE_CHECKING, Any
@@ -25,14 +26,16 @@ from telerank.experiments.analyses.long_documents.choices import (
 from telerank.experiments.analyses.long_documents.segments import items_of
 from telerank.experiments.analyses.specs import IterationsSpec
 from telerank.show.tables import Table
+from telerank.types import Query
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.segments.stage import SegmentReranker
     from telerank.training.segments.report import IterationResult
+    from telerank.training.segments.settings import SegmentTraining
 
-TRAIN, DEV, TEST, CHANGED = "P@1 train", "P@1 dev", "P@1", "changed"
+TRAIN, DEV, TEST, CHANGED, REACH = "P@1 train", "P@1 dev", "P@1", "changed", "within reach"
 PRECISIONS = (TRAIN, DEV, TEST)
 
 
@@ -74,13 +77,15 @@ def analyse_iterations(bench: Bench, spec: IterationsSpec) -> AnalysisResult:
     """Measure P@1 of each iteration's model and of the other systems that score segments, on three splits.
 
     On train over the queries that were learned from, on dev over all of that split, and over the queries
-    that measure; always over all segments of a document, cut as they are for ranking.
+    that measure; always over all segments of a document, cut as they are for ranking. Known relevant text is
+    that of the training (``data.segments.answers``), by default that of the collection; a split without any
+    has no column.
     """
     trained = IteratedTraining.read(Path(bench.runner.find_checkpoint(spec.model)).parent)
     stages = dict(_stages(bench, spec, trained))
-    pairs = _pairs(bench, spec, trained)
-    if not pairs[TEST]:
-        raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
+    pairs = known_pairs(bench, spec, trained)
+    if not any(pairs.values()):
+        raise Unavailable(f"no query of {bench.data.name} has known relevant text")
     items: dict[str, Mapping[str, Mapping[str, Sequence[float]]]] = {}
     record: dict[str, Any] = {}
     for column, own in pairs.items():
@@ -130,18 +135,35 @@ def iteration_name(model: str, number: int) -> str:
     return f"{model}, iteration {number}"
 
 
-def _pairs(bench: Bench, spec: IterationsSpec, trained: IteratedTraining) -> dict[str, list[TruePair]]:
+def known_pairs(bench: Bench, spec: IterationsSpec, trained: IteratedTraining) -> dict[str, list[TruePair]]:
     """The pairs with known relevant text of train, dev and the split that measures."""
     config = bench.runner.configure_reranker(spec.model)
     collection, learned = bench.data.collection, trained.learned()
     known = [query for query in collection.split_queries(config.data.split) if query.qid in learned]
-    pairs = {TRAIN: read_true_pairs(bench, config.data.split, known), DEV: list[TruePair]()}
+    queries: dict[str, tuple[str, Sequence[Query]]] = {TRAIN: (config.data.split, known), DEV: ("", ())}
     if config.dev is not None:
         split = config.dev.split or config.data.split
         others = [query for query in collection.split_queries(split) if query.qid not in learned]
-        pairs[DEV] = read_true_pairs(bench, split, others)
-    pairs[TEST] = read_true_pairs(bench, bench.data.split, bench.judged.queries)
-    return pairs
+        queries[DEV] = split, others
+    queries[TEST] = bench.data.split, bench.judged.queries
+    segments = config.data.segments
+    read = read_true_pairs if segments is None or segments.answers is None else partial(_read_file, segments)
+    return {column: read(bench, *own) if own[0] else [] for column, own in queries.items()}
+
+
+def _read_file(
+    segments: SegmentTraining, bench: Bench, split: str, queries: Sequence[Query]
+) -> list[TruePair]:
+    """The pairs of a training's own file of known passages, which are sought in the documents."""
+    from telerank.training.segments.learning import read_truth
+
+    truth = read_truth(segments, bench.data.collection, split, progress=bench.data.progress)
+    by_qid = {query.qid: query for query in queries}
+    return [
+        TruePair(by_qid[qid], docno, tuple((span.start, span.end) for span in spans))
+        for (qid, docno), spans in truth.spans.items()
+        if qid in by_qid
+    ]
 
 
 def _choose(chooser: Chooser, stages: Mapping[str, SegmentReranker]) -> dict[str, list[SegmentChoice]]:
@@ -152,7 +174,10 @@ def _choose(chooser: Chooser, stages: Mapping[str, SegmentReranker]) -> dict[str
 def _scores(
     bench: Bench, trained: IteratedTraining, stages: Mapping[str, SegmentReranker], model: str, dev: str
 ) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """The dev measure of each model, and the share of changed selections: one value for the whole data."""
+    """The dev measure of each model, and the shares of changed selections and of known text within reach.
+
+    Each is one value for the whole data.
+    """
     data = bench.data.name
     best = {iteration_name(model, own.iteration): own.dev for own in trained.results}
     for name, stage in stages.items():
@@ -163,7 +188,12 @@ def _scores(
         for own in trained.results
         if own.changed is not None
     }
-    columns = {dev: best, CHANGED: changed}
+    reach = {
+        iteration_name(model, own.iteration): own.reachable
+        for own in trained.results
+        if own.reachable is not None
+    }
+    columns = {dev: best, CHANGED: changed, REACH: reach}
     return {
         column: {name: {data: [value]} for name, value in own.items()}
         for column, own in columns.items()
@@ -208,7 +238,8 @@ def iterations_table(
     ]
     note = (
         "P@1: the best-scored segment of a relevant document holds the known relevant text. Changed: the "
-        "share of the selections learned from that differ from those of the iteration before."
+        "share of the selections learned from that differ from those of the iteration before. Within reach: "
+        "the share of the known relevant text of train that a segment learned from holds."
     )
     heads = ("system", *means, *(f"{column}, paper" for column in printed))
     return Table.of(heads, rows, caption=caption, notes=[note])

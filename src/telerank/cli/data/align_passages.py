@@ -1,0 +1,64 @@
+"""``telerank data align-passages``: where in documents the relevant passages of their queries stand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Column, Table
+from typer import Argument, Option
+
+from telerank.cli import console, options
+from telerank.cli.options import AsJson, Encoding
+from telerank.errors import CollectionError
+
+
+def align_passages(
+    out: Path = Argument(
+        metavar="OUT", help="The file to write: `answers.jsonl` in the folder of DOCUMENTS."
+    ),
+    documents: str = Argument(metavar="DOCUMENTS", help="A collection of documents with queries and qrels."),
+    passages: str = Argument(
+        metavar="PASSAGES", help="A collection of passages with qrels of these queries."
+    ),
+    *,
+    split: list[str] | None = Option(
+        None, help="Queries of this split of DOCUMENTS; may be repeated. Default: all with qrels."
+    ),
+    overwrite: bool = Option(False, "--overwrite", help="Replace an existing file."),
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Find relevant passages in the relevant documents of their queries, as MS MARCO's two tasks have them.
+
+    Example: `telerank data align-passages COLLECTION/answers.jsonl COLLECTION PASSAGES`
+    """
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import aligned, write_answers
+
+    if out.exists() and not overwrite:
+        raise CollectionError(f"{out}: already exists; replace it with --overwrite")
+    with show_progress() as progress:
+        of_documents = options.open_collection(documents, None, encoding)
+        of_passages = options.open_collection(passages, None, encoding)
+        alignment = aligned.align_passages(of_documents, of_passages, split or (), progress=progress)
+        write_answers(out, alignment.answers())
+    if as_json:
+        counts = {name: {**asdict(own), "share": own.share} for name, own in alignment.splits.items()}
+        console.print_json({"splits": counts, "relevant_passages": alignment.every})
+        return
+    table = Table("split", *(Column(name, justify="right") for name in ("passages", "aligned", "share")))
+    for name, own in alignment.splits.items():
+        table.add_row(name, f"{own.passages:,}", f"{own.aligned:,}", _percent(own.share))
+    console.out.print(table)
+    missing = sum(own.missing for own in alignment.splits.values())
+    aligned_passages = sum(own.aligned for own in alignment.splits.values())
+    console.out.print(
+        f"passages: relevant to a query with a relevant document; {missing:,} are not in {of_passages.name}"
+    )
+    of_all = _percent(aligned_passages / alignment.every)
+    console.out.print(f"aligned: {of_all} of the {alignment.every:,} relevant passages of any query")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"

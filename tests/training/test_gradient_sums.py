@@ -1,0 +1,301 @@
+"""Gradients are summed over processes while the last backward of an update runs, to the sums that they had after it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import weakref
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+if not torch.distributed.is_available():
+    pytest.skip("this torch trains in one process alone", allow_module_level=True)
+
+from summed_cases import summed_place  # noqa: E402
+from test_faults import free_ports  # noqa: E402
+from test_parallel import torchrun  # noqa: E402
+
+from telerank.training import parallel  # noqa: E402
+from telerank.training.parallel import ALONE, GradientSums, Processes  # noqa: E402
+
+HEAD = f"""
+import json, os, sys
+sys.path[:0] = {sys.path!r}
+from contextlib import nullcontext
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from telerank.training import parallel
+from telerank.training.parallel import Processes, join_processes
+from telerank.training.settings import OptimisationSettings, Training
+folder = Path(sys.argv[1])
+def write(values):
+    (folder / f"{{processes.rank}}.json").write_text(json.dumps(values))
+"""
+
+
+def launch(folder, script, *words, processes=2):
+    (folder / "worker.py").write_text(HEAD + script)
+    ran = torchrun(folder / "worker.py", folder, *words, processes=processes)
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)]
+
+
+TRAININGS = """
+from summed_cases import numbers_of, trainings
+from telerank.training.parallel import GradientSums
+sent, last, finish = [], GradientSums.last, GradientSums.finish
+
+def finish_and_count(sums):
+    sent.append([len(sums._sent), len(sums._buckets)])
+    finish(sums)
+
+GradientSums.finish = finish_and_count
+values = {}
+with join_processes(torch.device("cpu")) as processes:
+    for when, context, size in (("during", last, 1000), ("after", lambda self: nullcontext(), 1 << 20)):
+        GradientSums.last, parallel._BUCKET = context, size
+        for name, (train, config) in trainings(folder / "place").items():
+            sent.clear()
+            train(config, folder / when / name)
+            values.setdefault(name, {})[when] = [numbers_of(folder / when / name), list(sent)]
+"""
+
+
+EVENTS = """
+from small_training import training
+from telerank.training.bi_encoder.train import train_bi_encoder
+events, backward, reduce = [], torch.Tensor.backward, torch.distributed.all_reduce
+
+def marked(*given, **named):
+    events.append("backward begins")
+    backward(*given, **named)
+    events.append("backward ends")
+
+def recorded(tensor, *given, **named):
+    events.append("sum")
+    return reduce(tensor, *given, **named)
+
+torch.Tensor.backward, torch.distributed.all_reduce, parallel._BUCKET = marked, recorded, 1000
+GradientSums.last = last
+with join_processes(torch.device("cpu")) as processes:
+    own = {"steps": 3, "accumulation": 2, "chunk": None}
+    train_bi_encoder(training(folder / "place" / "pairs", optimisation=own), folder / "out")
+    write({"trainings": values, "events": events})
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """What two processes computed in each training, with gradients that are summed during backward and after."""
+    folder = tmp_path_factory.mktemp("summed")
+    summed_place(folder / "place")
+    return launch(folder, TRAININGS + EVENTS)
+
+
+def test_every_training_has_the_losses_and_weights_of_sums_after_backward(trained):
+    """To the bit: two numbers have one sum."""
+    for own in trained:
+        for name, values in own["trainings"].items():
+            (during, _), (after, _) = values["during"], values["after"]
+            assert during == after, name
+            assert during["weights"], name
+    assert len(trained[0]["trainings"]) == 10
+
+
+def test_every_training_sends_gradients_before_its_backward_has_ended(trained):
+    """But a process without a pair has nothing to wait for; and theta(1) of BeST alone has an early last."""
+    for rank, own in enumerate(trained):
+        for name, values in own["trainings"].items():
+            (_, during), (_, after) = values["during"], values["after"]
+            assert {early for early, _ in after} == {0}
+            early = [sent / of for sent, of in during[1:]]
+            assert min(of for _, of in during) >= 3
+            if (name, rank) == ("one group", 1):
+                assert max(early) == 0
+            else:
+                assert max(early) == 1, (name, rank)
+
+
+def test_sums_begin_before_the_last_backward_of_an_update_has_ended(trained):
+    for own in trained:
+        events = own["events"]
+        ends = [place for place, event in enumerate(events) if event == "backward ends"]
+        begins = [place for place, event in enumerate(events) if event == "backward begins"]
+        within = [events[begin:end].count("sum") for begin, end in zip(begins, ends, strict=True)]
+        assert len(within) == 6
+        assert within[0::2] == [0, 0, 0]
+        assert min(within[3::2]) > 3
+
+
+UNEQUAL = """
+import random
+from torch import distributed, nn
+from telerank.training.parallel import GradientSums
+parallel._BUCKET, sizes, reduce, wrong = 8, [], distributed.all_reduce, []
+
+def recorded(tensor, *given, **named):
+    sizes.append(len(tensor))
+    return reduce(tensor, *given, **named)
+
+distributed.all_reduce = recorded
+with join_processes(torch.device("cpu")) as processes:
+    weights = [nn.Parameter(torch.zeros(1 + number % 5)) for number in range(12)]
+    sums, draw = GradientSums(), random.Random(processes.rank)
+    sums.watch(processes, weights)
+
+    def add(chosen):
+        sum((weights[n] * draw.randrange(1, 9)).sum() for n in chosen).backward()
+
+    for update in range(40):
+        many = 3 + update // 6
+        parts = [draw.sample(range(many), draw.randrange(1, many + 1)) for _ in range(draw.randrange(4))]
+        for number, chosen in enumerate(parts, 1):
+            sums.last_batch = number == len(parts)
+            with sums.last():
+                add(chosen)
+        if update % 5 == 0:
+            add([3])  # after what was to be the last
+        own = [None if weight.grad is None else weight.grad.clone() for weight in weights]
+        sums.finish()
+        for weight, *gradients in zip(weights, *processes.gather_values(own), strict=True):
+            known = [gradient for gradient in gradients if gradient is not None]
+            if weight.grad is not None if not known else not torch.equal(weight.grad, sum(known)):
+                wrong.append(update)
+            weight.grad = None
+    computed = {"wrong": wrong, "sizes": sizes, "buckets": len(sums._buckets)}
+"""
+
+
+FAILING = """
+from telerank.errors import TelerankError
+from telerank.training.training import train
+
+class Failing:
+    examples = 8
+
+    def __init__(self, hardware, at):
+        self.hardware = hardware
+        self.modules = (torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        if processes.rank in at:  # in the third update, after two buckets of the last layer
+            self.modules[0].weight.register_hook(self.fail)
+        self.calls = 0
+
+    def fail(self, gradient):
+        self.calls += 1
+        if self.calls == 3:
+            raise torch.OutOfMemoryError("CUDA")
+
+    def prepare(self, number, progress):
+        pass
+
+    def read(self, number):
+        return number
+
+    def backward(self, number):
+        first, second = self.modules
+        loss = second(first(torch.ones(1, 2))).sum()
+        self.hardware.backward(loss, last=True)
+        return loss.detach()
+
+parallel._BUCKET, said = 1, []
+distributed.destroy_process_group()
+for at, port in zip(([0], [1], [0, 2]), sys.argv[2:], strict=True):
+    os.environ |= {"MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "False"}
+    config = Training(optimisation=OptimisationSettings(steps=4, batch=4, learning_rate=0.1))
+    try:
+        train(config, folder / f"{at}", lambda begun, hardware, progress: Failing(hardware, at))
+    except TelerankError as error:
+        said.append(f"{type(error).__name__}: {error}")
+write({**computed, "said": said})
+"""
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """What three processes say of their sums, and of their errors in trainings one after the other."""
+    folder = tmp_path_factory.mktemp("three")
+    return launch(folder, UNEQUAL + FAILING, *free_ports(3), processes=3)
+
+
+def test_sums_are_right_whatever_each_process_computes(three):
+    """Three processes with parts of another number and other weights each, none of two weights, and late ones.
+
+    Numbers are whole, so that their order in a sum does not matter. What is exchanged is checked, too: all
+    send as much in the same order.
+    """
+    assert [own["wrong"] for own in three] == [[]] * 3
+    first, *others = three
+    assert all(own["sizes"] == first["sizes"] and own["buckets"] == first["buckets"] for own in others)
+    assert 40 * (first["buckets"] + 1) + 5 <= len(first["sizes"])  # some buckets twice
+    assert first["buckets"] > 3
+
+
+def test_no_process_waits_for_the_sums_of_one_that_has_an_error_in_backward(three):
+    """It says so with its sums: the others' connections need not break, of which each waits for another's."""
+    own = "ModelError: out of memory: set optimisation.batch"
+    others = "ProcessError: another process has ended: its message says why"
+    for number, at in enumerate(([0], [1], [0, 2])):
+        for rank in range(3):
+            assert three[rank]["said"][number].startswith(own if rank in at else others)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_gradients_are_sent_whole_from_the_stream_that_computes_them(device, monkeypatch):
+    """As if of two processes; but the connection is of one, whose sums are its gradients: a GPU is enough."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    monkeypatch.setattr(parallel, "_BUCKET", 1 << 18)
+    backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8))).to(device)
+        sums, weights = GradientSums(), list(model.parameters())
+        sums.watch(Processes(0, 2), weights)
+        sums.last_batch = True
+        for _ in range(3):
+            with sums.last():
+                model(torch.randn(1024, 512, device=device)).square().sum().backward()
+            assert len(sums._sent) == len(sums._buckets) == 8
+            own = [weight.grad.clone() for weight in weights]
+            sums.finish()
+            assert all(map(torch.equal, own, (weight.grad for weight in weights)))
+            model.zero_grad()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_process_alone_has_no_hook():
+    weight = torch.nn.Parameter(torch.ones(3))
+    for processes, hooks in ((ALONE, 0), (Processes(0, 2), 1)):
+        sums = GradientSums()
+        sums.watch(processes, [weight])
+        assert len(getattr(weight, "_post_accumulate_grad_hooks", None) or ()) == hooks
+    assert sums._buckets == [range(1)]
+
+
+def test_hooks_keep_no_weight_in_memory():
+    """Of a grid of trainings only the present one is on the device; and a model learns elsewhere, too."""
+    weight, sums = torch.nn.Parameter(torch.ones(3)), GradientSums()
+    sums.watch(Processes(0, 2), [weight])
+    del sums
+    weight.sum().backward()
+    assert weight.grad.tolist() == [1, 1, 1]
+    kept = weakref.ref(weight)
+    gc.disable()
+    try:
+        del weight
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def test_buckets_are_of_like_sizes_and_in_the_order_of_gradients(monkeypatch):
+    monkeypatch.setattr(parallel, "_BUCKET", 6)
+    weights = [torch.nn.Parameter(torch.zeros(size)) for size in (20, 2, 3, 4, 1)]
+    sums = GradientSums()
+    sums.watch(Processes(0, 2), weights)
+    assert [[sums._weights[n].numel() for n in bucket] for bucket in sums._buckets] == [[1, 4, 3], [2, 20]]
