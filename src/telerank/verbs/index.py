@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import warn_unread
 from telerank.dense.manifest import describe_vectors
 from telerank.retrieval.folder_record import read_record, recorded_docs, replacing_record
@@ -71,6 +70,7 @@ def index(
     DocumentError
         If there is no document, or one cannot be stored.
     """
+    from telerank.corpus.formats import open_collection
     from telerank.sparse.writer import build_index
 
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
@@ -94,6 +94,8 @@ def open_source(
     encoding: str = "utf-8",
 ) -> Index | Collection:
     """The index in a folder, or else the collection at a path or of an id, as ``telerank.collection``."""
+    from telerank.corpus.formats import open_collection
+
     if format is None and (Path(path) / "segments").is_dir():
         return Index(path)
     return open_collection(path, format=format, encoding=encoding)
@@ -247,6 +249,8 @@ def stream_documents(
     if isinstance(docs, Index):
         return len(docs), iter(docs.docs)
     if isinstance(docs, str | Path):
+        from telerank.corpus.formats import open_collection
+
         docs = open_collection(docs)
     if isinstance(docs, Collection):
         return docs.size, docs.docs() if files is None else recorded_docs(docs, files)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline
@@ -102,6 +101,8 @@ def read_queries(
         comes twice.
     """
     if isinstance(queries, str | Path):
+        from telerank.corpus.formats import open_collection
+
         queries = open_collection(queries)
     if isinstance(queries, Collection):
         name, query_list = queries.name, list(queries.split_queries(split))
