@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 import weakref
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,11 +15,13 @@ pytest.importorskip("transformers")
 if not torch.distributed.is_available():
     pytest.skip("this torch trains in one process alone", allow_module_level=True)
 
+from small_training import small_place, training  # noqa: E402
 from summed_cases import summed_place  # noqa: E402
 from test_faults import free_ports  # noqa: E402
 from test_parallel import torchrun  # noqa: E402
 
 from telerank.training import parallel  # noqa: E402
+from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.parallel import ALONE, GradientSums, Processes  # noqa: E402
 
 HEAD = f"""
@@ -107,7 +110,7 @@ def test_every_training_has_the_losses_and_weights_of_sums_after_backward(traine
 
 
 def test_every_training_sends_gradients_before_its_backward_has_ended(trained):
-    """But a process without a pair has nothing to wait for; and theta(1) of BeST alone has an early last."""
+    """Except a process without a pair, which has no backward pass."""
     for rank, own in enumerate(trained):
         for name, values in own["trainings"].items():
             (_, during), (_, after) = values["during"], values["after"]
@@ -241,6 +244,25 @@ def test_no_process_waits_for_the_sums_of_one_that_has_an_error_in_backward(thre
     for number, at in enumerate(([0], [1], [0, 2])):
         for rank in range(3):
             assert three[rank]["said"][number].startswith(own if rank in at else others)
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_vectors_are_gathered_before_the_last_backward_pass(chunk, tmp_path, monkeypatch):
+    """A process that has an error in that pass sends sums: others that wait for vectors would wait on."""
+    events, last = [], GradientSums.last
+
+    @contextmanager
+    def recorded(sums):
+        events.append("begins")
+        with last(sums):
+            yield
+        events.append("ends")
+
+    monkeypatch.setattr(GradientSums, "last", recorded)
+    monkeypatch.setattr(Processes, "gather", lambda _self, own, _count: events.append("gathers") or own)
+    config = training(small_place(tmp_path), optimisation={"steps": 3, "chunk": chunk})
+    train_bi_encoder(config, tmp_path / "out")
+    assert events == ["gathers", "gathers", "begins", "ends"] * 6
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

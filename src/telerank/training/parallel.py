@@ -188,13 +188,13 @@ def share_by_length(
 
 
 class GradientSums:
-    """Sums gradients over processes, in buckets, while the last backward of an update still computes others.
+    """Sums gradients over processes, in buckets, while the last backward pass of an update computes others.
 
     Buckets and their order are the same in every process and update: so no process waits for another one's
-    order, and no sum depends on who was faster. A process sends a bucket once its weights have the gradients
-    that they ever got in a last backward; if one comes later all the same, all processes sum that bucket
-    again. A process that has an error meanwhile says so with its sums (:meth:`fail`): it must not leave the
-    others with sums that never end. A process without others has neither buckets nor hooks.
+    order, and no sum depends on who was faster. A process sends a bucket as soon as all of its weights that
+    ever had a gradient from a last backward pass have one; if another comes later all the same, all
+    processes sum that bucket again. A process that has an error meanwhile says so with its sums
+    (:meth:`fail`), for which the others would wait. A process without others has neither buckets nor hooks.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class GradientSums:
         self._weights: list[nn.Parameter] = []
         self._buckets: list[range] = []  # of numbers of weights
         self._in_last = False
-        self._seen: set[int] = set()  # weights that ever got a gradient in a last backward
+        self._seen: set[int] = set()  # weights that ever had a gradient from a last backward pass
         self._begin()
 
     def watch(self, processes: Processes, weights: Sequence[nn.Parameter]) -> None:
@@ -219,9 +219,10 @@ class GradientSums:
 
     @contextmanager
     def last(self) -> Iterator[None]:
-        """Contains this process's last backward of a batch.
+        """The context of this process's last backward pass of a batch.
 
-        From its first gradient until :meth:`finish` the processes must not exchange anything else.
+        From its beginning until :meth:`finish` the processes must not exchange anything else: an error there
+        sends sums (:meth:`fail`).
         """
         self._in_last = self._has_begun = self.last_batch
         try:
@@ -248,16 +249,16 @@ class GradientSums:
         self._begin()
 
     def fail(self) -> None:
-        """Tell the others that this process has an error, where sums are all that they wait for.
+        """Tell the others, with the sums, that this process has an error.
 
-        That is so once its last backward has begun; before, it tells nothing, and the connection's end does.
+        Before its last backward pass they may wait for something else: then the connection's end tells them.
         """
         if self._weights and self._has_begun:
             with suppress(ProcessError):
                 self._complete([_FAILED] * len(self._weights))
 
     def drop(self) -> None:
-        """Give up what was sent: until then the connection cannot end, and so the others' waiting."""
+        """Forget the sums under way: while they are kept, the connection stays open and the others wait."""
         self._sent.clear()
 
     def _complete(self, own: Sequence[int]) -> list[int]:
@@ -278,8 +279,8 @@ class GradientSums:
 
     def _begin(self) -> None:
         """Begin an update, in which nothing has come or was sent."""
-        self._has_begun = False  # the last backward
-        self._came: set[int] = set()  # weights that got a gradient in the last backward
+        self._has_begun = False  # the last backward pass
+        self._came: set[int] = set()  # weights with a gradient from the last backward pass
         self._late: set[int] = set()  # those that got one after their bucket was sent
         self._sent: list[tuple[Tensor, Any]] = []
         self._await_next()

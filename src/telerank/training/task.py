@@ -36,7 +36,7 @@ class TrainingDevice:
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def backward(self, loss: Tensor, *, last: bool) -> None:
-        """Add the gradients of a loss; ``last``: no other of this process's batch will follow."""
+        """Add the gradients of a loss; ``last`` says that it is the last one of this process's batch."""
         with self.sums.last() if last else nullcontext():
             self.scale(loss).backward()  # type: ignore[no-untyped-call]
 
@@ -89,8 +89,8 @@ class Task(Protocol):
         The loss is a number in float64 on the device, which nothing waits for.
 
         If several processes train, each takes ``processes.share`` of the batch, and the gradients and losses
-        of all of them sum to those of the batch. The sums begin within the last backward if it is within
-        ``sums.last()`` (:class:`TrainingDevice`); else after it.
+        of all of them sum to those of the batch. Summing begins during the last backward pass if it runs
+        within ``sums.last()``, else after it (:class:`TrainingDevice`).
         """
 
     def dev(self, progress: Progress) -> float | None:

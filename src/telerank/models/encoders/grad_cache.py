@@ -31,8 +31,8 @@ def backward(
 ) -> Tensor:
     """Add the gradients of ``loss`` to the parameters, and return it. Only one chunk's graph is in memory.
 
-    The ``device`` is that of the vectors, where dropout draws; ``last`` opens what the last chunk's encoding
-    and its gradients are within.
+    The ``device`` is that of the vectors, where dropout draws; ``last`` opens the context of the last
+    backward pass, in which the last chunk is encoded again.
     """
     chunks, boundary = [*queries, *documents], len(queries)
     states, vectors = [], []
@@ -52,8 +52,14 @@ def backward(
     return value.detach()
 
 
-def backward_at_once(queries: Sequence[Encode], documents: Sequence[Encode], loss: Loss) -> Tensor:
+def backward_at_once(
+    queries: Sequence[Encode],
+    documents: Sequence[Encode],
+    loss: Loss,
+    last: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Tensor:
     """The same with the graph of the whole batch in memory: one encoding less."""
     value = loss(torch.cat([encode() for encode in queries]), torch.cat([encode() for encode in documents]))
-    value.backward()  # type: ignore[no-untyped-call]
+    with last():
+        value.backward()  # type: ignore[no-untyped-call]
     return value.detach()

@@ -105,8 +105,7 @@ class BiEncoderTask:
         queries = self._encodings(self._encoder.encode_queries, batch.queries)
         documents = self._encodings(self._encoder.encode_documents, batch.documents)
         if self.config.optimisation.chunk is None:
-            with self.hardware.sums.last():
-                backward_at_once(queries, documents, loss)
+            backward_at_once(queries, documents, loss, self.hardware.sums.last)
         else:
             backward(queries, documents, loss, device, self.hardware.sums.last)
         return values[0]
