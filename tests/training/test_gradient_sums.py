@@ -265,6 +265,19 @@ def test_vectors_are_gathered_before_the_last_backward_pass(chunk, tmp_path, mon
     assert events == ["gathers", "gathers", "begins", "ends"] * 6
 
 
+def test_an_error_is_told_even_if_the_others_have_ended(monkeypatch):
+    def closed(*_, **__):
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
+
+    monkeypatch.setattr(parallel.distributed, "all_reduce", closed)
+    sums, weight = GradientSums(), torch.nn.Parameter(torch.ones(3))
+    sums.watch(Processes(0, 2), [weight])
+    sums.last_batch = True
+    with sums.last():
+        pass
+    sums.fail()  # else its error would replace that of the training
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_gradients_are_sent_whole_from_the_stream_that_computes_them(device, monkeypatch):
     """As if of two processes; but the connection is of one, whose sums are its gradients: a GPU is enough."""

@@ -254,7 +254,7 @@ class GradientSums:
         Before its last backward pass they may wait for something else: then the connection's end tells them.
         """
         if self._weights and self._has_begun:
-            with suppress(ProcessError):
+            with suppress(ProcessError, RuntimeError):  # others have ended, too: the first error is raised
                 self._complete([_FAILED] * len(self._weights))
 
     def drop(self) -> None:
