@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from telerank.errors import ModelError  # noqa: E402
+from telerank.models.memory import FreeMemory  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
 from telerank.training.log import Record, append_record, cut_log, read_log  # noqa: E402
 from telerank.training.loop import build_optimiser, compute_rate, count_warm_up  # noqa: E402
@@ -80,7 +81,9 @@ class Ours(OptimisationSettings):
 def settings(**changes):
     common = {"batch": 4, "learning_rate": 0.1, "weight_decay": 0.0, "max_gradient_norm": None}
     outside = {
-        name: changes.pop(name) for name in ("dev", "checkpoint_every", "tensorboard") if name in changes
+        name: changes.pop(name)
+        for name in ("dev", "checkpoint_every", "tensorboard", "precision")
+        if name in changes
     }
     return Training(optimisation=Ours(**{**common, **changes}), log_every=1, **outside)
 
@@ -110,6 +113,19 @@ def test_batches_of_an_update_are_one_batch_in_parts(tmp_path):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
     assert float(whole.weight.weight.detach()) > 0.2
     assert float(whole.frozen.weight) == 5.0
+
+
+def test_float16_updates_a_process_without_a_loss_of_its_own(tmp_path):
+    """Where a batch has fewer examples than there are processes, it has the others' gradients alone."""
+    idle = trained(settings(precision="float16"), tmp_path)  # scales no loss
+    assert float(idle.weight.weight.detach()) > 0.2
+
+
+def test_free_memory_is_given_back_between_updates(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(FreeMemory, "give_back", lambda free: asked.append(id(free)))
+    trained(settings(), tmp_path)
+    assert asked == asked[:1] * 6  # one object, which counts the seconds
 
 
 def test_a_task_goes_on_with_what_it_gave_to_the_checkpoint(tmp_path):

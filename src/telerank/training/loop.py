@@ -89,6 +89,8 @@ class Loop:
         self.hardware.sums.watch(self._processes, self._weights)
         if not self._processes.leads:  # dropout differs from share to share
             torch.manual_seed(seed_of(self.config.seed, self._processes.rank))
+        if self.hardware.scaler is not None:  # makes the scale: a process without examples scales no loss
+            self.hardware.scaler.scale(torch.zeros((), device=self.hardware.device))
         self.position = Position()
         self._losses: list[tuple[int, Tensor]] = []
         """The updates whose losses are still on the device, and this process's part of each loss."""
