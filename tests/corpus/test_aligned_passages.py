@@ -85,6 +85,19 @@ def test_only_some_splits_are_aligned(tmp_path):
         align_passages(documents, passages, ["test"])
 
 
+def test_a_query_of_two_splits_is_sought_in_the_documents_of_both_and_counts_once(tmp_path):
+    documents, passages = marco(tmp_path)
+    qrels = documents / "msmarco-docdev-qrels.tsv"
+    qrels.write_text(f"{qrels.read_text()}t1 0 D2 1\n")
+    docs = documents / "msmarco-docs.tsv"
+    docs.write_text(docs.read_text().replace("Nothing here.", "It flows to the west."))
+    alignment = align_passages(open_collection(documents), open_collection(passages), ["train", "dev"])
+    found = [answer.docno for answer in alignment.answers() if answer.qid == "t1"]
+    assert found == ["D1", "D2"]
+    counts = {name: (own.passages, own.aligned) for name, own in alignment.splits.items()}
+    assert counts == {"train": (5, 2), "dev": (3, 0)}
+
+
 def test_collections_of_other_queries_cannot_be_aligned(tmp_path):
     documents, passages = marco(tmp_path)
     for name in ("train", "dev.small"):

@@ -83,8 +83,9 @@ def align_passages(
 ) -> AlignedPassages:
     """Prepare the alignment of relevant passages with documents of ``splits``, by default of all with qrels.
 
-    The two collections name queries alike; how they name splits does not matter. In memory are the qrels and
-    the words of the relevant passages of these queries; documents are read one by one.
+    The two collections name queries alike; how they name splits does not matter. A query of several splits
+    counts in the first one. In memory are the qrels and the words of the relevant passages of these queries;
+    documents are read one by one.
 
     Raises
     ------
@@ -105,10 +106,11 @@ def align_passages(
     counts = {name: AlignedSplit() for name in names}
     sought: dict[str, list[tuple[str, str]]] = {}
     for qid, pids in needed.items():
-        own = counts[homes[qid]]
-        own.passages += len(pids)
-        own.missing += sum(pid not in texts for pid in pids)
-        for docno in relevant[homes[qid]][qid]:
+        count = counts[homes[qid]]
+        count.passages += len(pids)
+        count.missing += sum(pid not in texts for pid in pids)
+        docnos = dict.fromkeys(chain.from_iterable(own.get(qid, ()) for own in relevant.values()))
+        for docno in docnos:
             sought.setdefault(docno, []).extend((qid, pid) for pid in pids)
     every = sum(map(len, of_passages.values()))
     return AlignedPassages(counts, every, documents, texts, sought, homes, progress)
