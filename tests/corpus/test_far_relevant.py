@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from memory_sets import qa_set
+from typer.testing import CliRunner
 
+from telerank.cli.main import app
 from telerank.corpus.formats import open_collection
 from telerank.corpus.long_documents.far import PREFIX, FarSettings, make_far_relevant
 from telerank.corpus.long_documents.folder import write_long_documents
@@ -139,6 +141,29 @@ def test_one_split_can_be_halved_and_the_others_stay(tmp_path):
     assert list(made.docs()) == list(whole.docs())
     with pytest.raises(CollectionError, match=r"no split 'test' to halve: train, dev"):
         write(tmp_path / "none", passages(), halved="test")
+
+
+def test_a_half_does_not_take_the_name_of_another_split(tmp_path):
+    texts = {f"p{n}": f"passage number{n} is colour{n % 5} with some words" for n in range(60)}
+    asked = [(f"about {n}", f"p{n}", "") for n in range(20)]
+    both = qa_set("passages", texts, {"dev": asked[:10], "dev-1": asked[10:]})
+    with pytest.raises(CollectionError, match="'dev' cannot be halved: there is a split 'dev-1'"):
+        write(tmp_path / "far", both, halved="dev")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--halve", "dev", "--folds", "2"], "'dev' cannot be halved"),
+        (["--beyond", "60", "--length", "60"], "beyond from 0 to below the length"),
+        (["--filler", "1"], "filler is a share below 1"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_line(tmp_path, options, message):
+    asked = ["data", "make-far-relevant", str(tmp_path / "far"), "nowhere", *options]
+    shown = CliRunner().invoke(app, asked)
+    assert isinstance(shown.exception, CollectionError)
+    assert message in str(shown.exception)
 
 
 def test_tokens_are_counted_once_more_where_texts_meet(tmp_path):

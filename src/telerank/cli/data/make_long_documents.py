@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from telerank.cli import console, options
 from telerank.cli.options import AsJson, Encoding, FormatOption
+from telerank.errors import CollectionError
 
 if TYPE_CHECKING:
     from telerank.corpus.long_documents.folder import WrittenDocuments
@@ -85,7 +86,10 @@ def make_far_relevant(
     from telerank.show.progress import show_progress
     from telerank.verbs.data import far, folder, positions
 
-    settings = far.FarSettings(beyond, length, queries, filler, folds, seed, halve)
+    try:
+        settings = far.FarSettings(beyond, length, queries, filler, folds, seed, halve)
+    except ValueError as error:  # options that do not go together
+        raise CollectionError(f"make-far-relevant: {error}") from error
     folder.check_target(out, overwrite=overwrite)
     spans = positions.word_spans if tokenizer is None else positions.tokenizer_spans(tokenizer)
     unit = "words" if tokenizer is None else f"tokens of {tokenizer.name}"

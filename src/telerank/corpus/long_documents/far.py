@@ -98,7 +98,7 @@ def make_far_relevant(
     ------
     CollectionError
         If no query has a relevant passage, too few passages are left as filler, or the split to be halved
-        is missing or too small.
+        is missing, is too small, or another one has the name of a half.
     """
     folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="telerank-passages-"))
     passages = _store(collection, Path(folder), progress)
@@ -189,6 +189,8 @@ class _LateQuestions:
         if settings.halved not in self.splits:
             raise CollectionError(f"no split {settings.halved!r} to halve: {', '.join(self.splits)}")
         names = [f"{settings.halved}-{number}" for number in (1, 2)]
+        if taken := [name for name in names if name in self.splits]:
+            raise CollectionError(f"{settings.halved!r} cannot be halved: there is a split {taken[0]!r}")
         halves = self._parts(self.splits[settings.halved], names, settings.seed)
         return {**{name: own for name, own in self.splits.items() if name != settings.halved}, **halves}
 
