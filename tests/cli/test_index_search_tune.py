@@ -123,6 +123,7 @@ def test_threads_change_nothing(folder):
         (["search", "idx"], "give one of a COLLECTION, --query or --topics"),
         (["search", "idx", "-q", " "], "search: --query is empty"),
         (["search", "idx", "--topics", os.devnull], f"{os.devnull} has no query"),
+        (["search", "idx", "--topics", os.devnull, "--format", "pdf"], "unknown format 'pdf' of topics"),
         (["search", "nowhere", "-q", "x"], "no index here"),
         (["search", "idx", "-q", "x", "--model", "bm26"], "bm26"),
         (["search", "idx", "-q", "x", "--analyzer", "french"], "was built with the analyzer"),

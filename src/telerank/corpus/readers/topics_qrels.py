@@ -16,6 +16,7 @@ from telerank.corpus.readers.reading import bind, group_by_split, list_files, pl
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.recognition import Conditions
+from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 
 _TOPICS = re.compile(r"(?:topics|queries)\b.*", re.IGNORECASE)
@@ -25,8 +26,10 @@ _QRELS = re.compile(r"qrels\b.*", re.IGNORECASE)
 def open_topics(path: str | Path, *, format: str | None = None) -> Collection:  # noqa: A002
     """A file of queries as a collection with one split and no documents; ``-`` is standard input.
 
-    ``format`` is one of :func:`~telerank.trec.read_topics`.
+    ``format`` is one of :func:`~telerank.trec.read_topics`; raises CollectionError if it is another.
     """
+    if format is not None and format not in TOPICS_FORMATS:
+        raise CollectionError(f"unknown format {format!r} of topics; known: {', '.join(TOPICS_FORMATS)}")
     queries = partial(read_topics, path, format=format)
     return Collection(str(path), TOPICS.name, partial(_no_docs, Path(path)), {"all": queries}, size=0)
 
