@@ -128,7 +128,10 @@ def test_a_pipeline_may_have_its_reader(place):
         (["-q", "", "--reader", "r"], "answer: --query is empty"),
         (["-q", " ", "--reader", "r"], "answer: --query is empty"),
         (["--topics", os.devnull, "--reader", "r"], f"{os.devnull} has no query"),
-        (["--topics", "t", "--reader", "r", "--format", "pdf"], "unknown format 'pdf' of topics; known: trec"),
+        (
+            ["--topics", "t", "--reader", "r", "--format", "pdf"],
+            "unknown format 'pdf' of topics; known: trec",
+        ),
         (["--reader", "r"], "give one of a COLLECTION, --query or --topics"),
         (["-q", "q1", "--reader", "r", "-o", "x.json"], "go with a COLLECTION or --topics"),
         (["c", "--reader", "r", "-o", "x", "--lines", "x"], "need different files"),

@@ -231,6 +231,21 @@ def test_other_known_passages_are_another_training(folder, tmp_path):
     assert len(list(trained.iterdir())) == 2
 
 
+def test_other_answers_of_the_collection_are_another_training_on_known_passages(folder, tmp_path):
+    shutil.copytree(folder / "data", tmp_path / "data")
+    shutil.copytree(folder / "starts", tmp_path / "starts")
+    answers = tmp_path / "data" / "small" / "answers" / "train.jsonl"
+    answers.parent.mkdir()
+    lines = [{"query-id": f"train{i}", "corpus-id": f"d{i}", "text": f"d{i}", "start": 0} for i in range(12)]
+    trained = tmp_path / "out" / "small" / "trained"
+    for select, count in (("gold", 2), ("first", 3)):
+        models = {"whole": {"data": {"segments": {"select": select, "window": "whole"}}}}
+        for some in (lines, lines[:6]):
+            answers.write_text("\n".join(map(json.dumps, some)))
+            run(tmp_path, tmp_path / "out", {**WHOLE, "models": models})
+        assert len(list(trained.iterdir())) == count
+
+
 def test_a_model_of_known_passages_is_missing_where_there_are_none(folder, tmp_path):
     models = {"whole": {"data": {"segments": {"select": "gold", "window": "whole"}}}}
     outcome = run(folder, tmp_path, {**WHOLE, "models": models})

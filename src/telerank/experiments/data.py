@@ -122,6 +122,15 @@ class ExperimentData:
             digest.update(repr(record).encode())
         return digest.hexdigest()
 
+    @cached_property
+    def known_text(self) -> str | None:
+        """A hash of the known relevant text, which may change without the documents; None without any."""
+        digest = hashlib.sha256()
+        of_nothing = digest.digest()
+        for answer in chain.from_iterable(stream() for stream in self.collection.answers.values()):
+            digest.update(repr(answer).encode())
+        return None if digest.digest() == of_nothing else digest.hexdigest()
+
     def _open_index(self, analyzer: str) -> Index:
         folder = self.folder / f"index-{plain_name(analyzer)}"
         if (folder / "manifest.json").is_file():

@@ -260,7 +260,12 @@ class ModelTrainer:
         from telerank.training.checkpoint import collect_versions
 
         record = config.model_dump(mode="json")
-        record["data"]["collection"] = self._homes.get(config.data.collection, self.data).content
+        home = self._homes.get(config.data.collection, self.data)
+        record["data"]["collection"] = home.content
+        segments = record["data"].get("segments") or {}
+        if segments.get("select") in ("gold", "best") and not home.spec.made_of:
+            # answers of what is made follow from its content; those that were aligned may be made again
+            segments["answers"] = segments["answers"] or home.known_text
         for *parts, name in _FILES:
             section: Any = record
             for part in parts:
