@@ -146,7 +146,8 @@ def memory(folder: Path, given: argparse.Namespace) -> tuple[Table, float]:
         f"Documents of {given.words:,} words, bert-tiny, {given.backend}; with the passages that make them."
     ]
     heads = ("documents of a query", "queries", "peak memory, MiB")
-    return Table.of(heads, rows, notes=notes, left=0), max(peaks[-2:]) / peaks[0]
+    growth = max(peaks[-2:]) / peaks[0]  # of the most documents and queries: others would add noise
+    return Table.of(heads, rows, notes=notes, left=0), growth
 
 
 def saved(start: str, folder: Path) -> Path:

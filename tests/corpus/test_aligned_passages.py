@@ -122,6 +122,12 @@ def test_the_command_writes_what_the_collection_then_reads_as_answers(tmp_path):
     assert next(collection.answers["train"]()) == first
     assert len(list(collection.answers["train"]())) == 3
     assert list(collection.answers["dev"]()) == []
+    assert collection.notes() == {"answers_of_unknown_queries": 0}
+    with out.open("a") as file:
+        file.write(json.dumps({"query-id": "t77", "corpus-id": "D1", "text": "west", "start": 0}) + "\n")
+    assert open_collection(documents).notes() == {"answers_of_unknown_queries": 1}
+    folder = CliRunner().invoke(app, [*asked[:2], str(documents), *asked[3:], "--overwrite"])
+    assert "expected a file to write" in str(folder.exception)
     again = CliRunner().invoke(app, asked)
     assert isinstance(again.exception, CollectionError)
     assert "--overwrite" in str(again.exception)

@@ -106,7 +106,7 @@ def answer(
         )
         return
     queries = (
-        open_topics(topics, format=format)
+        open_topics(topics, format=format, encoding=encoding)
         if topics is not None
         else options.open_collection(collection or "", format, encoding)
     )

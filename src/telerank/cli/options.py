@@ -60,7 +60,7 @@ FormatOption = Annotated[
         help="Format of the collection, if it is not recognised; `telerank data ls` lists the formats.",
     ),
 ]
-Encoding = Annotated[str, Option("--encoding", help="Encoding of the collection's texts.")]
+Encoding = Annotated[str, Option("--encoding", help="Encoding of the collection's texts, or of the topics.")]
 Split = Annotated[str | None, Option("--split", help="Split of the collection; default: the only one.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Measures = Annotated[

@@ -76,7 +76,7 @@ def search(
     from telerank.verbs.search import open_topics
 
     queries = (
-        open_topics(topics, format=format)
+        open_topics(topics, format=format, encoding=encoding)
         if topics is not None
         else options.open_collection(collection or "", format, encoding)
     )

@@ -36,6 +36,8 @@ def align_passages(
     from telerank.show.progress import show_progress
     from telerank.verbs.data import aligned, write_answers
 
+    if out.is_dir():
+        raise CollectionError(f"{out}: expected a file to write, this is a folder")
     if out.exists() and not overwrite:
         raise CollectionError(f"{out}: already exists; replace it with --overwrite")
     with show_progress() as progress:

@@ -89,7 +89,7 @@ def rerank(
         run,
         model,
         tr.open(index) if index is not None else data,
-        open_topics(queries) if queries is not None else data,
+        open_topics(queries, encoding=encoding) if queries is not None else data,
         split=split if queries is None else None,
         depth=depth,
         k=keep,

@@ -24,7 +24,7 @@ Source: Nguyen et al., MS MARCO: A Human Generated MAchine Reading COmprehension
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -103,6 +103,12 @@ def read_split_answers(queries: Path, answers: Path, encoding: str = "utf-8") ->
     return (answer for answer in read_answers(answers) if answer.qid in qids)
 
 
+def count_unplaced(queries: Iterable[Path], answers: Path, encoding: str = "utf-8") -> dict[str, int]:
+    """How many answers of a file are of queries in none of the others, by the name of the note."""
+    known = {query.qid for file in queries for query in read_topics(file, format="tsv", encoding=encoding)}
+    return {"answers_of_unknown_queries": sum(answer.qid not in known for answer in read_answers(answers))}
+
+
 def _corpora(path: Path) -> list[tuple[Path, Callable[[Path, str], Iterator[Doc]]]]:
     readers = {_PASSAGES: read_passages, _DOCUMENTS: read_documents}
     files = [find_file(path, name) for name in readers] if path.is_dir() else [path]
@@ -137,6 +143,7 @@ def _open(path: Path, encoding: str) -> Collection:
         bind(read_qrels, qrels),
         bind(read_split_answers, queries if answers else {}, answers=answers, encoding=encoding),
         pools=_pools(path, encoding, queries),
+        notes=partial(count_unplaced, queries.values(), answers, encoding) if answers else dict,
         licence="MS MARCO terms: non-commercial research",
         source="microsoft.github.io/msmarco",
         unread=unread_files(path, [file, answers, *queries.values(), *qrels.values(), *others]),

@@ -23,14 +23,19 @@ _TOPICS = re.compile(r"(?:topics|queries)\b.*", re.IGNORECASE)
 _QRELS = re.compile(r"qrels\b.*", re.IGNORECASE)
 
 
-def open_topics(path: str | Path, *, format: str | None = None) -> Collection:  # noqa: A002
+def open_topics(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002
+    encoding: str = "utf-8",
+) -> Collection:
     """A file of queries as a collection with one split and no documents; ``-`` is standard input.
 
     ``format`` is one of :func:`~telerank.trec.read_topics`; raises CollectionError if it is another.
     """
     if format is not None and format not in TOPICS_FORMATS:
         raise CollectionError(f"unknown format {format!r} of topics; known: {', '.join(TOPICS_FORMATS)}")
-    queries = partial(read_topics, path, format=format)
+    queries = partial(read_topics, path, format=format, encoding=encoding)
     return Collection(str(path), TOPICS.name, partial(_no_docs, Path(path)), {"all": queries}, size=0)
 
 
