@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from telerank.verbs.fuse import fuse as fuse
     from telerank.verbs.fuse import tune_fusion as tune_fusion
     from telerank.verbs.index import index as index
-    from telerank.verbs.index import open as open  # noqa: A004 — telerank.open reads as it should
     from telerank.verbs.judge import judge as judge
     from telerank.verbs.rerank import rerank as rerank
+    from telerank.verbs.search import open as open  # noqa: A004 — telerank.open reads as it should
     from telerank.verbs.search import search as search
     from telerank.verbs.serve import serve as serve
     from telerank.verbs.train import train as train
@@ -71,10 +71,10 @@ _MODULES = {
     "verbs.evaluate": "compare evaluate",
     "verbs.experiment": "experiment run_experiment",
     "verbs.fuse": "combine fuse tune_fusion",
-    "verbs.index": "index open",
+    "verbs.index": "index",
     "verbs.judge": "judge",
     "verbs.rerank": "rerank",
-    "verbs.search": "search",
+    "verbs.search": "open search",
     "verbs.serve": "serve",
     "verbs.train": "train",
     "verbs.tune": "tune",

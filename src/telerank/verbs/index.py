@@ -1,4 +1,4 @@
-"""Building, opening, changing and describing an index; its analyzer."""
+"""Building, changing and describing an index; its analyzer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import warn_unread
 from telerank.dense.manifest import describe_vectors
 from telerank.retrieval.folder_record import read_record, recorded_docs, replacing_record
@@ -31,7 +32,6 @@ __all__ = [
     "describe_index",
     "index",
     "merge_segments",
-    "open",
     "open_source",
     "stream_documents",
     "update_index",
@@ -70,7 +70,6 @@ def index(
     DocumentError
         If there is no document, or one cannot be stored.
     """
-    from telerank.corpus.formats import open_collection
     from telerank.sparse.writer import build_index
 
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
@@ -82,11 +81,6 @@ def index(
     return Index(folder)
 
 
-def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
-    """The index in a folder, or the vectors in one; raises as :class:`~telerank.retrieval.index.Index`."""
-    return Index(folder)
-
-
 def open_source(
     path: str | Path,
     *,
@@ -94,8 +88,6 @@ def open_source(
     encoding: str = "utf-8",
 ) -> Index | Collection:
     """The index in a folder, or else the collection at a path or of an id, as ``telerank.collection``."""
-    from telerank.corpus.formats import open_collection
-
     if format is None and (Path(path) / "segments").is_dir():
         return Index(path)
     return open_collection(path, format=format, encoding=encoding)
@@ -230,7 +222,7 @@ def _describe_files(folder: Path) -> dict[str, int | dict[str, str]]:
 
 
 def _open_writer(index: Index | str | Path, workers: int | None = None) -> IndexWriter:
-    from telerank.sparse.writer import IndexWriter  # here: a search loads this module, and writes nothing
+    from telerank.sparse.writer import IndexWriter  # here: to describe an index needs no writer
 
     return IndexWriter(_folder(index), workers=workers)
 
@@ -249,8 +241,6 @@ def stream_documents(
     if isinstance(docs, Index):
         return len(docs), iter(docs.docs)
     if isinstance(docs, str | Path):
-        from telerank.corpus.formats import open_collection
-
         docs = open_collection(docs)
     if isinstance(docs, Collection):
         return docs.size, docs.docs() if files is None else recorded_docs(docs, files)

@@ -1,4 +1,4 @@
-"""Searching an index with a pipeline; saving pipelines with the index."""
+"""Opening an index, and searching it with a pipeline; saving pipelines with the index."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LazyRun",
+    "open",
     "open_topics",
     "read_queries",
     "remove_pipeline",
@@ -32,6 +33,11 @@ __all__ = [
 ]
 
 _BATCH = 64  # queries answered at a time
+
+
+def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
+    """The index in a folder, or the vectors in one; raises as :class:`~telerank.retrieval.index.Index`."""
+    return Index(folder)
 
 
 def search(
