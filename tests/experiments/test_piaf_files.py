@@ -266,7 +266,7 @@ def test_the_system_of_answers_has_the_ranker_of_table_5_and_other_questions():
 
 
 def test_the_small_system_of_answers_has_its_head_on_bert_tiny_and_other_questions():
-    """Training it from multilingual-e5-small would take an hour on two cores."""
+    """Trained from multilingual-e5-small it would take longer than the reader."""
     own, whole = (training(read("answers-end-to-end", small=small), "re-ranker") for small in (True, False))
     assert own.model.start == "bert-tiny-splade"
     assert own.model.head == whole.model.head
