@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from telerank.fusion import rrf as rrf
     from telerank.pipelines.functions import pipeline as pipeline
     from telerank.retrieval.index import Index as Index
+    from telerank.retrieval.index import open as open  # noqa: A004 — telerank.open reads as it should
     from telerank.stage import Stage as Stage
     from telerank.types import Answer as Answer
     from telerank.types import Answers as Answers
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from telerank.verbs.index import index as index
     from telerank.verbs.judge import judge as judge
     from telerank.verbs.rerank import rerank as rerank
-    from telerank.verbs.search import open as open  # noqa: A004 — telerank.open reads as it should
     from telerank.verbs.search import search as search
     from telerank.verbs.serve import serve as serve
     from telerank.verbs.train import train as train
@@ -60,7 +60,7 @@ _MODULES = {
     "corpus.formats": "collection",
     "fusion": "interleave minmax prob rrf",
     "pipelines.functions": "pipeline",
-    "retrieval.index": "Index",
+    "retrieval.index": "Index open",
     "stage": "Stage",
     "types": "Answer Answers Doc Explanation Qrel Query Ranking",
     "verbs.answer": "answer read reader",
@@ -74,7 +74,7 @@ _MODULES = {
     "verbs.index": "index",
     "verbs.judge": "judge",
     "verbs.rerank": "rerank",
-    "verbs.search": "open search",
+    "verbs.search": "search",
     "verbs.serve": "serve",
     "verbs.train": "train",
     "verbs.tune": "tune",

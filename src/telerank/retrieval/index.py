@@ -329,3 +329,8 @@ def locate_model(
     if index is not None and (index / MODELS / name).exists():
         return str(index / MODELS / name)
     return str(find_folder(name) or name)
+
+
+def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
+    """The index in a folder, or the vectors in one; raises as :class:`Index`."""
+    return Index(folder)

@@ -1,4 +1,4 @@
-"""Opening an index, and searching it with a pipeline; saving pipelines with the index."""
+"""Searching an index with a pipeline; saving pipelines with the index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LazyRun",
-    "open",
     "open_topics",
     "read_queries",
     "remove_pipeline",
@@ -33,11 +32,6 @@ __all__ = [
 ]
 
 _BATCH = 64  # queries answered at a time
-
-
-def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should
-    """The index in a folder, or the vectors in one; raises as :class:`~telerank.retrieval.index.Index`."""
-    return Index(folder)
 
 
 def search(
