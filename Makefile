@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
+FAST    = "not (process or train or docs or fuzz or scale or wheel or browser or java or gpu)"
 
-.PHONY: default demo test lint types docs clients wheel clean
+.PHONY: default demo test test-all check lint types docs clients wheel clean
 default: test lint types
 
 $(BIN)/python:
@@ -20,8 +21,14 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed
 	$(BIN)/telerank demo
 
-test: $(VENV)/.test
-	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+test: $(VENV)/.test  # the fast tests
+	$(BIN)/pytest -n 2 -m $(FAST) $(PYTEST_ARGS)
+
+test-all: $(VENV)/.test  # every test, once; none may be skipped but for a reason that tests/conftest.py lists
+	$(BIN)/pytest -n 2 --dist worksteal --every-test $(PYTEST_ARGS)
+
+check: $(VENV)/.test  # of the changed files, or of FILES=…: lint, types, and the fast tests that import them
+	$(BIN)/python scripts/check.py $(FILES)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -17,6 +17,30 @@ settings.register_profile("telerank", deadline=None, suppress_health_check=[Heal
 settings.load_profile("telerank")
 
 
+SKIPS = (
+    "no GPU here",  # the machines that run every test have none
+)
+"""The reasons for which a test may be skipped where every test is to run (``--every-test``)."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-test", action="store_true", help="fail if a test is skipped without a listed reason"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A skipped test is a failure of ``--every-test``, unless its reason is listed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not session.config.getoption("--every-test") or reporter is None:
+        return
+    skipped = [report.longrepr for report in reporter.stats.get("skipped", ())]
+    for file, line, reason in {skip for skip in skipped if not any(listed in skip[2] for listed in SKIPS)}:
+        reporter.write_line(f"{file}:{line}: {reason}: no listed reason to skip a test", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real collections; a test that needs it is skipped where there is none."""

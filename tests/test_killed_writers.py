@@ -174,7 +174,7 @@ def test_an_update_of_files_killed_at_any_file_event_leaves_old_or_new_and_the_n
         shutil.rmtree(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_training_killed_at_any_of_twenty_moments_goes_on_to_the_same_losses_and_model(dying, tmp_path):
     (tmp_path / "old").mkdir()
     CHANGES["train"](tmp_path / "old", OLD)

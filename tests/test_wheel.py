@@ -17,7 +17,7 @@ import telerank
 from documents import RERANKER, ROOT, link, save_small_models, steps
 
 pytest.importorskip("hatchling")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.wheel
 
 PROGRAM = """
 from itertools import islice

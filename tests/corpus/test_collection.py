@@ -285,7 +285,7 @@ def test_passages_with_a_header_are_a_table(tmp_path):
     assert open_collection(write(tmp_path / "passages.tsv", "id\ttext\n1\tx\n")).format == "csv"
 
 
-@pytest.mark.slow
+@pytest.mark.scale
 @pytest.mark.data
 def test_all_of_msdocs_is_read(data):
     count = characters = 0

@@ -89,7 +89,7 @@ def refusal(path: Path, form: str | None = None) -> str:
     return str(refused.value)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.parametrize("name", READERS)
 def test_a_megabyte_of_anything_is_read_or_refused_in_linear_time(tmp_path, name):
     file, *beginnings = READERS[name]

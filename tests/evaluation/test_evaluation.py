@@ -156,7 +156,7 @@ def test_a_depth_is_needed():
         expand_measures("R", [])
 
 
-@pytest.mark.slow
+@pytest.mark.scale
 def test_seven_thousand_queries_of_a_thousand_documents_are_measured_in_seconds():
     random = np.random.default_rng(0)
     lists = [tuple(f"d{i:07}" for i in random.choice(10**6, 1000, replace=False)) for _ in range(50)]

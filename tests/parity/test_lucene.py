@@ -105,7 +105,7 @@ def test_bm25_is_the_formula_written_directly(k1, b):
         assert ours == pytest.approx(direct, rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.java
 def test_lucene_itself_gives_the_committed_numbers(tmp_path):
     if not (which("java") and find_spec("jpype") and all(jar.exists() for jar in lucene_oracle.JARS)):
         pytest.skip("needs Java, jpype1 and Debian's liblucene8-java")

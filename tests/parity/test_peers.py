@@ -12,7 +12,7 @@ import pytest
 
 from telerank.sparse.similarities.families import parse_similarity
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.java
 
 ORACLE = lucene_oracle.read(Path(__file__).with_name("lucene_oracle.json.gz"))
 LUCENE = bool(which("javac")) and all(jar.exists() for jar in lucene_oracle.JARS)

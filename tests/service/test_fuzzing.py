@@ -38,7 +38,7 @@ def api(tmp_path_factory):
         assert "Traceback" not in "".join(service.lines)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_any_request_gets_a_documented_reply(api):
     checks = schemathesis.checks.CHECKS.get_by_names(CHECKS)
     operations = [result.ok() for result in api.get_all_operations()]

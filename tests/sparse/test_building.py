@@ -270,7 +270,7 @@ print(len(build_index(passages(), sys.argv[2], analyzer="english", workers=2)))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.scale
 @pytest.mark.data
 def test_a_million_passages_are_indexed_within_two_gibibytes(data, tmp_path):
     """Measured every tenth of a second: what the program and its processes hold, shared pages shared out."""

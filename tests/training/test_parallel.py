@@ -116,7 +116,7 @@ def test_two_processes_reach_the_losses_and_the_weights_of_one(place, tmp_path):
             torch.testing.assert_close(two[which], weight, rtol=1e-5, atol=1e-5, msg=f"{name} {which}")
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
 def test_two_processes_that_were_killed_go_on_to_the_same_losses(place, tmp_path):
     """With dropout, whose random numbers each process has of its own."""
