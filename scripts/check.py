@@ -24,6 +24,8 @@ BIN = Path(sys.executable).parent
 
 def main(names: list[str]) -> int:
     files = [Path(name).resolve() for name in names] or changed_files()
+    if absent := [name for name, file in zip(names, files, strict=False) if not file.exists()]:
+        raise SystemExit(f"no such file: {', '.join(absent)}")
     python = [str(file) for file in files if file.suffix == ".py" and file.is_file()]
     commands = (
         [[BIN / "ruff", "check", *python], [BIN / "ruff", "format", "--check", *python]] if python else []
