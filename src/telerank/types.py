@@ -16,6 +16,8 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """``qrels[qid][docno] -> grade``."""
 LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
 """telerank's own limits of grades: measures keep a count for each grade up to the highest."""
+PASSAGE = "#"
+"""What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``."""
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Progress callback: ``(label, done, total or None)``."""
 
@@ -104,6 +106,12 @@ class Doc:
         # a note at the foot of a page may follow what continues on the next one
         pages = [mark.page for mark in own]
         return Location(self.file, min(pages), max(pages), own[0].heading)
+
+
+def whole_docno(docno: str) -> str:
+    """The docno of the file that a passage is of; another docno is returned as it is."""
+    file, mark, number = docno.rpartition(PASSAGE)
+    return file if mark and number.isdecimal() else docno
 
 
 @dataclass(frozen=True, slots=True)
