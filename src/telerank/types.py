@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -157,7 +157,7 @@ class Answers:
 
     ``no_answer`` is the score of no answer minus that of the best span, in the text that decides
     (:class:`telerank.answers.combine.SpanTable`): the higher, the less there is an answer. It is infinite if
-    no text has a span.
+    no text has a span. ``documents`` is how many were read.
 
     Raises
     ------
@@ -168,6 +168,7 @@ class Answers:
     query: Query
     answers: tuple[Answer, ...] = ()
     no_answer: float = 0.0
+    documents: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         for better, worse in itertools.pairwise(self.answers):
@@ -183,7 +184,7 @@ class Answers:
         """The first ``k`` answers."""
         if k < 0:
             raise ValueError(f"k must not be negative, got {k}")
-        return self if k >= len(self.answers) else Answers(self.query, self.answers[:k], self.no_answer)
+        return self if k >= len(self.answers) else replace(self, answers=self.answers[:k])
 
     def __len__(self) -> int:
         return len(self.answers)
