@@ -111,6 +111,9 @@ def test_documents_are_encoded_once(index, judged):
     assert index.vectors == {"small-bert": first.vectors.folder}
     assert describe_index(index)["vectors"] == {"small-bert": f"12 x 32 float16 by {model}"}
     in_folder = tr.encode(judged, "v", model=model)
+    of_vectors = tr.search("v", judged)
+    assert len(list(of_vectors)) == len(QUERIES)
+    assert of_vectors.remarks == []
     assert tr.encode(judged, "v", model=model).seconds is None
     assert list(tr.search("v", QUERIES, k=2)) == list(tr.search(index, QUERIES, "dense(small-bert)", k=2))
     assert in_folder.record()["rows"] == 12

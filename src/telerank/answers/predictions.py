@@ -36,8 +36,7 @@ class AnswerRun:
     """The answers to queries, computed each time they are read; ``settings`` say how, for the record.
 
     ``queries`` counts the queries of the last reading, ``unanswered`` has those without an answer, and
-    ``unread`` those of them for which no document was found;
-    ``describe`` are lines about it for a reader.
+    ``unread`` those of them for which no document was found; ``describe`` are lines about it for a reader.
     """
 
     compute: Callable[[], Iterator[Answers]]

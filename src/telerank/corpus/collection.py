@@ -34,9 +34,8 @@ class Collection:
     number of documents if it is known without reading them. ``relevant_from`` is the lowest grade that the
     collection's makers count as relevant (3 of 4 in ANTIQUE). ``notes`` counts what the reader repaired or
     left out, by name: paragraphs merged, answers moved. ``unread`` names the files beside it that are not
-    read.
-    ``moved`` has, for each split, those of the answers that stand elsewhere in their document than the files
-    say, ``unlocated`` answers whose text does not occur in their document, and
+    read. ``moved`` has, for each split, those of the answers that stand elsewhere in their document than the
+    files say, ``unlocated`` answers whose text does not occur in their document, and
     ``contexts`` the document that each question was asked about, those without an answer among them.
     ``files`` reads the documents file by file if each file is one or several.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.trec import load_qrels, open_to_write, read_qrels, read_run
 from telerank.types import Qrels, Ranking
@@ -118,7 +118,7 @@ def describe_judged(index: Index, collection: Collection, split: str | None) -> 
     judged = (qrel.docno for name in parts for qrel in collection.qrels[name]())
     try:
         return describe_unmatched(judged, documents.__contains__, collection.name, str(index.folder))
-    except FormatError as error:  # to search, no judgments are needed
+    except (TelerankError, OSError) as error:  # to search, no judgments are needed
         return [f"the judgments of {collection.name} cannot be read: {error}"]
 
 

@@ -71,6 +71,7 @@ def search(
     batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
 
     def compute() -> Iterator[Ranking]:
+        describe_queries()  # what is wrong with the judgments shows before anything is computed
         with show_progress(progress, len(query_list)) as shown:
             for number, ranking in enumerate(batched.run(query_list), 1):
                 shown("searching", number, len(query_list))
