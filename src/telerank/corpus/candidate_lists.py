@@ -12,7 +12,7 @@ from telerank.types import Explanation, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
-class CandidateLists(Stage):
+class CandidatePool(Stage):
     """The lists ``name`` of a collection's ``split``, by qid; a query without a list has no documents.
 
     They are read into memory when the first query comes.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from telerank.corpus.candidate_lists import CandidateLists
+from telerank.corpus.candidate_lists import CandidatePool
 from telerank.errors import CollectionError
 from telerank.trec import load_qrels
 from telerank.trec.recognition import Conditions, FormatFit, holds, measure_fit
@@ -105,7 +105,7 @@ class Collection:
             grades.update({docno: 0 for docno, grade in grades.items() if 0 < grade < self.relevant_from})
         return qrels
 
-    def pool(self, name: str, split: str | None = None) -> CandidateLists:
+    def pool(self, name: str, split: str | None = None) -> CandidatePool:
         """The candidate lists ``name`` of a split as a stage (see :meth:`resolve_split`).
 
         >>> data.pool("candidates", "test") >> tr.rerank("my-reranker", data)
@@ -121,7 +121,7 @@ class Collection:
             if pool not in self.pools:
                 has = ", ".join(self.pools) or "none"
                 raise CollectionError(f"{self.name} has no candidate lists {pool}; it has: {has}")
-        return CandidateLists(self.name, split, name, tuple(self.pools[pool] for pool in names))
+        return CandidatePool(self.name, split, name, tuple(self.pools[pool] for pool in names))
 
     @property
     def search_notice(self) -> str:

@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telerank.corpus.candidate_lists import CandidateLists
+from telerank.corpus.candidate_lists import CandidatePool
 from telerank.corpus.collection import Collection
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError
@@ -92,7 +92,7 @@ def search(
             return []
         notice = (
             ""
-            if any(isinstance(part, CandidateLists) for part in walk_stages(stage))
+            if any(isinstance(part, CandidatePool) for part in walk_stages(stage))
             else queries.search_notice
         )
         return [*describe_judged(opened, queries, split), *([notice] if notice else [])]
