@@ -39,7 +39,7 @@ class FormatError(TelerankError):
 
 
 class FormatWarning(UserWarning):
-    """A file does not follow its format, but is read all the same, as trec_eval reads it."""
+    """A file does not follow its format, but is read all the same, or without the lines that are bad."""
 
 
 class UnreadFiles(UserWarning):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +16,8 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """``qrels[qid][docno] -> grade``."""
 LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
 """telerank's own limits of grades: measures keep a count for each grade up to the highest."""
+PASSAGE = "#"
+"""What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``."""
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Progress callback: ``(label, done, total or None)``."""
 
@@ -106,6 +108,12 @@ class Doc:
         return Location(self.file, min(pages), max(pages), own[0].heading)
 
 
+def whole_docno(docno: str) -> str:
+    """The docno of the file that a passage is of; another docno is returned as it is."""
+    file, mark, number = docno.rpartition(PASSAGE)
+    return file if mark and number.isdecimal() else docno
+
+
 @dataclass(frozen=True, slots=True)
 class Qrel:
     """One judgment; a document with a grade of 0 or less was judged not relevant.
@@ -149,7 +157,7 @@ class Answers:
 
     ``no_answer`` is the score of no answer minus that of the best span, in the text that decides
     (:class:`telerank.answers.combine.SpanTable`): the higher, the less there is an answer. It is infinite if
-    no text has a span.
+    no text has a span. ``documents`` is how many were read.
 
     Raises
     ------
@@ -160,6 +168,7 @@ class Answers:
     query: Query
     answers: tuple[Answer, ...] = ()
     no_answer: float = 0.0
+    documents: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         for better, worse in itertools.pairwise(self.answers):
@@ -175,7 +184,7 @@ class Answers:
         """The first ``k`` answers."""
         if k < 0:
             raise ValueError(f"k must not be negative, got {k}")
-        return self if k >= len(self.answers) else Answers(self.query, self.answers[:k], self.no_answer)
+        return self if k >= len(self.answers) else replace(self, answers=self.answers[:k])
 
     def __len__(self) -> int:
         return len(self.answers)

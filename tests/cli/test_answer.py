@@ -66,7 +66,21 @@ def test_it_says_when_there_is_no_answer(place):
         "no answer" not in run(place / "idx", "--query", "q1", "--reader", place / "never", "--always").stdout
     )
     nothing = run(place / "idx", "--query", "x39", "--reader", place / "reader").stdout
-    assert nothing.splitlines()[1] == "no answer in the documents that were read"
+    assert nothing.splitlines()[1] == "no document was found, so that nothing was read"
+    record = json.loads(run(place / "idx", "-q", "x39", "--reader", place / "reader", "--json").stdout)
+    assert (record["documents"], record["answers"]) == (0, [])
+
+
+def test_it_says_why_a_later_answer_has_a_higher_confidence(place):
+    """Where the ranking decides, all answers of its first document come before the best of the second."""
+    words = ["-q", "q1 d4 q3", "--reader", place / "reader", "-k", 40, "--mu"]
+    line = "answers are in the order of their scores, 0.1 of the reader's and 0.9 of the ranking's; a confidence is"
+    by_ranking = run(place / "idx", *words, 0.1)
+    confidences = [float(each) for each in re.findall(r"confidence (\d\.\d+)", by_ranking.stdout)]
+    assert confidences != sorted(confidences, reverse=True)
+    assert line in by_ranking.stderr
+    assert line in run(place / "idx", *words, 0.1, "--json").stderr
+    assert "the order of" not in run(place / "idx", *words, 0.1, "-k", 1).stderr
 
 
 def test_json_has_everything(place):
@@ -108,6 +122,7 @@ def test_a_collection_gives_predictions_lines_and_null_odds(place):
     index = tr.open(place / "idx")
     assert record["pipeline"] == repr(index.bm25() % 20 >> tr.read(str(place / "reader"), index))
     assert "1 of 3 queries have no answer: 3" in result.stderr
+    assert "1 of 3 queries found no document to read: 3" in result.stderr
 
 
 def test_a_pipeline_may_have_its_reader(place):

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from documents import in_process
 from telerank.corpus.collection import Collection
 from telerank.corpus.convert import convert
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.types import Doc, Qrel, Query
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
@@ -69,19 +70,48 @@ def test_without_queries_there_are_documents_alone(tmp_path):
         open_collection(tmp_path).split_queries()
 
 
-def test_a_judged_query_without_text_is_an_error(tmp_path):
-    collection = open_collection(folder(tmp_path, test=[("q1", "d1", 1), ("q9", "d1", 1)]))
-    with pytest.raises(
-        FormatError, match=r"queries\.jsonl: expected every query of test\.tsv; 1 are missing \(q9\)"
-    ):
+def test_judged_queries_without_a_text_are_counted_and_left_out(tmp_path):
+    qrels = [("q1", "d1", 1), *((f"q{n}", "d1", 1) for n in range(5, 10)), ("q3", "d1", 0)]
+    collection = open_collection(folder(tmp_path, test=qrels))
+    notice = (
+        r"queries\.jsonl: 5 of the 7 queries that test\.tsv judges are missing, and left out: q5, q6, q7 …$"
+    )
+    assert [doc.docno for doc in collection.docs()] == ["d1"]
+    with pytest.warns(FormatWarning, match=notice):
+        assert [query.qid for query in collection.split_queries()] == ["q1", "q3"]
+    with pytest.warns(FormatWarning, match=notice):
+        assert collection.judged() == {"q1": {"d1": 1}, "q3": {"d1": 0}}
+
+
+@pytest.mark.filterwarnings("default::telerank.errors.FormatWarning")
+def test_a_folder_with_queries_missing_is_indexed_searched_and_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("set").mkdir()
+    folder(Path("set"), test=[("q1", "d1", 1), ("q9", "d1", 1)])
+    Path("set/queries.jsonl").write_text('{"_id": "q1", "text": "x"}\n', encoding="utf-8")
+    assert "indexed 1 document" in in_process(["telerank", "index", "set", "idx", "--workers", "1"])
+    said = in_process(["telerank", "search", "idx", "set", "-o", "x.run"])
+    assert said.count("1 of the 2 queries that test.tsv judges are missing, and left out: q9") == 1
+    evaluation = in_process(["telerank", "evaluate", "set", "x.run", "-m", "RR"])
+    assert "Means over 1 queries" in evaluation
+    assert "1.0000" in evaluation
+
+
+def test_judged_queries_that_are_all_missing_are_an_error(tmp_path):
+    collection = open_collection(folder(tmp_path, test=[("q8", "d1", 1), ("q9", "d1", 1)]))
+    message = r"queries\.jsonl: expected the queries of test\.tsv; all 2 are missing \(q8, q9\)"
+    with pytest.raises(FormatError, match=message):
         list(collection.split_queries())
 
 
-def test_qrels_without_queries_are_an_error(tmp_path):
+def test_without_a_file_of_queries_the_documents_and_the_qrels_are_read(tmp_path):
     folder(tmp_path, test=[("q1", "d1", 1)])
     (tmp_path / "queries.jsonl").unlink()
+    collection = open_collection(tmp_path)
+    assert [doc.docno for doc in collection.docs()] == ["d1"]
+    assert collection.judged() == {"q1": {"d1": 1}}
     with pytest.raises(CollectionError, match=r"qrels but no queries\.jsonl"):
-        open_collection(tmp_path)
+        list(collection.split_queries())
 
 
 def test_a_folder_that_is_forced_to_be_beir_says_what_it_lacks(tmp_path):

@@ -22,6 +22,7 @@ from telerank.fusion import (
     scale_scores,
     sum_rankings,
     sum_reciprocal_ranks,
+    within,
 )
 from telerank.stage import Sum
 from telerank.testing import LAWS, Trial
@@ -41,6 +42,7 @@ STAGES = {
     "minmax of a pipeline": minmax(letters % 4 >> ByLength()),
     "probabilities": prob(letters % 3),
     "complementary": 0.6 * minmax(letters % 4) + 0.3 * prob(letters % 4 >> ByLength()),
+    "within": within(letters, -1 * letters % 2),
     "fusions of fusions": interleave(minmax(letters), rrf(letters, letters % 1)) % 4 >> ByLength(),
 }
 QUERIES = [Query("1", "bear attacks"), Query("2", ""), Query("3", "a bad cab"), Query("4", "zzz")]
@@ -50,6 +52,7 @@ OF_RERANKERS = {
     "interleave": letters % 4 >> interleave(ByLength(batch=3), -1 * ByLength()),
     "linear": letters % 4 >> 0.4 * minmax(ByLength()) + 0.6 * minmax(letters),
     "prob": letters % 4 >> prob(ByLength()),
+    "within": letters % 4 >> within(ByLength(), letters),
     "cut": letters % 4 >> minmax(ByLength()) % 2,
     "deep": letters >> (letters % 4 >> rrf(minmax(ByLength()), letters % 2)) % 3,
 }

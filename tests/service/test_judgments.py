@@ -11,8 +11,8 @@ import pytest
 
 import telerank as tr
 from telerank.corpus.formats import open_collection
-from telerank.corpus.judgments import read_judgments
-from telerank.errors import CollectionError, FormatError
+from telerank.corpus.judgments import Judgment, read_judgments
+from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.service.errors import Unready
 from telerank.service.judgments import JudgmentFile, query_id
 from telerank.types import Query
@@ -88,6 +88,74 @@ def test_a_full_disk_leaves_no_part_of_a_line(file: JudgmentFile, monkeypatch: p
         file.add("two", "d2", 1, "a")
     monkeypatch.undo()
     assert [judgment.query for judgment in read_judgments(file.path)] == ["one"]
+
+
+def add_within(file: JudgmentFile, size: int) -> Judgment | None:
+    """What is added where the file may grow to ``size`` bytes; None if it could not be saved."""
+    resource = pytest.importorskip("resource")
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        return file.add("deux étés", "d2", 1, "a")
+    except Unready:
+        return None
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_at_every_byte_of_space_left_a_line_is_whole_or_not_there(
+    file: JudgmentFile, end: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    first = file.add("one", "d1", 1, "a")
+    before = file.path.read_bytes().removesuffix(b"\n") + end.encode()
+    for space in range(200):
+        file.path.write_bytes(before)
+        saved = add_within(file, len(before) + space)
+        after = file.path.read_bytes()
+        if saved is None:
+            assert after == before
+            continue
+        assert list(read_judgments(file.path)) == [first, saved]
+        assert len(after) == len(before) + space
+        break
+    assert saved is not None
+
+
+DAMAGE = ['a"}\n', '{"qid": "q1", "que{"qid": "q1"}\n', "\udcff\n", '{"qid": "q"}\n']
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_bad_line_is_named_and_the_others_are_read(file: JudgmentFile, damage: str, line: int):
+    file.add("one", "d1", 1, "a")
+    file.add("two", "d2", 1, "a")
+    lines = file.path.read_bytes().splitlines(keepends=True)
+    lines.insert(line - 1, damage.encode(errors="surrogateescape"))
+    file.path.write_bytes(b"".join(lines))
+    file.check()
+    file.add("three", "d3", 1, "a")
+    with pytest.warns(FormatWarning, match=rf"judged\.jsonl:{line}: expected .*; the line is left out$"):
+        collection = open_collection(file.path)
+    with pytest.warns(FormatWarning):
+        assert [query.text for query in collection.split_queries("a")] == ["one", "two", "three"]
+
+
+def test_several_bad_lines_are_counted_in_one_notice(file: JudgmentFile):
+    file.add("one", "d1", 1, "a")
+    with file.path.open("a") as damaged:
+        damaged.write('"}\n' * 3)
+    with pytest.warns(
+        FormatWarning, match=r"judged\.jsonl:2: .*; the line is left out \(and 2 more\)"
+    ) as told:
+        assert [judgment.query for judgment in read_judgments(file.path)] == ["one"]
+    assert len(told) == 1
+
+
+def test_a_packed_file_is_refused_since_no_line_can_be_added(tmp_path: Path):
+    with pytest.raises(CollectionError, match=r"judged\.jsonl\.gz: expected a file that is not compressed"):
+        JudgmentFile(tmp_path / "judged.jsonl.gz").check()
 
 
 def test_a_file_that_can_be_written_is_checked_without_a_trace(file: JudgmentFile):

@@ -144,3 +144,31 @@ def test_an_opened_collection_judges_runs(data):
     judged = judge(rankings, scifact, split="test")
     assert (judged.source, judged.remarks) == ("scifact", ())
     assert evaluate(judged, "R@10").evaluations["found"].of("R@10")[qid] == 1
+
+
+def test_judgments_of_a_file_are_not_lost_on_its_passages():
+    """The hits of a folder of documents are passages, and who judges files is told that none of them counts."""
+    files = {"1": {"guide.pdf": 1, "map.pdf": 0}, "2": {"note.txt": 1}, "3": {"law.pdf": 1}}
+    hits = {"1": ("guide.pdf#2", "guide.pdf#1"), "2": ("note.txt",), "3": ("law.pdf#1",)}
+    rankings = [
+        Ranking.ranked(Query(qid, ""), docnos, [2.0, 1.0][: len(docnos)]) for qid, docnos in hits.items()
+    ]
+    advice = "they count as not relevant; judge passages, or index the files whole (--format whole-documents)"
+    assert evaluate(judge({"bm25": rankings}, files), "RR").remarks == [
+        f"bm25: has only passages of 2 relevant documents, such as guide.pdf#1: {advice}"
+    ]
+    del files["2"]
+    compared = compare(judge({"bm25": rankings, "other": run(1, ["1"])}, files), measures="RR")
+    assert compared.remarks == [
+        "bm25: 1 queries are not in the qrels: they do not count",
+        "bm25: has none of the 2 relevant documents (the first is guide.pdf)",
+        f"bm25: has only passages of 2 relevant documents, such as guide.pdf#1: {advice}",
+        "other: 1 of 2 queries of the qrels have no document: they count 0",
+        "other: has none of the 1 relevant documents (the first is guide.pdf)",
+    ]
+
+
+def test_a_number_after_a_hash_that_is_judged_itself_is_no_passage():
+    judgments = {"1": {"doc#1": 1, "doc#2": 1}}
+    rankings = [Ranking(Query("1", ""), ("doc#3", "doc#1"), [2.0, 1.0])]
+    assert evaluate(judge({"bm25": rankings}, judgments), "RR").remarks == []

@@ -111,6 +111,9 @@ def test_documents_are_encoded_once(index, judged):
     assert index.vectors == {"small-bert": first.vectors.folder}
     assert describe_index(index)["vectors"] == {"small-bert": f"12 x 32 float16 by {model}"}
     in_folder = tr.encode(judged, "v", model=model)
+    of_vectors = tr.search("v", judged)
+    assert len(list(of_vectors)) == len(QUERIES)
+    assert of_vectors.remarks == []
     assert tr.encode(judged, "v", model=model).seconds is None
     assert list(tr.search("v", QUERIES, k=2)) == list(tr.search(index, QUERIES, "dense(small-bert)", k=2))
     assert in_folder.record()["rows"] == 12
@@ -140,3 +143,40 @@ def test_pipelines_are_saved_listed_shown_and_removed_by_commands(index):
     assert "best: bm25" in in_process(["telerank", "index", "info", "idx"])
     assert said("rm", "best") == "removed best\n"
     assert said("show", "best").startswith("telerank: ")
+
+
+def test_judged_documents_that_the_index_lacks_are_counted_and_named(index, judged):
+    with (judged / "qrels/test.tsv").open("a", encoding="utf-8") as file:
+        file.writelines(f"q{n % 6}\tgone{n}\t1\n" for n in range(4))
+    line = f"4 of 10 documents that set judges are not in {index.folder}: gone0, gone1, gone2 …"
+    run = tr.search(index, judged)
+    run.save("some.run")
+    assert run.remarks == [line]
+    assert json.loads(Path("some.run.json").read_text(encoding="utf-8"))["remarks"] == [line]
+    assert tr.tune(index, judged, settings=["bm25", "dfi"], folds=Folds(2)).remarks == [line]
+    assert line in in_process(["telerank", "search", "idx", "set", "-o", "some.run"])
+
+
+def test_judged_files_of_which_the_index_has_passages_are_named(judged):
+    passages = {f"{docno}#{number}": text for docno, text in DOCS.items() for number in (1, 2)}
+    index = tr.index(passages, "passages", workers=1)
+    line = (
+        f"6 of 6 documents that set judges are not in {index.folder}: d0, d1, d2 …; it has passages of them, "
+        "such as d0#1: judge passages, or index the files whole (--format whole-documents)"
+    )
+    run = tr.search(index, judged)
+    run.save("some.run")
+    assert run.remarks == [line]
+    with pytest.raises(CollectionError, match="it has passages of them, such as d0#1"):
+        tr.tune(index, judged, settings=["bm25"], folds=Folds(2))
+
+
+def test_judgments_that_cannot_be_read_do_not_keep_a_search_from_its_queries(index):
+    folder = Path("topics")
+    folder.mkdir()
+    (folder / "topics.test.tsv").write_text("q1\tq1 x1\n", encoding="utf-8")
+    (folder / "qrels.test.txt").write_text("q1 0 d1\n", encoding="utf-8")
+    run = tr.search(index, folder, split="test")
+    assert [ranking.query.qid for ranking in run] == ["q1"]
+    (remark,) = run.remarks
+    assert remark.startswith("the judgments of topics cannot be read: ")

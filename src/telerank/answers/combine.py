@@ -134,7 +134,7 @@ def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) 
     """
     candidates = SpanTable.of(texts, rules.mu)
     if rules.threshold is not None and candidates.no_answer > rules.threshold:
-        return Answers(query, (), candidates.no_answer)
+        return Answers(query, (), candidates.no_answer, len(texts))
     answers = tuple(
         Answer(
             query.qid,
@@ -147,7 +147,7 @@ def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) 
         )
         for group, confidence in merge(candidates, texts, rules)
     )
-    return Answers(query, answers, candidates.no_answer)
+    return Answers(query, answers, candidates.no_answer, len(texts))
 
 
 @dataclass

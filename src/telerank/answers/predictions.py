@@ -26,6 +26,7 @@ def answers_record(answers: Answers) -> dict[str, Any]:
         "query-id": answers.query.qid,
         "query": answers.query.text,
         "no-answer": no_answer,
+        "documents": answers.documents,
         "answers": [answer_record(answer) for answer in answers],
     }
 
@@ -34,8 +35,8 @@ def answers_record(answers: Answers) -> dict[str, Any]:
 class AnswerRun:
     """The answers to queries, computed each time they are read; ``settings`` say how, for the record.
 
-    ``queries`` counts the queries of the last reading, ``unanswered`` has those without an answer;
-    ``describe`` are lines about it for a reader.
+    ``queries`` counts the queries of the last reading, ``unanswered`` has those without an answer, and
+    ``unread`` those of them for which no document was found; ``describe`` are lines about it for a reader.
     """
 
     compute: Callable[[], Iterator[Answers]]
@@ -43,24 +44,26 @@ class AnswerRun:
     describe: Callable[[], Sequence[str]] = tuple
     queries: int = field(default=0, init=False)
     unanswered: list[str] = field(default_factory=list, init=False)
+    unread: list[str] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Answers]:
-        self.queries, self.unanswered = 0, []
+        self.queries, self.unanswered, self.unread = 0, [], []
         for answers in self.compute():
             self.queries += 1
             if not len(answers):
                 self.unanswered.append(answers.query.qid)
+            if not answers.documents:
+                self.unread.append(answers.query.qid)
             yield answers
 
     @property
     def remarks(self) -> list[str]:
         """What a reader must know of the last reading, such as how many queries have no answer."""
         remarks = [*self.describe()]
-        if empty := self.unanswered:
-            more = " …" if len(empty) > 5 else ""
-            remarks.append(
-                f"{len(empty)} of {self.queries} queries have no answer: {', '.join(empty[:5])}{more}"
-            )
+        for qids, what in ((self.unanswered, "have no answer"), (self.unread, "found no document to read")):
+            if qids:
+                more = " …" if len(qids) > 5 else ""
+                remarks.append(f"{len(qids)} of {self.queries} queries {what}: {', '.join(qids[:5])}{more}")
         return remarks
 
     def save(

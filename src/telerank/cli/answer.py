@@ -137,13 +137,25 @@ def _answer(index: Index, stage: ReadAnswers, query: str, *, explain: bool, as_j
         _show(index, stage, answers)
         for number, each in enumerate(answers if explain else (), 1):
             print(plain(f"\n{number}. {stage.explain(answers.query, each)}"))
-    for remark in stage.remarks:
+    for remark in (*stage.remarks, *_explain_order(stage, answers)):
         console.say(remark)
+
+
+def _explain_order(stage: ReadAnswers, answers: Answers) -> list[str]:
+    """Why a later answer has a higher confidence than an earlier one, if one has."""
+    confidences = [round(each.confidence, 2) for each in answers]
+    if confidences == sorted(confidences, reverse=True):
+        return []
+    parts = f", {stage.weight:g} of the reader's and {1 - stage.weight:g} of the ranking's"
+    order = f"answers are in the order of their scores{parts if stage.weight < 1 else ''}"
+    return [f"{order}; a confidence is the reader's alone, summed over equal answers"]
 
 
 def _show(index: Index, stage: ReadAnswers, answers: Answers) -> None:
     print(plain(answers.query.text))
-    if not len(answers):
+    if not answers.documents:
+        print("no document was found, so that nothing was read")
+    elif not len(answers):
         print("no answer in the documents that were read" + _margin(answers, stage.rules.threshold))
     for number, each in enumerate(answers, 1):
         print(plain(f"\n{number}. {' '.join(each.text.split())}  (confidence {each.confidence:.2f})"))

@@ -64,6 +64,8 @@ def build(
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {documents / seconds:,.0f} a second"
     console.say(f"indexed {count_noun(documents, 'document')} of {opened.name} into {index} ({rate})")
+    if opened.search_notice:
+        console.say(opened.search_notice)
 
 
 @app.command()
@@ -85,6 +87,8 @@ def add(
     opened = options.open_collection(collection, format, encoding)
     added = add_documents(index, opened, update=update, workers=workers)
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
+    if opened.search_notice:
+        console.say(opened.search_notice)
 
 
 @app.command()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
+from telerank.corpus.candidate_lists import CandidatePool
 from telerank.errors import CollectionError
 from telerank.trec import load_qrels
 from telerank.trec.recognition import Conditions, FormatFit, holds, measure_fit
@@ -28,12 +29,13 @@ class Collection:
 
     ``docs`` is one stream; ``queries``, ``qrels`` and ``answers`` have one for each split. ``pools`` are
     candidate lists that come with a collection, by ``split/name`` (``test/500``, ``dev.small/top1000``);
-    scores in them decrease by one from rank to rank, to keep the order of the file. ``size`` is the number of
-    documents if it is known without reading them. ``relevant_from`` is the lowest grade that the collection's
-    makers count as relevant (3 of 4 in ANTIQUE). ``notes`` counts what the reader repaired or left out, by
-    name: paragraphs merged, answers moved. ``unread`` names the files beside it that are not read.
-    ``moved`` has, for each split, those of the answers that stand elsewhere in their document than the files
-    say, ``unlocated`` answers whose text does not occur in their document, and
+    scores in them decrease by one from rank to rank, to keep the order of the file. ``candidates`` is the
+    name of lists that hold every document, each for the question that it was collected for. ``size`` is the
+    number of documents if it is known without reading them. ``relevant_from`` is the lowest grade that the
+    collection's makers count as relevant (3 of 4 in ANTIQUE). ``notes`` counts what the reader repaired or
+    left out, by name: paragraphs merged, answers moved. ``unread`` names the files beside it that are not
+    read. ``moved`` has, for each split, those of the answers that stand elsewhere in their document than the
+    files say, ``unlocated`` answers whose text does not occur in their document, and
     ``contexts`` the document that each question was asked about, those without an answer among them.
     ``files`` reads the documents file by file if each file is one or several.
     """
@@ -45,6 +47,7 @@ class Collection:
     qrels: Mapping[str, Stream[Qrel]] = field(default_factory=dict)
     answers: Mapping[str, Stream[Answer]] = field(default_factory=dict)
     pools: Mapping[str, Stream[Ranking]] = field(default_factory=dict)
+    candidates: str = ""
     size: int | None = None
     licence: str = ""
     source: str = ""
@@ -101,6 +104,35 @@ class Collection:
         for grades in qrels.values() if self.relevant_from > 1 else ():
             grades.update({docno: 0 for docno, grade in grades.items() if 0 < grade < self.relevant_from})
         return qrels
+
+    def pool(self, name: str, split: str | None = None) -> CandidatePool:
+        """The candidate lists ``name`` of a split as a stage (see :meth:`resolve_split`).
+
+        >>> data.pool("candidates", "test") >> tr.rerank("my-reranker", data)
+
+        Raises
+        ------
+        CollectionError
+            If there is no such split, or it has no such lists.
+        """
+        split = self.resolve_split(split)
+        names = [f"{part}/{name}" for part in split_parts(split)]
+        for pool in names:
+            if pool not in self.pools:
+                has = ", ".join(self.pools) or "none"
+                raise CollectionError(f"{self.name} has no candidate lists {pool}; it has: {has}")
+        return CandidatePool(self.name, split, name, tuple(self.pools[pool] for pool in names))
+
+    @property
+    def search_notice(self) -> str:
+        """Why a search of all documents misleads; empty if it does not."""
+        if not self.candidates:
+            return ""
+        return (
+            f"{self.name}: a document is judged for its own question alone, and copies of its text count as "
+            f"not relevant: rank each question's own, pool({self.candidates}), such as by "
+            f"within(pool({self.candidates}), bm25)"
+        )
 
     def _stream(
         self, kind: str, streams: Mapping[str, Stream[Record]], split: str | None

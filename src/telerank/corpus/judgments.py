@@ -17,6 +17,7 @@ has the licence of whoever collected it.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,9 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import WHOLE, list_few, plain_name, read_first_keys, read_lines
-from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import check_id, parse_object
+from telerank.corpus.readers.reading import (
+    WHOLE,
+    decode,
+    first_keys,
+    list_few,
+    plain_name,
+    read_beginning,
+)
+from telerank.errors import CollectionError, FormatError, FormatWarning
+from telerank.trec.files import check_id, numbered_bytes, parse_object
 from telerank.trec.recognition import Conditions
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Doc, Qrel, Query
 
@@ -69,13 +77,31 @@ class Judgment:
 def read_judgments(path: str | Path, encoding: str = "utf-8") -> Iterator[Judgment]:
     """Read the judgments of a file, in its order.
 
+    A line that is not a judgment, as a full disk may leave it, is left out with a FormatWarning.
+
     Raises
     ------
     FormatError
-        If a line is not a judgment.
+        If no line is a judgment.
     """
-    for number, line in read_lines(Path(path), encoding):
-        yield parse_judgment(parse_object(path, number, line), path, number, line)
+    count = bad = 0
+    first_error: FormatError | None = None
+    for number, line in numbered_bytes(path):
+        try:
+            text = decode(line, Path(path), encoding, number)
+            judgment = parse_judgment(parse_object(path, number, text), path, number, text)
+        except FormatError as error:
+            first_error, bad = first_error or error, bad + 1
+            continue
+        count += 1
+        yield judgment
+    if first_error is None:
+        return
+    if not count:
+        raise first_error
+    more = f" (and {bad - 1:,} more)" if bad > 1 else ""
+    # a collection reads its files several times: a warning of the same place is shown once
+    warnings.warn(f"{first_error}; the line is left out{more}", FormatWarning, stacklevel=1)
 
 
 def parse_judgment(record: dict[str, Any], path: str | Path, number: int | None, line: str) -> Judgment:
@@ -94,10 +120,17 @@ def parse_judgment(record: dict[str, Any], path: str | Path, number: int | None,
 
 def _conditions(path: Path) -> Conditions:
     files = list_few(path)
-    keys = [read_first_keys(file) for file in files if plain_name(file).endswith((".jsonl", ".json"))]
+    keys = [_read_keys(file) for file in files if plain_name(file).endswith((".jsonl", ".json"))]
     yield any({"query", "docno", "grade"} <= own for own in keys), ""
     yield keys and len(keys) == len(files), "its name does not end in .jsonl"
     yield keys and all({*_KEYS} <= own for own in keys), f"its first line has not {', '.join(_KEYS)}"
+
+
+def _read_keys(file: Path) -> set[str]:
+    """The keys of the first lines' first judgment, since a line may be damaged; else of the first object."""
+    text = read_beginning(file, 1 << 16)
+    lines = map(first_keys, text.split("\n"))
+    return next((keys for keys in lines if {*_KEYS} <= keys), first_keys(text))
 
 
 def _open(path: Path, encoding: str) -> Collection:

@@ -11,7 +11,7 @@ import itertools
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from telerank.errors import MeasureError
 from telerank.evaluation.answers.names import ANSWER_MEASURES
+from telerank.evaluation.matching import RelevantDocuments
 from telerank.evaluation.trec_eval import (
     HIGHEST_CUTOFF,
     SYNONYMS,
@@ -50,7 +51,8 @@ class Evaluation:
     ``missing`` are the queries without a document in the run: their value is that of ``trec_eval -c``, 0 but
     for their ``NumRel``. ``unanswerable`` are the queries without a relevant document in the qrels: their
     value is 0, and they count in the mean, as in ``trec_eval -c``. ``unjudged`` are queries of the run that
-    are not in the qrels: they do not count.
+    are not in the qrels: they do not count. ``relevant`` counts the relevant documents of the answered
+    queries, if it is known.
     """
 
     qids: tuple[str, ...]
@@ -58,6 +60,7 @@ class Evaluation:
     missing: tuple[str, ...] = ()
     unanswerable: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
+    relevant: RelevantDocuments = field(default_factory=RelevantDocuments)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -104,10 +107,12 @@ def measure(
     table = np.zeros((len(names), len(qrels)))
     answered: set[str] = set()
     unjudged: list[str] = []
+    relevant = RelevantDocuments()
     stream = iter(rankings)
     while batch := list(itertools.islice(stream, _BATCH)):
         run = _number_by_rank(batch, answered, column, unjudged)
         _fill(table, names, column, {qid: qrels[qid] for qid in run}, run)
+        relevant += RelevantDocuments.count(qrels, run)
         progress("measuring", len(answered), len(qrels))
     missing = tuple(qid for qid in qrels if qid not in answered)
     _fill_missing(table, names, column, {qid: qrels[qid] for qid in missing})
@@ -118,6 +123,7 @@ def measure(
         missing,
         tuple(qid for qid, grades in qrels.items() if all(grade < 1 for grade in grades.values())),
         tuple(unjudged),
+        relevant,
     )
 
 

@@ -193,6 +193,7 @@ def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
             )
         if count := len(evaluation.unjudged):
             lines.append(f"{system}: {count} queries are not in the qrels: they do not count")
+        lines += [f"{system}: {line}" for line in evaluation.relevant.describe()]
     return lines
 
 

@@ -63,7 +63,7 @@ class TuneResult(Report, Generic[S]):
     the held-out queries: with folds, of all queries, each under the setting that the other folds chose;
     with a test part, of that part under ``best``. ``chosen`` is the index of the setting of each fold.
     ``table[qid]`` holds the query's value under each setting, shape (settings,). ``unjudged`` are
-    queries that are not in the qrels and were left out.
+    queries that are not in the qrels and were left out; ``notes`` are about the judgments.
     """
 
     title: ClassVar[str] = "Tuning"
@@ -74,6 +74,7 @@ class TuneResult(Report, Generic[S]):
     evaluation: Evaluation
     table: Mapping[str, Values]
     unjudged: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> S:
@@ -104,7 +105,8 @@ class TuneResult(Report, Generic[S]):
     @property
     def remarks(self) -> list[str]:
         unjudged = len(self.unjudged)
-        return [f"{unjudged} queries have no judgment and were left out"] if unjudged else []
+        left_out = [f"{unjudged} queries have no judgment and were left out"] if unjudged else []
+        return [*left_out, *self.notes]
 
     def tables(self) -> list[Table]:
         """The best settings, and those that a fold chose."""

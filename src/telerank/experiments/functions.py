@@ -1,7 +1,6 @@
 """Functions of pipelines that exist in experiments only.
 
 =======================================  ==================================================================
-``pool(NAME)``                           the candidate lists ``SPLIT/NAME`` that the collection ships
 ``judged``                               the documents that are judged for each query
 ``relevant(a)``                          the ranking, and after it the relevant documents that it lacks
 ``given('what it is')``                  a system that the user must give (``--system NAME=PATH``)
@@ -22,6 +21,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
+from telerank.errors import CollectionError
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import Unavailable
@@ -64,7 +64,7 @@ class ExperimentFunctions:
         return {
             **FUNCTIONS,
             "dense": replace(FUNCTIONS["dense"], build=self.dense),
-            "pool": StageFunction(self.pool, {"name": PipelineReader.name}, ("name",)),
+            "pool": replace(FUNCTIONS["pool"], build=self.pool),
             "judged": StageFunction(lambda _: self.judged_documents()),
             "relevant": StageFunction(self.relevant, {"stage": PipelineReader.stage}, ("stage",)),
             "given": StageFunction(self.given, {"about": PipelineReader.name}, ("about",)),
@@ -108,13 +108,11 @@ class ExperimentFunctions:
         return names.index.dense(name, models={name: encoder.model}, **options)
 
     def pool(self, _: Names, name: str) -> Stage:
-        pools = self.data.collection.pools
-        pool = pools.get(f"{self.split}/{name}")
-        if pool is None:
-            has = ", ".join(pools) or "none"
-            where = self.data.collection.name
-            raise Unavailable(f"{where} has no candidate lists {self.split}/{name}; it has: {has}")
-        return ListedRankings.of(f"{self.split}/{name}", pool())
+        """As in every pipeline; a system of lists that the collection lacks is left out."""
+        try:
+            return self.data.collection.pool(name, self.split)
+        except CollectionError as error:
+            raise Unavailable(str(error)) from error
 
     def judged_documents(self) -> Stage:
         """The documents that are judged for each query, docnos descending."""

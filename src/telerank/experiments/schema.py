@@ -23,7 +23,7 @@ from telerank.yaml_files import read_yaml
 
 SMALL, BASE = "small", "base"
 """The keys of the overlay, and of the file beside it that this one is merged over."""
-EXPERIMENT_FUNCTIONS = ("pool", "judged", "relevant", "given", "best", "tuned")
+EXPERIMENT_FUNCTIONS = ("judged", "relevant", "given", "best", "tuned")
 """The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`."""
 _OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions whose arguments are no stages
 

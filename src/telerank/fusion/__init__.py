@@ -9,7 +9,8 @@ rankings                       stages                method
 :func:`sum_reciprocal_ranks`   :func:`rrf`           sum of 1 / (k + rank) (Cormack et al., 2009)
 =============================  ====================  =================================================
 
-A document that is not in a list gets 0 from it. :func:`join_runs` pairs the rankings of several runs.
+A document that is not in a list gets 0 from it. :func:`within` ranks the documents of one stage by another.
+:func:`join_runs` pairs the rankings of several runs.
 """
 
 from telerank.fusion.lists import (
@@ -19,7 +20,16 @@ from telerank.fusion.lists import (
     sum_rankings,
     sum_reciprocal_ranks,
 )
-from telerank.fusion.stages import Interleave, ReciprocalRank, interleave, linear, minmax, prob, rrf
+from telerank.fusion.stages import (
+    Interleave,
+    ReciprocalRank,
+    interleave,
+    linear,
+    minmax,
+    prob,
+    rrf,
+    within,
+)
 
 __all__ = [
     "Interleave",
@@ -34,4 +44,5 @@ __all__ = [
     "scale_scores",
     "sum_rankings",
     "sum_reciprocal_ranks",
+    "within",
 ]

@@ -168,6 +168,35 @@ class Probability(Stage):
         return call_text("prob", self.stage.text)
 
 
+@dataclass(frozen=True, repr=False)
+class Within(Stage):
+    """The documents of the candidates with the scores of the stage; one that the stage lacks has 0."""
+
+    candidates: Stage
+    stage: Stage
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        for listed, ranking in run_stages((self.candidates, self.stage), stream):
+            scores = dict(ranking)
+            yield Ranking.ranked(
+                listed.query, listed.docnos, [scores.get(docno, 0.0) for docno in listed.docnos]
+            )
+
+    def after(self, first: Stage) -> Stage:
+        return Within(self.candidates.after(first), self.stage.after(first))
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        if docno not in self.candidates.search(query).docnos:
+            raise KeyError(docno)
+        if docno not in self.stage.search(query).docnos:
+            return Explanation(0.0, f"a candidate that {self.stage.text} lacks")
+        return self.stage.explain(query, docno)
+
+    @property
+    def text(self) -> str:
+        return call_text("within", self.candidates.text, self.stage.text)
+
+
 def interleave(*stages: Stage, depth: int | None = DEPTH) -> Interleave:
     """Interleave the lists of the stages: ``interleave(a, b)`` begins with ``a``."""
     return Interleave(stages, depth)
@@ -181,6 +210,11 @@ def rrf(*stages: Stage, k: float = K) -> ReciprocalRank:
 def minmax(stage: Stage) -> MinMax:
     """Scale the scores of a stage: ``0.4 * minmax(bm25 % 1000) + 0.6 * minmax(dense % 1000)``."""
     return MinMax(stage)
+
+
+def within(candidates: Stage, stage: Stage) -> Within:
+    """Rank the documents of one stage by the scores of another: ``within(pool(candidates), bm25)``."""
+    return Within(candidates, stage)
 
 
 def prob(stage: Stage) -> Probability:

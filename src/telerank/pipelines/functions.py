@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError
 from telerank.expressions import Expression, parse_expression
-from telerank.fusion import interleave, minmax, prob, rrf
+from telerank.fusion import interleave, minmax, prob, rrf, within
 from telerank.pipelines.answers import READ_FUNCTION, read_answers
 from telerank.pipelines.reader import Names, PipelineReader, StageFunction
 from telerank.pipelines.run_files import RunFile
@@ -20,20 +20,25 @@ if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
 
 
-def pipeline(text: str, index: Index | str | Path | None = None) -> Stage:
+def pipeline(
+    text: str, index: Index | str | Path | None = None, *, pool: Callable[[str], Stage] | None = None
+) -> Stage:
     """The stage that a text describes, over an index: ``bm25 % 100 >> rerank(my-reranker) % 10``.
 
     A word is a pipeline saved with the index, or a function without arguments. A model is looked for with the
-    index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub. The ``repr`` of the stage is a
-    text that reads back as an equal stage.
+    index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub. ``pool`` makes the stage
+    ``pool(NAME)``: :meth:`~telerank.corpus.collection.Collection.pool` of the collection that has the
+    queries. The ``repr`` of the stage is a text that reads back as an equal stage.
 
     Raises
     ------
     ExpressionError
         If the text cannot be read; the message shows where, and the names that are known.
+    CollectionError
+        If it needs an index or candidate lists that are not there.
     """
     opened = Index(index) if isinstance(index, str | Path) else index
-    return read_pipeline(text, Names(opened, functions=FUNCTIONS))
+    return read_pipeline(text, Names(opened, functions=FUNCTIONS, pool=pool))
 
 
 def answer_pipeline(text: str, index: Index | str | Path | None = None) -> ReadAnswers:
@@ -76,6 +81,12 @@ def _rerank(names: Names, model: str, **settings: Any) -> Stage:
     return CrossReranker(Scorer(source, **settings), docs, name=model)
 
 
+def _pool(names: Names, name: str) -> Stage:
+    if names.pool is None:
+        raise CollectionError(f"pool({name}) needs the collection that has these lists and the queries")
+    return names.pool(name)
+
+
 def _depth(reader: PipelineReader, tree: Expression) -> int | None:
     word = getattr(tree, "text", None)
     return None if word == "none" else reader.whole(tree)
@@ -106,12 +117,18 @@ FUNCTIONS: Mapping[str, StageFunction] = {
     ),
     "minmax": StageFunction(lambda _, stage: minmax(stage), {"stage": PipelineReader.stage}, ("stage",)),
     "prob": StageFunction(lambda _, stage: prob(stage), {"stage": PipelineReader.stage}, ("stage",)),
+    "within": StageFunction(
+        lambda _, candidates, stage: within(candidates, stage),
+        {"candidates": PipelineReader.stage, "stage": PipelineReader.stage},
+        ("candidates", "stage"),
+    ),
     "interleave": StageFunction(
         lambda _, *stages, depth=1000: interleave(*stages, depth=depth), {"depth": _depth}, stages=True
     ),
     "rrf": StageFunction(
         lambda _, *stages, k=60.0: rrf(*stages, k=k), {"k": PipelineReader.number}, stages=True
     ),
+    "pool": StageFunction(_pool, {"name": PipelineReader.name}, ("name",)),
     "run": StageFunction(lambda _, file: RunFile(file), {"file": PipelineReader.name}, ("file",)),
     **SEGMENT_FUNCTIONS,
     "read": READ_FUNCTION,

@@ -38,7 +38,8 @@ class Names:
     ``systems`` and ``models`` are those of an experiment. ``docs`` are the documents that re-rankers read;
     None stands for those of the index. ``texts`` are the saved pipelines; None stands for those saved with
     the index. ``read`` makes the stage ``read(READER)``; None stands for
-    :func:`telerank.pipelines.answers.build_read`.
+    :func:`telerank.pipelines.answers.build_read`. ``pool`` makes the stage ``pool(NAME)``, which needs the
+    collection of the queries; None if there is none.
     """
 
     index: Index | None = None
@@ -48,6 +49,7 @@ class Names:
     functions: Mapping[str, StageFunction] = field(default_factory=dict)
     texts: Mapping[str, str] | None = None
     read: Callable[..., Any] | None = None
+    pool: Callable[[str], Stage] | None = None
 
     @cached_property
     def saved(self) -> Mapping[str, str]:

@@ -36,6 +36,7 @@ Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Files with their inodes, sizes and times."""
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
+_OF_FILES = ("run", "pool")  # functions that read what a service has not
 _PROBES = (8, 200)  # words of the queries that warm
 
 
@@ -236,7 +237,7 @@ class ServedIndex:
 
     def _make_names(self) -> Names:
         """What a text may name; it refers to this object, and so is made anew each time: no cycle."""
-        functions = {name: self._own(name, function) for name, function in FUNCTIONS.items() if name != "run"}
+        functions = {name: self._own(name, each) for name, each in FUNCTIONS.items() if name not in _OF_FILES}
         return Names(self.index, functions=functions, texts=self._texts, read=self._read_with)
 
     def _own(self, name: str, function: StageFunction) -> StageFunction:

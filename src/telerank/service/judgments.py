@@ -9,14 +9,17 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from telerank.corpus.judgments import Judgment, parse_judgment
+from telerank.corpus.judgments import Judgment, parse_judgment, read_judgments
+from telerank.corpus.readers.reading import PACKED
 from telerank.errors import CollectionError, FormatError
 from telerank.service.errors import Unready
 from telerank.trec.files import parse_object
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from filelock import BaseFileLock
 
 _log = logging.getLogger(__name__)
@@ -45,22 +48,22 @@ class JudgmentFile:
         Raises
         ------
         CollectionError
-            If the file or its folder cannot be written, or the file has something else.
+            If the file or its folder cannot be written, or its name says that it is compressed.
+        FormatError
+            If the file has lines, but no judgment.
         """
+        if self.path.suffix in PACKED:
+            raise CollectionError(f"judgments: {self.path}: expected a file that is not compressed")
         if not self.path.parent.is_dir():  # a lock would make it
             raise CollectionError(f"judgments: {self.path}: cannot be written: there is no such folder")
         try:
             with self._lock():
                 if self.path.exists():
-                    with self.path.open("r+b") as file:
-                        first = file.readline(_LONGEST).decode()
-                    if first.strip():
-                        parse_judgment(parse_object(self.path, 1, first), self.path, 1, first)
+                    with self.path.open("r+b"):
+                        next(read_judgments(self.path), None)
         except OSError as error:
             reason = error.strerror or "other processes write for too long"
             raise CollectionError(f"judgments: {self.path}: cannot be written: {reason}") from error
-        except UnicodeDecodeError as error:
-            raise FormatError(self.path, 1, "a judgment") from error
 
     def add(self, query: str, docno: str, grade: int, index: str) -> Judgment:
         """Add a judgment of now; it is on the disk when this returns.
@@ -88,30 +91,28 @@ class JudgmentFile:
         return FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT)
 
     def _append(self, line: bytes) -> None:
-        with self._lock(), self.path.open("a+b") as file:
-            end = self._mend(file)
+        with self._lock(), self.path.open("a+b", buffering=0) as file:
+            end, last = self._mend(file)
+            left = b"\n" + line if last else line
             try:
-                file.write(line)
-                file.flush()
+                while left:  # written whole at once, unless the disk is full
+                    left = left[file.write(left) :]
                 os.fsync(file.fileno())
             except OSError:
-                os.truncate(self.path, end)  # part of a line is none
+                file.truncate(end)  # part of a line is none
                 raise
 
-    def _mend(self, file: BinaryIO) -> int:
-        """The size of the file, after its last line was ended, or removed if it is part of one."""
+    def _mend(self, file: FileIO) -> tuple[int, bytes]:
+        """The size of the file and its last line if that has no end; part of a line is removed before."""
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _LONGEST))
         last = file.read().rpartition(b"\n")[2]
         if not last:
-            return size
+            return size, last
         try:
             text = last.decode()
             parse_judgment(parse_object(self.path, 1, text), self.path, None, text)
         except (FormatError, UnicodeDecodeError):
             _log.warning("%s: removed a line that a writer did not complete: %r", self.path, last)
-            file.truncate(size - len(last))
-            return size - len(last)
-        file.write(b"\n")
-        file.flush()
-        return size + 1
+            return file.truncate(size - len(last)), b""
+        return size, last

@@ -16,7 +16,7 @@ from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answer, Answers, Progress, Query
-from telerank.verbs.search import read_queries
+from telerank.verbs.search import open_queries, read_queries
 
 if TYPE_CHECKING:
     from telerank.answers.predictions import AnswerRun
@@ -131,7 +131,7 @@ def answer(
         if first is None
         else stage.behind(change_stages(first, lambda part: part.in_batches(_BATCH, threads)))
     )
-    source, query_list = read_queries(queries, split)
+    source, query_list = read_queries(open_queries(queries), split)
 
     def compute() -> Iterator[Answers]:
         with show_progress(progress, len(query_list)) as shown:

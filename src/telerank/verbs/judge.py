@@ -6,13 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from telerank.corpus.collection import Collection
+from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, TelerankError
+from telerank.evaluation.matching import describe_unmatched
 from telerank.trec import load_qrels, open_to_write, read_qrels, read_run
 from telerank.types import Qrels, Ranking
+
+if TYPE_CHECKING:
+    from telerank.retrieval.index import Index
 
 __all__ = ["JudgedRuns", "RunSource", "Runs", "judge", "name_runs", "open_to_write", "read_rankings"]
 
@@ -103,6 +107,19 @@ def judge(
     if not qrels:
         raise CollectionError(f"{source} holds no qrels")
     return JudgedRuns(by_name, qrels, source, remarks, depth, strict)
+
+
+def describe_judged(index: Index, collection: Collection, split: str | None) -> list[str]:
+    """A line about the documents that a split judges and the index lacks; none if it has all of them."""
+    from telerank.corpus.docnos import Docnos
+
+    documents = index.docs if index.has_texts else Docnos(index.folder)
+    parts = [name for name in split_parts(collection.resolve_split(split)) if name in collection.qrels]
+    judged = (qrel.docno for name in parts for qrel in collection.qrels[name]())
+    try:
+        return describe_unmatched(judged, documents.__contains__, collection.name, str(index.folder))
+    except (TelerankError, OSError) as error:  # to search, no judgments are needed
+        return [f"the judgments of {collection.name} cannot be read: {error}"]
 
 
 def name_runs(runs: Runs) -> dict[str, RunSource]:

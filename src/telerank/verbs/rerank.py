@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,12 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError, ModelError
+from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
+from telerank.stage import Stage
 from telerank.training import launched
 from telerank.trec import read_run
 from telerank.types import Progress, Query, Ranking, silent
@@ -86,11 +89,12 @@ def rerank_run(
 ) -> LazyRun:
     """Score the first ``depth`` documents of each query of a run file again, and keep ``k``.
 
-    ``texts`` has the documents; ``queries`` the queries, in its ``split``, if it is another collection.
-    ``model`` and ``settings`` are those of :func:`rerank`. The precision ``int8`` needs ``dev``: one half of
-    its queries calibrates it, the other half measures what it loses. A run that is wrong somewhere is refused
-    at once; the scores are computed when the rankings are read or saved. Under ``torchrun`` the processes
-    share the queries; each must read or save the rankings, and the first one writes.
+    ``pool(NAME)`` instead of a file are candidate lists that come with the queries. ``texts`` has the
+    documents; ``queries`` the queries, in its ``split``, if it is another collection. ``model`` and
+    ``settings`` are those of :func:`rerank`. The precision ``int8`` needs ``dev``: one half of its queries
+    calibrates it, the other half measures what it loses. A run that is wrong somewhere is refused at once;
+    the scores are computed when the rankings are read or saved. Under ``torchrun`` the processes share the
+    queries; each must read or save the rankings, and the first one writes.
 
     >>> rerank_run("bm25.run", "my-reranker", data, split="test", depth=100, k=10).save("reranked.run")
 
@@ -157,6 +161,7 @@ class _Reranking:
 class _Candidates:
     """The first ``depth`` documents of each query of a run file, which is read again by each iteration.
 
+    A run that is no file may be the text of a pipeline over the collection's candidate lists.
     The texts of the queries are those of a collection's ``split``. Queries of ``excluded`` are refused: those
     that calibrate int8. Raises CollectionError if a query has no text, or is excluded.
     """
@@ -169,9 +174,13 @@ class _Candidates:
 
     def __post_init__(self) -> None:
         self.texts = {query.qid: query.text for query in self.queries.split_queries(self.split)}
+        self.lists: Stage | None = None
+        if self.run.startswith("pool(") and not Path(self.run).exists():
+            self.lists = pipeline(self.run, pool=partial(self.queries.pool, split=self.split))
 
     def __iter__(self) -> Iterator[Ranking]:
-        for ranking in read_run(self.run):
+        queries = map(Query, self.texts.keys(), self.texts.values())
+        for ranking in read_run(self.run) if self.lists is None else self.lists.run(queries):
             qid = ranking.query.qid
             if qid not in self.texts:
                 known = f"{len(self.texts):,} queries of {self.queries.name}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from telerank.corpus.candidate_lists import CandidatePool
 from telerank.corpus.collection import Collection
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError
@@ -17,6 +19,7 @@ from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, walk_stages
 from telerank.types import Progress, Query, Ranking
+from telerank.verbs.judge import describe_judged
 
 if TYPE_CHECKING:
     from telerank.segments.stage import SegmentReranker
@@ -46,9 +49,9 @@ def search(
 ) -> LazyRun:
     """Rank the documents of an index for queries: those of a collection's split, or in memory.
 
-    ``model`` is a pipeline or its text, by default ``bm25``, or ``dense`` of a folder of vectors; ``k``
-    documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are
-    computed when they are read or saved.
+    ``model`` is a pipeline or its text, by default ``bm25``, or ``dense`` of a folder of vectors;
+    ``pool(NAME)`` in it are candidate lists of the collection. ``k`` documents are kept for each query.
+    ``threads`` answer the queries of first stages. The rankings are computed when they are read or saved.
 
     >>> tr.search("idx", "scifact", "bm25 % 100 >> rerank(my-reranker) % 10", split="test").save("test.run")
 
@@ -60,11 +63,15 @@ def search(
         If there is no such collection or split, it has no query, or a qid comes twice.
     """
     opened = Index(index) if isinstance(index, str | Path) else index
-    stage = (model if isinstance(model, Stage) else pipeline(model or opened.default_pipeline, opened)) % k
-    batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
+    queries = open_queries(queries)
     source, query_list = read_queries(queries, split)
+    pool = partial(queries.pool, split=split) if isinstance(queries, Collection) else None
+    text = model or opened.default_pipeline
+    stage = (text if isinstance(text, Stage) else pipeline(text, opened, pool=pool)) % k
+    batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
 
     def compute() -> Iterator[Ranking]:
+        describe_queries()  # what is wrong with the judgments shows before anything is computed
         with show_progress(progress, len(query_list)) as shown:
             for number, ranking in enumerate(batched.run(query_list), 1):
                 shown("searching", number, len(query_list))
@@ -77,7 +84,18 @@ def search(
         return {**record, "remarks": remarks} if (remarks := describe()) else record
 
     def describe() -> list[str]:
-        return batched.all_remarks
+        return [*batched.all_remarks, *describe_queries()]
+
+    @cache
+    def describe_queries() -> list[str]:
+        if not isinstance(queries, Collection):
+            return []
+        notice = (
+            ""
+            if any(isinstance(part, CandidatePool) for part in walk_stages(stage))
+            else queries.search_notice
+        )
+        return [*describe_judged(opened, queries, split), *([notice] if notice else [])]
 
     return LazyRun(compute, settings, describe)
 
@@ -89,9 +107,16 @@ def find_segments(stage: Stage) -> SegmentReranker:
     return segments.find_segments(stage)
 
 
-def read_queries(
-    queries: Collection | str | Path | Iterable[Query], split: str | None
-) -> tuple[str, list[Query]]:
+def open_queries(queries: Collection | str | Path | Iterable[Query]) -> Collection | Iterable[Query]:
+    """The collection of a path; other queries as they are."""
+    if not isinstance(queries, str | Path):
+        return queries
+    from telerank.corpus.formats import open_collection
+
+    return open_collection(queries)
+
+
+def read_queries(queries: Collection | Iterable[Query], split: str | None) -> tuple[str, list[Query]]:
     """The name of what has the queries, and the queries.
 
     Raises
@@ -100,10 +125,6 @@ def read_queries(
         If there is no such collection or split, it has no query (a list in memory may be empty), or a qid
         comes twice.
     """
-    if isinstance(queries, str | Path):
-        from telerank.corpus.formats import open_collection
-
-        queries = open_collection(queries)
     if isinstance(queries, Collection):
         name, query_list = queries.name, list(queries.split_queries(split))
         if not query_list:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
+from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.tune import Folds, Objective, TuneResult
 from telerank.evaluation.tune import tune as tune_settings
@@ -73,39 +75,46 @@ def tune(
     """
     opened = Index(index) if isinstance(index, str | Path) else index
     source = open_collection(data) if isinstance(data, str | Path) else data
+    splits = "+".join(dict.fromkeys(name for name in (split, test) if name is not None))
+    read = partial(pipeline, pool=cache(partial(source.pool, split=splits or None)))
     families = [models] if isinstance(models, str) else list(models)
-    texts = _list_texts(opened, families or ([] if settings else ["bm25"]), settings)
+    grids = [
+        repr(similarity)
+        for name in families or ([] if settings else ["bm25"])
+        for similarity in make_grid(parse_similarity(name))
+    ]
+    # each as its pipeline prints it, so that none comes twice
+    texts = list(dict.fromkeys([*grids, *(read(text, opened).text for text in settings)]))
     dev, qrels = list(source.split_queries(split)), source.judged(split)
     held_out: Folds | list[Query] = folds
     if test is not None:
         held_out, qrels = list(source.split_queries(test)), {**qrels, **source.judged(test)}
-    _check_documents(opened, source, qrels)
+    notes = _check_documents(opened, source, qrels)
     with show_progress(progress) as shown, _open_indexes(opened, analyzers, shown) as indexes:
         choices = [TuneSetting(text, name) for name in indexes for text in texts]
 
         def run(setting: TuneSetting, queries: Sequence[Query]) -> Iterator[Ranking]:
-            stage = pipeline(setting.pipeline, indexes[setting.analyzer]) % k
+            stage = read(setting.pipeline, indexes[setting.analyzer]) % k
             return change_stages(stage, lambda part: part.in_batches(_BATCH)).run(queries)
 
         objective = Objective(dev, qrels, " ".join(parse_measures(measure)))
         try:
-            return tune_settings(choices, run, objective, held_out=held_out, progress=shown)
+            result = tune_settings(choices, run, objective, held_out=held_out, progress=shown)
         except ValueError as error:  # too few queries for the folds, and similar
             raise CollectionError(f"{source.name}: {error}") from error
+    return replace(result, notes=notes)
 
 
-def _list_texts(index: Index, families: Sequence[str], settings: Sequence[str]) -> list[str]:
-    """The texts to try, each as its pipeline prints it, so that none comes twice."""
-    grids = [repr(similarity) for name in families for similarity in make_grid(parse_similarity(name))]
-    return list(dict.fromkeys([*grids, *(pipeline(text, index).text for text in settings)]))
-
-
-def _check_documents(index: Index, source: Collection, qrels: Qrels) -> None:
-    """Check that the index holds a document that is judged."""
-    if not any(docno in index.docs for grades in qrels.values() for docno in grades):
+def _check_documents(index: Index, source: Collection, qrels: Qrels) -> tuple[str, ...]:
+    """What to say of judged documents that the index lacks; CollectionError if it has none of them."""
+    judged = [docno for grades in qrels.values() for docno in grades]
+    notes = describe_unmatched(judged, index.docs.__contains__, source.name, str(index.folder))
+    if not any(docno in index.docs for docno in judged):
         raise CollectionError(
-            f"{index.folder}: holds no document that {source.name} judges: another collection's index"
+            f"{index.folder}: holds no document that {source.name} judges: another collection's index, or "
+            f"documents of other names: {notes[0]}"
         )
+    return tuple(notes)
 
 
 @contextmanager

@@ -11,7 +11,10 @@ from telerank.errors import CollectionError, ModelError
 
 
 def rerank(
-    run: str = Argument(metavar="RUN", help="Run file of candidates; `-`: standard input."),
+    run: str = Argument(
+        metavar="RUN",
+        help="Run file of candidates; `-`: standard input; `pool(NAME)`: candidate lists of the collection.",
+    ),
     *,
     model: str = Option(
         ..., help="The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."

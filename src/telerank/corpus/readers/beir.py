@@ -2,7 +2,8 @@
 
 Qrels may also be beside them, as ``qrels.tsv`` or ``qrels.SPLIT.tsv``, and may have no header. A folder may
 have answers, too: ``answers/SPLIT.jsonl`` (see :mod:`telerank.corpus.answers`), as the long documents that
-telerank makes have them.
+telerank makes have them. Queries that qrels name and ``queries.jsonl`` lacks are left out with their
+judgments, with a warning that counts them.
 
 Source: Thakur et al., BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval
 Models, NeurIPS 2021 (github.com/beir-cellar/beir). Each set has the licence of its own source; the
@@ -12,30 +13,33 @@ folder does not state it.
 from __future__ import annotations
 
 import re
-from functools import partial
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 from telerank.corpus.answers import read_answers
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection, Format, Stream
 from telerank.corpus.readers.jsonl import read_docs
 from telerank.corpus.readers.reading import (
     WHOLE,
     bind,
     find_file,
     has_file,
-    judged_queries,
     match_splits,
     require_file,
     unread_files,
 )
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.recognition import Conditions
+from telerank.types import Qrel, Query
 
 _QRELS = re.compile(r"(.+)\.(?:tsv|txt)")
 _ANSWERS = re.compile(r"(.+)\.jsonl")
 LONG_DOCUMENTS = "long-documents.json"
 """The manifest of a folder of long documents (:mod:`telerank.corpus.long_documents`)."""
+_NAMED = 3  # missing queries
 _FLAT = re.compile(r"qrels(?:[._-](.+))?\.(?:tsv|txt)")
 
 
@@ -51,10 +55,17 @@ def _open(path: Path, encoding: str) -> Collection:
     corpus, queries = require_file(path, "corpus.jsonl"), find_file(path, "queries.jsonl")
     flat = match_splits(path, _FLAT)
     qrels = match_splits(path / "qrels", _QRELS) | flat
-    if qrels and not queries:
-        raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
     answers = match_splits(path / "answers", _ANSWERS)
-    judged = bind(judged_queries, qrels, queries=queries, encoding=encoding)
+    questions = bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
+    judgments = bind(read_qrels, qrels)
+    if qrels and queries is None:
+        questions = dict.fromkeys(qrels, partial(_lack_queries, path))
+    elif qrels and queries:
+        qids = cache(lambda: frozenset(query.qid for query in read_topics(queries, encoding=encoding)))
+        judgments = bind(_read_qrels, qrels, queries=queries, qids=qids)
+        questions = {
+            split: partial(_read_judged, stream, queries, encoding) for split, stream in judgments.items()
+        }
     unread = [f"qrels/{name}" for name in unread_files(path / "qrels", qrels.values())]
     unread += [f"answers/{name}" for name in unread_files(path / "answers", answers.values())]
     folders = [path / "qrels", path / LONG_DOCUMENTS, *([path / "answers"] if answers else [])]
@@ -62,8 +73,8 @@ def _open(path: Path, encoding: str) -> Collection:
         path.name,
         BEIR.name,
         partial(read_docs, corpus, encoding),
-        judged or bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding),
-        bind(read_qrels, qrels),
+        questions,
+        judgments,
         bind(read_answers, answers),
         source="a BEIR folder (github.com/beir-cellar/beir names the source of each set)",
         unread=(
@@ -71,6 +82,36 @@ def _open(path: Path, encoding: str) -> Collection:
             *unread,
         ),
     )
+
+
+def _read_judged(qrels: Stream[Qrel], queries: Path, encoding: str) -> Iterator[Query]:
+    """The queries that are judged, in the order of a file that has those of all splits."""
+    judged = {qrel.qid for qrel in qrels()}
+    return (query for query in read_topics(queries, encoding=encoding) if query.qid in judged)
+
+
+def _read_qrels(path: Path, queries: Path, qids: Callable[[], frozenset[str]]) -> Iterator[Qrel]:
+    """The judgments of the queries that have a text; FormatError if no query has one."""
+    known, missing = set[str](), dict[str, None]()
+    for qrel in read_qrels(path):
+        if qrel.qid not in qids():
+            missing[qrel.qid] = None
+            continue
+        known.add(qrel.qid)
+        yield qrel
+    if not missing:
+        return
+    some = f"{', '.join([*missing][:_NAMED])}{' …' if len(missing) > _NAMED else ''}"
+    count, total = len(missing), len(missing) + len(known)
+    if not known:
+        raise FormatError(queries, None, f"the queries of {path.name}; all {count:,} are missing ({some})")
+    line = f"{queries}: {count:,} of the {total:,} queries that {path.name} judges are missing, and left out"
+    # one place for queries and qrels, so that it is shown once
+    warnings.warn(f"{line}: {some}", FormatWarning, stacklevel=1)
+
+
+def _lack_queries(path: Path) -> Iterator[Query]:
+    raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
 
 
 BEIR = Format("beir", _conditions, _open, "BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv")

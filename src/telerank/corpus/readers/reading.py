@@ -219,8 +219,13 @@ def read_first_lines(path: Path) -> list[str]:
 
 def read_first_keys(path: Path) -> set[str]:
     """The keys of the first JSON object in a file, or in the array in it, within its first 64 KiB."""
+    return first_keys(read_beginning(path, 1 << 16))
+
+
+def first_keys(text: str) -> set[str]:
+    """The keys of the JSON object, or of the first one of the array, that a text begins with."""
     depth, keys = 0, set[str]()
-    text = read_beginning(path, 1 << 16).lstrip().removeprefix("[").lstrip()
+    text = text.lstrip().removeprefix("[").lstrip()
     for token in _TOKEN.finditer(text if text.startswith("{") else ""):
         if token[0] in {"{", "["}:
             depth += 1

@@ -27,6 +27,7 @@ KINDS: Mapping[str, str] = {
     "MinMax": "fused",
     "Probability": "fused",
     "Weighted": "fused",
+    "Within": "fused",
 }
 """The key of a stage's name on the page by the name of its class, which is not imported for that."""
 

@@ -17,6 +17,8 @@ from telerank.corpus.readers.reading import name_splits, unread_files
 from telerank.errors import FormatError
 from telerank.types import Doc, Qrel, Query, Ranking
 
+_CANDIDATES = "candidates"
+
 
 @dataclass(frozen=True, slots=True)
 class CandidateQuestion:
@@ -48,7 +50,8 @@ def make_collection(
         lambda: _distinct_docs(load, files),
         {split: partial(_queries, questions) for split, questions in load.items()},
         {split: partial(_qrels, questions) for split, questions in load.items()},
-        pools={f"{split}/candidates": partial(_pool, questions) for split, questions in load.items()},
+        pools={f"{split}/{_CANDIDATES}": partial(_pool, questions) for split, questions in load.items()},
+        candidates=_CANDIDATES,
         source=source,
         notes=lambda: {"questions_without_answer": sum(map(_unanswered, load.values()))},
         unread=unread_files(path, files.values()),

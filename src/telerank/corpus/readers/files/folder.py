@@ -26,10 +26,8 @@ from telerank.corpus.readers.files.text import Problem
 from telerank.corpus.readers.reading import read_text
 from telerank.errors import FormatError, UnreadFiles
 from telerank.stored import file_checksum
-from telerank.types import Doc, Mark
+from telerank.types import PASSAGE, Doc, Mark
 
-PASSAGE = "#"
-"""What stands in a docno between the name of a file and the number of a passage."""
 _QUOTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f%]")
 
 
