@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from telerank.cli.commands import HELP_OPTIONS, Commands
-from telerank.errors import FormatWarning, TelerankError, UnreadFiles
+from telerank.errors import FormatWarning, TelerankError, UnreadFiles, shorten_message
 
 _OBJECTS = 100_000
 """Objects between two garbage collections, which took a tenth of a short command's time: imports make many
@@ -123,7 +123,7 @@ def _report(error: BaseException) -> None:
         traceback.print_exc()
     console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
-        console.say(f"  {note}")
+        console.say(f"  {shorten_message(note)}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *origin: Any) -> None:
@@ -131,7 +131,8 @@ def _show_warning(message: Warning | str, category: type[Warning], *origin: Any)
     from telerank.cli import console
 
     own = issubclass(category, FormatWarning | UnreadFiles)
-    console.say(str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip())
+    text = str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip()
+    console.say(shorten_message(text))
 
 
 def _end(number: int, _: FrameType | None) -> None:
