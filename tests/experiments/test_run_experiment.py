@@ -164,6 +164,16 @@ def test_a_file_is_merged_over_its_base_and_their_overlays_over_both(tmp_path):
         read_experiment(path)
 
 
+def test_a_file_that_is_based_on_itself_is_refused_with_the_chain(tmp_path):
+    for name, base in (("loop", "loop"), ("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.yaml").write_text(f"base: {base}.yaml\n")
+    for name, chain in (("loop", ("loop", "loop")), ("a", ("a", "b", "a"))):
+        named = " → ".join(str(tmp_path / f"{file}.yaml") for file in chain)
+        with pytest.raises(FormatError, match="not based on itself") as refused:
+            read_experiment(tmp_path / f"{name}.yaml")
+        assert named in str(refused.value)
+
+
 def test_the_submission_has_the_queries_without_judgments_in_the_leaderboards_format(data, tmp_path):
     folder = tmp_path / "marco"
     shutil.copytree(data / "msmarco", folder)
