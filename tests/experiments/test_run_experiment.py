@@ -125,6 +125,21 @@ def test_results_are_written_with_everything_that_they_depend_on(outcome):
     assert read_experiment(outcome.folder / "experiment.yaml").systems == FILE["systems"]
 
 
+def test_an_experiment_run_again_differs_in_its_times_alone(data, tmp_path):
+    quality = {"kind": "quality", "measures": ["RR"], "latency_queries": 0, "baseline": "BM25"}
+    path = write(tmp_path, systems={"BM25": "bm25", "LM": "lm_dirichlet"}, analyses=[quality])
+    files = []
+    for name in ("first", "second", "second"):  # the third resumes
+        (outcome,) = run_experiment(path, data=[str(data)], output=tmp_path / name)
+        folder = outcome.folder
+        files.append(
+            {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        )
+    for other in files[1:]:
+        different = [str(name) for name in files[0].keys() | other if files[0].get(name) != other.get(name)]
+        assert set(different) <= {"times.json"}
+
+
 def test_the_small_copy_is_the_body_under_the_overlay(data, tmp_path):
     path = write(tmp_path)
     assert read_experiment(path).queries is None
