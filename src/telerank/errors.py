@@ -48,6 +48,10 @@ class UnreadFiles(UserWarning):
     """Files of a folder are not read, or not whole."""
 
 
+class UnlikelySetting(UserWarning):
+    """A setting that is possible, but seldom wanted."""
+
+
 class CollectionError(TelerankError):
     pass
 
