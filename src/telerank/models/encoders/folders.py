@@ -206,7 +206,7 @@ class _SideFile(BaseModel):
 
 
 class _ModelFile(BaseModel):
-    """The part of ``config_sentence_transformers.json`` with what is put before a text, and the similarity."""
+    """The part of ``config_sentence_transformers.json`` with prompts and the similarity."""
 
     prompts: dict[str, str] | None = None
     default_prompt_name: str | None = None
