@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+_LONGEST_MESSAGE = 1000  # characters; messages that list what is known have up to 700
+
 
 class TelerankError(Exception):
     """Base class; the message is one line written for users, its notes (PEP 678) are further lines."""
@@ -44,6 +46,10 @@ class FormatWarning(UserWarning):
 
 class UnreadFiles(UserWarning):
     """Files of a folder are not read, or not whole."""
+
+
+class UnlikelySetting(UserWarning):
+    """A setting that is possible, but seldom wanted."""
 
 
 class CollectionError(TelerankError):
@@ -97,3 +103,14 @@ def shorten(text: str, width: int = 80) -> str:
     """A text of a file as an error message shows it: quoted, escaped and cut."""
     shown = repr(text[: width + 1])
     return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
+def shorten_message(message: str) -> str:
+    """A message as a command or a reply shows it: of a very long one, the beginning and the end.
+
+    A message may repeat a name or a value of any length that it was given.
+    """
+    if len(message) <= _LONGEST_MESSAGE:
+        return message
+    half = _LONGEST_MESSAGE // 2
+    return f"{message[:half]} … {message[-half:]}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
 
 import telerank
 from telerank.cli.commands import SHORT_HELPS
+from telerank.cli.main import main
 
 PACKAGE = Path(telerank.__file__).parent
 COMMANDS = sorted((PACKAGE / "cli").rglob("*.py"))
@@ -48,3 +50,31 @@ def test_the_verbs_of_the_package_are_exported():
     others = {"pipeline", "data", "inspect", "analyze-text", "demo"}
     runs = {"fuse", "evaluate", "compare", "tune-fusion", "depth", "consistency", "combine"}
     assert set(SHORT_HELPS) - others - runs <= set(telerank.__all__)
+
+
+LONG = "a" * 100_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [LONG],
+        ["evaluate", LONG, "a.run"],
+        ["evaluate", "qrels", "a.run", f"--{LONG}"],
+        ["evaluate", "qrels", "a.run", "-m", f"{LONG} AP"],
+        ["evaluate", "qrels", "a.run", "-l", LONG],
+        ["fuse", "qrels", "-o", LONG],
+        ["experiment", LONG],
+        ["data", LONG],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40],
+)
+def test_an_error_repeats_few_characters_of_what_was_given(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("qrels").write_text(f"1 0 {LONG} x\n")
+    Path("a.run").write_text(f"1 Q0 a 1 {LONG} a\n")
+    monkeypatch.setattr(sys, "argv", ["telerank", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert 0 < len(capsys.readouterr().err) < 2500

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
+from filecmp import cmpfiles
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from small_bench import make_bench, write_systems
 
 from telerank.experiments.analyses.analyse import analyse_all
-from telerank.experiments.report import ExperimentOutcome, record_outcome, render_report, write_report
+from telerank.experiments.report import ExperimentOutcome, render_report, write_report
 from telerank.experiments.schema import Experiment, read_experiment
 
 ANALYSES = [
@@ -88,12 +90,22 @@ def test_the_page_says_what_was_run(page):
         assert f"<dt>{fact}</dt>" in page
 
 
-def test_the_time_is_in_the_page_the_notes_and_the_values(bench, page, tmp_path):
+def test_the_time_is_in_a_file_of_its_own(bench, page, tmp_path):
     outcome = make_outcome(bench, tmp_path)
-    assert "<dd>1.2 minutes</dd>" in page
-    assert outcome.notes[-1].startswith("It took 1.2 minutes. Machine: ")
-    assert replace(outcome, seconds=4.2).time == "4 seconds"
-    assert record_outcome(outcome)["seconds"] == 75.0
+    write_report(outcome)
+    times = json.loads((tmp_path / "times.json").read_text())
+    assert times["seconds"] == 75.0
+    assert datetime.fromisoformat(times["ended"]).tzinfo is not None
+    assert (outcome.time, replace(outcome, seconds=4.2).time) == ("1.2 minutes", "4 seconds")
+    assert "<dd>in times.json</dd>" in page
+
+
+def test_reports_of_two_runs_differ_in_their_times_alone(bench, tmp_path):
+    for name, seconds in (("first", 75.0), ("second", 4.2)):
+        write_report(replace(make_outcome(bench, tmp_path / name), seconds=seconds))
+    names = sorted(path.name for path in (tmp_path / "first").iterdir())
+    _, different, faults = cmpfiles(tmp_path / "first", tmp_path / "second", names, shallow=False)
+    assert (different, faults) == (["times.json"], [])
 
 
 def test_the_same_analyses_give_the_same_page(bench, page, tmp_path):
@@ -105,7 +117,7 @@ def test_everything_is_written_into_the_folder(bench, tmp_path):
     write_report(outcome)
     files = {path.name for path in outcome.folder.iterdir()}
     plots = {f"{name}.{form}" for name in ("recall", "recall-2") for form in ("svg", "png")}
-    assert files == {"report.html", "tables.md", "results.json", "experiment.yaml", *plots}
+    assert files == {"report.html", "tables.md", "results.json", "times.json", "experiment.yaml", *plots}
     assert "Recall of &lt;words&gt;" in (outcome.folder / "report.html").read_text(encoding="utf-8")
     assert read_experiment(outcome.folder / "experiment.yaml") == outcome.spec
     tables = (outcome.folder / "tables.md").read_text(encoding="utf-8")

@@ -125,6 +125,21 @@ def test_results_are_written_with_everything_that_they_depend_on(outcome):
     assert read_experiment(outcome.folder / "experiment.yaml").systems == FILE["systems"]
 
 
+def test_an_experiment_run_again_differs_in_its_times_alone(data, tmp_path):
+    quality = {"kind": "quality", "measures": ["RR"], "latency_queries": 0, "baseline": "BM25"}
+    path = write(tmp_path, systems={"BM25": "bm25", "LM": "lm_dirichlet"}, analyses=[quality])
+    files = []
+    for name in ("first", "second", "second"):  # the third resumes
+        (outcome,) = run_experiment(path, data=[str(data)], output=tmp_path / name)
+        folder = outcome.folder
+        files.append(
+            {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        )
+    for other in files[1:]:
+        different = [str(name) for name in files[0].keys() | other if files[0].get(name) != other.get(name)]
+        assert set(different) <= {"times.json"}
+
+
 def test_the_small_copy_is_the_body_under_the_overlay(data, tmp_path):
     path = write(tmp_path)
     assert read_experiment(path).queries is None
@@ -162,6 +177,16 @@ def test_a_file_is_merged_over_its_base_and_their_overlays_over_both(tmp_path):
     (tmp_path / "_base.yaml").unlink()
     with pytest.raises(FormatError, match=r"a file beside it as base, got '_base\.yaml'"):
         read_experiment(path)
+
+
+def test_a_file_that_is_based_on_itself_is_refused_with_the_chain(tmp_path):
+    for name, base in (("loop", "loop"), ("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.yaml").write_text(f"base: {base}.yaml\n")
+    for name, chain in (("loop", ("loop", "loop")), ("a", ("a", "b", "a"))):
+        named = " → ".join(str(tmp_path / f"{file}.yaml") for file in chain)
+        with pytest.raises(FormatError, match="not based on itself") as refused:
+            read_experiment(tmp_path / f"{name}.yaml")
+        assert named in str(refused.value)
 
 
 def test_the_submission_has_the_queries_without_judgments_in_the_leaderboards_format(data, tmp_path):

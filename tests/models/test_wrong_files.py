@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from time import process_time
 
 import pytest
 
@@ -117,6 +118,51 @@ def test_a_value_of_the_wrong_type_is_named(name, file, value, folders, tmp_path
         )
         (folder / file).write_text(json.dumps(changed))
         refuse_or_use(folder)
+
+
+SIZES = [
+    ("bi", "config.json", "num_hidden_layers"),
+    ("bi", "config.json", "hidden_size"),
+    ("bi", "config.json", "vocab_size"),
+    ("bi", "config.json", "max_position_embeddings"),
+    ("bi", "config.json", "num_labels"),
+    ("reader", "config.json", "num_hidden_layers"),
+    ("dmn", "reranker.json", "hidden"),
+    ("dmn", "reranker.json", "episodes"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "key"), SIZES)
+def test_a_size_that_weights_do_not_have_is_refused_before_a_model_is_built(
+    name, file, key, folders, tmp_path
+):
+    """A model of ten million layers was built for hours."""
+    folder = shutil.copytree(folders / name, tmp_path / name)
+    record = json.loads((folder / file).read_text())
+    begun = process_time()
+    for size in (900_000, 10_000_000, 10**400):
+        settings = record["head"] if name == "dmn" else record
+        settings[key] = size
+        (folder / file).write_text(json.dumps(record))
+        assert refuse_or_use(folder)
+    assert process_time() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("key", "size", "said"),
+    [
+        ("hidden_size", 48, r"has the shape \(32,\), but \(48,\) by config\.json"),
+        ("vocab_size", 99, r"word_embeddings\.weight has the shape \(\d+, 32\), but \(99, 32\)"),
+        ("hidden_size", 900_000, "many more weights than its files hold"),
+        ("num_hidden_layers", 10**7, r"config\.json: expected num_hidden_layers up to 1,000, got 10,000,000"),
+    ],
+)
+def test_a_wrong_size_is_said(key, size, said, folders, tmp_path):
+    folder = shutil.copytree(folders / "bi", tmp_path / "bi")
+    record = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**record, key: size}))
+    with pytest.raises(TelerankError, match=said):
+        load_bi_encoder(folder)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="its files have no modes")

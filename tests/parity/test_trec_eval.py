@@ -177,14 +177,90 @@ def test_names_are_printed_as_they_are_given():
     assert parse_measures("official(trec_eval=10)")[9] == "iprec_at_recall_0.00(trec_eval=10)"
 
 
+NUMBERS = ("num_ret", "num_rel", "num_rel_ret", "set_P", "set_recall")
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_parameters_are_those_of_trec_evals_formulas(level):
+    random = np.random.default_rng(level)
+    qrels, run = judgments(random, 60), tied_run(random, 60)
+    names = parse_measures("utility.2,-1.5,-.25,0 set_F.2 11pt_avg..25,.5,.75 ndcg.1=3,2=9,0=1", level)
+    values = measure(rankings(run), qrels, names)
+    levels = {f"iprec_at_recall_{recall}" for recall in ("0.25", "0.50", "0.75")}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {*NUMBERS, *levels}, relevance_level=level).evaluate(run)
+    gains = {0: 1, 1: 3, 2: 9}  # and 3 of 3; no judgment gains 0, as a grade below 0
+    regraded = {
+        qid: {docno: gains.get(grade, grade) for docno, grade in grades.items()}
+        for qid, grades in qrels.items()
+    }
+    ndcg = pytrec_eval.RelevanceEvaluator(regraded, {"ndcg"}).evaluate(run)
+    for qid in qrels.keys() & run.keys():
+        numbers = theirs[qid]
+        both = numbers["num_rel_ret"]
+        utility = 2 * both - 1.5 * (numbers["num_ret"] - both) - 0.25 * (numbers["num_rel"] - both)
+        product, weighted = numbers["set_P"] * numbers["set_recall"], 2 * numbers["set_P"]
+        expected = (
+            utility,
+            3 * product / (weighted + numbers["set_recall"]) if both else 0.0,
+            sum(numbers[name] for name in levels) / 3,
+            ndcg[qid]["ndcg"],
+        )
+        assert [values.of(name)[qid] for name in names] == pytest.approx(expected, rel=1e-14)
+
+
+def test_default_parameters_are_trec_evals():
+    random = np.random.default_rng(5)
+    qrels, run = judgments(random, 40), tied_run(random, 40)
+    tenths = ",".join(f"{i / 10}" for i in range(11))
+    ours = f"utility.1,-1,0,0 set_F.1 11pt_avg.{tenths} ndcg.1=1,2=2"
+    theirs = "utility set_F 11pt_avg ndcg"
+    values, defaults = (measure(rankings(run), qrels, names).mean.values() for names in (ours, theirs))
+    assert list(values) == pytest.approx(list(defaults), rel=1e-14)
+
+
+def test_an_ideal_ranking_has_the_higher_of_two_gains_first():
+    """trec_eval sorts gains by their difference without its decimals, so that these come in any order."""
+    ranking = Ranking(Query("1", ""), ("b", "a"), [2.0, 1.0])
+    values = measure([ranking], {"1": {"a": 1, "b": 2, "c": 0}}, "ndcg.1=.5,2=.25").mean
+    assert values["ndcg_1=.5,2=.25"] == pytest.approx(
+        (0.25 + 0.5 / math.log2(3)) / (0.5 + 0.25 / math.log2(3))
+    )
+
+
+def test_names_with_parameters_are_printed_as_by_trec_eval_and_read_back():
+    names = parse_measures("map,utility.2,-1,0,0 11pt_avg..25,.5,.75,ndcg.1=3,2=9,4=4.5, AP")
+    assert names == ("map", "utility_2,-1,0,0", "11pt_avg_.25,.5,.75", "ndcg_1=3,2=9,4=4.5", "AP")
+    assert parse_measures(names) == names
+    names = parse_measures("utility.2,-1,0,0 11pt_avg.0,1(trec_eval=10)", 2)
+    assert names == ("utility_2,-1,0,0(rel=2)", "11pt_avg_0,1(rel=2,trec_eval=10)")
+    assert parse_measures(names) == names
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("runid", "'runid': trec_eval has it, but pytrec_eval does not compute it as a number"),
-        ("relstring.10", "does not compute it as a number"),
-        ("prefs", "does not compute it as a number"),
-        ("map_avgjg", "does not compute it as a number"),
-        ("rbp", "does not compute it as a number"),
+        ("runid", "'runid' is a text of trec_eval, not a number"),
+        ("relstring.10", "'relstring.10' is a text of trec_eval"),
+        ("prefs", "'prefs' needs trec_eval's preference judgments, which are not read"),
+        ("prefs_avgjg_ret", "'prefs_avgjg_ret' needs trec_eval's preference judgments"),
+        ("map_avgjg", "'map_avgjg' needs trec_eval's groups of judgments, which are not read"),
+        ("unj_10", "'unj_10' is not computed: Judged@10 is the share of documents with a judgment"),
+        ("num_nonjudged_ret", "'num_nonjudged_ret' is not computed"),
+        ("rbp", "'rbp' of trec_eval is not computed"),
+        ("utility.2,-1,0", "utility does not take '2,-1,0': expected four coefficients, the last 0"),
+        ("utility.2,-1,0,1", "utility does not take '2,-1,0,1': expected four coefficients, the last 0"),
+        (f"utility.{'9' * 400},1,0,0", "expected four coefficients"),
+        ("11pt_avg.1.5", "11pt_avg does not take '1.5': expected levels of recall from 0 to 1"),
+        ("11pt_avg.-.5", "expected levels of recall from 0 to 1"),
+        ("11pt_avg.1=1", "expected levels of recall from 0 to 1"),
+        ("set_F.1,2", "set_F does not take '1,2': expected the weight of recall"),
+        ("set_F.-1", "expected the weight of recall"),
+        ("ndcg.3", "ndcg does not take '3': expected gains of grades, as in ndcg.1=3,2=9"),
+        ("ndcg.1=3,1=4", "expected gains of grades"),
+        ("ndcg.40000=1", "expected gains of grades"),
+        ("Rndcg.1=3", "'Rndcg.1=3': Rndcg takes no cutoff or parameter"),
+        ("P.1=3", "'P.1=3': P takes cutoffs of at most 0 decimals"),
+        ("P.-5", "P does not take -5: expected 1 to 2,147,483,647"),
         ("map_5", "'map_5': map takes no cutoff"),
         ("P_1.5", "'P_1.5': P takes cutoffs of at most 0 decimals"),
         ("P_0", "P does not take 0: expected 1 to 2,147,483,647"),

@@ -135,6 +135,22 @@ def test_what_is_wrong_is_said_in_one_line(client, request_, status, message):
     assert body["error_type"]
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"query": "q1", "pipeline": "a" * 100_000},
+        {"query": "q1", "index": "a" * 100_000},
+        {"query": "q1", "k": "a" * 100_000},
+        {"query": "q1", "a" * 100_000: 1},
+        {"query": "a" * 100_000},
+    ],
+)
+def test_an_error_repeats_few_characters_of_a_request(client, request_):
+    reply = client.post("/v1/search", json=request_)
+    assert reply.status_code in (404, 422)
+    assert len(reply.json()["message"]) < 1010
+
+
 @pytest.mark.parametrize("pipeline", ["run('/etc/passwd')", "run(x)"])
 def test_a_request_reads_no_file(client, pipeline):
     reply = client.post("/v1/search", json={"query": "q1", "pipeline": pipeline})

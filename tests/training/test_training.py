@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from contextlib import nullcontext
 
 import pytest
@@ -18,7 +19,14 @@ from small_training import PAIRS, hard_run, losses, small_place, training, tripl
 
 from small_models import fingerprint_of, small_encoder  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.errors import CollectionError, FormatError, IndexDamaged, MissingExtra, ModelError  # noqa: E402
+from telerank.errors import (  # noqa: E402
+    CollectionError,
+    FormatError,
+    IndexDamaged,
+    MissingExtra,
+    ModelError,
+    UnlikelySetting,
+)
 from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.training import checkpoint  # noqa: E402
 from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, BiEncoderTraining  # noqa: E402
@@ -55,6 +63,27 @@ def test_what_is_trained_finds_what_it_could_not_find_before(place, tmp_path):
     assert told[-1].loss < told[0].loss
     assert told[-1].remaining == 0
     assert set(json.loads((tmp_path / "out" / "versions.json").read_text())) >= {"telerank", "torch"}
+
+
+@pytest.mark.parametrize("says", ["modules", "similarity"])
+def test_a_start_for_cosines_with_inner_products_gets_one_warning(place, tmp_path, says):
+    folder = shutil.copytree(place / "encoder", tmp_path / "cosine")
+    parts = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in parts]
+    (folder / "modules.json").write_text(json.dumps(modules if says == "modules" else modules[:2]))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean"}))
+    if says == "similarity":
+        (folder / "config_sentence_transformers.json").write_text('{"similarity_fn_name": "cosine"}')
+    short = {"steps": 2, "warm_up": 0}
+    settings = training(place, model={"start": str(folder)}, optimisation=short)
+    with pytest.warns(UnlikelySetting, match="set model.similarity to cosine") as warned:
+        train_bi_encoder(settings, tmp_path / "out")
+    assert len([warning for warning in warned if warning.category is UnlikelySetting]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnlikelySetting)
+        on_purpose = {"start": str(folder), "similarity": "inner_product"}
+        train_bi_encoder(training(place, model=on_purpose, optimisation=short), tmp_path / "other")
 
 
 KILLED = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
+
+from telerank.errors import shorten_message
 
 HELP_OPTIONS = ["-h", "--help"]
 SHORT_HELPS = {
@@ -54,6 +57,7 @@ _MODULES = {
     **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""
+_UsageError: Any = typer.BadParameter.__base__  # typer's, or click's before typer had its own
 
 
 class Commands(TyperGroup):
@@ -65,7 +69,12 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         _take_plain_values(self, ctx)
-        return super().parse_args(ctx, args)
+        with _bounded_messages():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _bounded_messages():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(SHORT_HELPS)
@@ -76,6 +85,16 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, text.replace("`", "")) for name, text in SHORT_HELPS.items()])
+
+
+@contextmanager
+def _bounded_messages() -> Iterator[None]:
+    """Shorten the messages of wrong arguments, which repeat them."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = shorten_message(error.message)
+        raise
 
 
 def group_with_default(default: str) -> type[TyperGroup]:

@@ -11,6 +11,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from telerank.errors import shorten_message
 from telerank.show.tables import escape_controls, plain
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ def _console(name: str) -> Console:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of a user's error on one line."""
+    """The message of a user's error on one line, of bounded length."""
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
-        return f"{file}{error.strerror}"
-    return " ".join(str(error).split())
+        return shorten_message(f"{file}{error.strerror}")
+    return shorten_message(" ".join(str(error).split()))
 
 
 def shown(text: str) -> str:

@@ -156,3 +156,4 @@ def print_outcome(outcome: ExperimentOutcome | PooledOutcome) -> None:
             console.out.print()
     for note in outcome.notes:
         console.out.print(f"- {note}", markup=False)
+    console.out.print(f"- It took {outcome.time}.", markup=False)

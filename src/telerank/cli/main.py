@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from telerank.cli.commands import HELP_OPTIONS, Commands
-from telerank.errors import FormatWarning, TelerankError, UnreadFiles
+from telerank.errors import FormatWarning, TelerankError, UnlikelySetting, UnreadFiles, shorten_message
 
 _OBJECTS = 100_000
 """Objects between two garbage collections, which took a tenth of a short command's time: imports make many
@@ -123,15 +123,16 @@ def _report(error: BaseException) -> None:
         traceback.print_exc()
     console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
-        console.say(f"  {note}")
+        console.say(f"  {shorten_message(note)}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *origin: Any) -> None:
-    """A deviation of a file, or files that are not read, in one line; other warnings as Python shows them."""
+    """Our own warnings (a deviation of a file, a setting, …) in one line; others as Python shows them."""
     from telerank.cli import console
 
-    own = issubclass(category, FormatWarning | UnreadFiles)
-    console.say(str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip())
+    own = issubclass(category, FormatWarning | UnlikelySetting | UnreadFiles)
+    text = str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip()
+    console.say(shorten_message(text))
 
 
 def _end(number: int, _: FrameType | None) -> None:

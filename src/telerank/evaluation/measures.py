@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from telerank.errors import MeasureError
+from telerank.errors import MeasureError, shorten
 from telerank.evaluation.answers.names import ANSWER_MEASURES
 from telerank.evaluation.matching import RelevantDocuments
 from telerank.evaluation.trec_eval import (
     HIGHEST_CUTOFF,
+    NUMBER,
     SYNONYMS,
     TrecMeasure,
     parse_trec_name,
@@ -38,8 +39,8 @@ Values: TypeAlias = npt.NDArray[np.float64]
 MeasureNames: TypeAlias = "str | Measure | Sequence[str | Measure]"
 """Names of measures, separated by blanks, or measures of ir_measures; one or several."""
 
-_CUTOFF = re.compile(r"(?:\d*\.)?\d+(?=[\s,(]|$)")
-_SHOWN = 60  # characters of a wrong name
+_CUTOFF = re.compile(NUMBER + r"(?=[\s,(]|$)")
+_LONGEST_NAME = 1000  # characters: far more than a name has, and few for the parsers of names
 _BATCH = 512  # queries per call of ir_measures: the run need not fit in memory
 
 
@@ -208,15 +209,24 @@ def _join_names(measures: MeasureNames) -> str:
 def _split_names(text: str) -> list[str]:
     """Split ``text`` at spaces and commas outside brackets, without checking the names.
 
-    A comma before a number does not separate: it goes on with the cutoffs of trec_eval's ``P.5,10``.
+    A comma before a number does not separate: it goes on with the cutoffs of trec_eval's ``P.5,10``, or the
+    parameters of ``utility.2,-1,0,0`` and ``ndcg.1=3,2=9``.
+
+    Raises MeasureError if a name is longer than any.
     """
-    depth, pieces = 0, [""]
-    for i, char in enumerate(text):
+    depth, begin, pieces = 0, 0, []
+    for i, char in enumerate(f"{text} "):
         depth += (char in "({[") - (char in ")}]")
-        if depth == 0 and (char.isspace() or (char == "," and not _CUTOFF.match(text, i + 1))):
-            pieces.append("")
-        else:
-            pieces[-1] += char
+        if (depth == 0 or i == len(text)) and (
+            char.isspace() or (char == "," and not _CUTOFF.match(text, i + 1))
+        ):
+            pieces.append(text[begin:i])
+            begin = i + 1
+    for piece in pieces:
+        if len(piece) > _LONGEST_NAME:
+            raise MeasureError(
+                f"{shorten(piece)} is not a measure: a name has at most {_LONGEST_NAME:,} characters"
+            )
     return [piece for piece in pieces if piece]
 
 
@@ -230,8 +240,9 @@ def _parse_ir_name(name: str, level: int) -> Any:
     """The measure with this name of ir_measures, whose own parser needs what Python has removed."""
     import ir_measures
 
-    shown = repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…")
-    message = f"{shown} is not a measure: expected a name such as nDCG@10, AP(rel=2) or trec_eval's map"
+    message = (
+        f"{shorten(name)} is not a measure: expected a name such as nDCG@10, AP(rel=2) or trec_eval's map"
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", SyntaxWarning)  # "5else" and the like

@@ -1,7 +1,8 @@
 """trec_eval's own names of measures, and their values.
 
 pytrec_eval, which is trec_eval 9, computes them. Interpolated precision is computed here, because trec_eval 9
-and 10 round its recall levels to numbers of documents in different ways.
+and 10 round its recall levels to numbers of documents in different ways; and measures with parameters, which
+pytrec_eval does not take.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from telerank.errors import MeasureError
+from telerank.errors import MeasureError, shorten
 from telerank.types import HIGHEST_GRADE, Qrels
 
 HIGHEST_CUTOFF = 2**31 - 1
@@ -38,17 +39,30 @@ _NICKNAMES = {
     "all_trec": tuple(_FAMILIES),
     "set": (*_COUNTS, "utility", *_SETS),
 }
-_OTHERS = re.compile(
-    "(runid|relstring|dcg|ideal_dcg|rbp|rbp_resid|unj|yaap|(all_)?prefs|qrels_jg|.*avgjg)([._].*)?"
+_REFUSED = (
+    ("runid|relstring", "is a text of trec_eval, not a number"),
+    ("(all_)?prefs", "needs trec_eval's preference judgments, which are not read"),
+    (r"qrels_jg|\w+_avgjg", "needs trec_eval's groups of judgments, which are not read"),
+    ("unj|Runj|num_nonjudged_ret", "is not computed: Judged@10 is the share of documents with a judgment"),
+    ("dcg|ideal_dcg|rbp|rbp_resid|yaap", "of trec_eval is not computed"),
 )
+"""Names of trec_eval without a value here, and the reason."""
 _GRADED = {"num_q", "num_ret", "ndcg", "ndcg_cut", "ndcg_rel", "G"}
 SYNONYMS = {"IPrec": "iprec_at_recall", "NumQ": "num_q", "NumRel": "num_rel", "Bpref": "bpref"}
 """Names of ir_measures, whose values are computed or completed here, with those of trec_eval."""
 _BY_RECALL = ("iprec_at_recall", "11pt_avg")
-_NUMBER = r"(?:\d*\.)?\d+"
+NUMBER = r"(?:\d+=)?-?(?:\d*\.)?\d+"
+"""A cutoff or another parameter of a name: ``5``, ``.25``, ``-1``, ``1=3``."""
 _NAME = re.compile(
-    rf"([A-Za-z_]+?|11pt_avg)(?:[._]({_NUMBER}(?:,{_NUMBER})*))?(?:\((\w+=\w+(?:, *\w+=\w+)*)\))?"
+    rf"([A-Za-z_]+?|11pt_avg)(?:[._]({NUMBER}(?:,{NUMBER})*))?(?:\((\w+=\w+(?:, *\w+=\w+)*)\))?"
 )
+_PARAMETERS = {
+    "11pt_avg": "levels of recall from 0 to 1, as in 11pt_avg..25,.5,.75",
+    "utility": "four coefficients, the last 0, as in utility.2,-1,0,0",
+    "set_F": "the weight of recall, as in set_F.2",
+    "ndcg": "gains of grades, as in ndcg.1=3,2=9",
+}
+"""What the measures with parameters take; a cutoff makes several measures, parameters make one."""
 _FLOOR = 1e-5  # trec_eval's least value in a geometric mean
 
 
@@ -56,10 +70,12 @@ _FLOOR = 1e-5  # trec_eval's least value in a geometric mean
 class TrecMeasure:
     """A measure of trec_eval; grades from ``rel`` up are relevant, and ``trec_eval`` is the version, 9 or 10.
 
+    ``parameters`` are as in the name: ``2,-1,0,0`` of ``utility.2,-1,0,0``.
+
     Raises
     ------
     MeasureError
-        If the measure has no such cutoff, level or version.
+        If the measure has no such cutoff, level, version or parameters.
     """
 
     name: str
@@ -67,6 +83,7 @@ class TrecMeasure:
     rel: int = 1
     trec_eval: int = 9
     judged_only: bool = False
+    parameters: str = ""
 
     def __post_init__(self) -> None:
         if self.trec_eval not in ((9, 10) if self.family in _BY_RECALL else (9,)):
@@ -77,6 +94,38 @@ class TrecMeasure:
         least = 0 if self.family in _BY_RECALL else 0.01 if self.family == "Rprec_mult" else 1
         if self.cutoff is not None and not least <= self.cutoff <= highest:
             raise MeasureError(f"{self.name} does not take {self.cutoff:g}: expected {least} to {highest:,}")
+        if self.parameters and not self._takes_parameters():
+            expected = _PARAMETERS[self.family]
+            raise MeasureError(f"{self.name} does not take {shorten(self.parameters)}: expected {expected}")
+
+    def _takes_parameters(self) -> bool:
+        """Whether the parameters are as :data:`_PARAMETERS` says."""
+        pieces = self.parameters.split(",")
+        if self.family == "ndcg":
+            grades = [int(grade) for grade, equals, _ in (piece.partition("=") for piece in pieces) if equals]
+            is_valid = len(set(grades)) == len(pieces) and max(grades) <= HIGHEST_GRADE
+        elif "=" in self.parameters:
+            return False
+        elif self.family == "11pt_avg":
+            return all(0 <= level <= 1 for level in self.numbers)
+        elif self.family == "set_F":
+            is_valid = len(pieces) == 1 and self.numbers[0] >= 0
+        else:
+            # the last counts documents neither relevant nor retrieved, for which the collection must be known
+            is_valid = len(pieces) == 4 and self.numbers[3] == 0
+        return is_valid and all(abs(number) <= HIGHEST_CUTOFF for number in self.numbers)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The parameters; of gains, the gains."""
+        pieces = self.parameters.split(",") if self.parameters else []
+        return tuple(float(piece.rpartition("=")[2]) for piece in pieces)
+
+    @property
+    def gains(self) -> dict[int, float]:
+        """The gains by grade."""
+        grades = [int(piece.partition("=")[0]) for piece in self.parameters.split(",")]
+        return dict(zip(grades, self.numbers, strict=True))
 
     @property
     def family(self) -> str:
@@ -99,13 +148,15 @@ class TrecMeasure:
         changed = ",".join(f"{key}={value}" for key, value, default in values if value != default)
         settings = f"({changed})" if changed else ""
         if self.cutoff is None:
-            return f"{self.name}{settings}"
+            return f"{self.name}{settings}" if not self.parameters else f"{self.column}{settings}"
         return f"IPrec{settings}@{self.cutoff}" if self.name == "IPrec" else f"{self.column}{settings}"
 
     @property
     def column(self) -> str:
         """The name of the value in trec_eval's output; a geometric mean is made of the values of its mean."""
         name = self.family.removeprefix("gm_")
+        if self.parameters:
+            return f"{name}_{self.parameters}"
         if self.cutoff is None:
             return name
         decimal = isinstance(_FAMILIES[self.family][0], float)
@@ -125,16 +176,18 @@ class TrecMeasure:
 def parse_trec_name(name: str, level: int = 1) -> list[TrecMeasure]:
     """The measures that a name of trec_eval stands for; none if it is not one.
 
-    ``P_10``, ``P.5,10``, ``P`` (at all its cutoffs), ``map(rel=2)``, ``11pt_avg(trec_eval=10)``; and
+    ``P_10``, ``P.5,10``, ``P`` (at all its cutoffs), ``map(rel=2)``, ``11pt_avg(trec_eval=10)``; with
+    parameters ``utility.2,-1,0,0``, ``ndcg.1=3,2=9``, ``11pt_avg..25,.5,.75`` and ``set_F.2``; and
     ``official``, ``set`` and ``all_trec``, without ``runid`` and ``relstring``, which are texts. ``level`` is
     the relevance level of the measures that have one, if the name does not say it.
 
-    Raises MeasureError if pytrec_eval does not compute the measure, or it has no such cutoff or setting.
+    Raises MeasureError if the measure is not computed, or it has no such cutoff, parameter or setting.
     """
     match = _NAME.fullmatch(name)
-    if (match is None or match[1] not in {*_FAMILIES, *_NICKNAMES}) and _OTHERS.fullmatch(name):
-        raise MeasureError(f"{name!r}: trec_eval has it, but pytrec_eval does not compute it as a number")
     if match is None or match[1] not in {*_FAMILIES, *_NICKNAMES}:
+        for names, reason in _REFUSED:
+            if re.fullmatch(f"({names})([._].*)?", name):
+                raise MeasureError(f"{name!r} {reason}")
         return []
     families = _NICKNAMES.get(match[1], (match[1],))
     settings = _parse_settings(name, match[3])
@@ -147,9 +200,10 @@ def parse_trec_name(name: str, level: int = 1) -> list[TrecMeasure]:
             cutoff,
             rel=settings.get("rel", level) if "rel" in _settings_of(family) else 1,
             trec_eval=settings.get("trec_eval", 9) if "trec_eval" in _settings_of(family) else 9,
+            parameters=(match[2] or "") if match[1] in _PARAMETERS else "",
         )
         for family in families
-        for cutoff in _parse_cutoffs(name, family, match[2])
+        for cutoff in ((None,) if match[1] in _PARAMETERS else _parse_cutoffs(name, family, match[2]))
     ]
 
 
@@ -171,9 +225,9 @@ def _parse_cutoffs(name: str, family: str, text: str | None) -> Sequence[float |
     if text is None:
         return defaults or (None,)
     decimals = 2 if defaults and isinstance(defaults[0], float) else 0
-    cutoffs = [float(piece) for piece in text.split(",")]
+    cutoffs = [float(piece) for piece in text.split(",")] if "=" not in text else [math.nan]
     if not defaults or any(round(cutoff, decimals) != cutoff for cutoff in cutoffs):
-        expected = f"cutoffs of at most {decimals} decimals" if defaults else "no cutoff"
+        expected = f"cutoffs of at most {decimals} decimals" if defaults else "no cutoff or parameter"
         raise MeasureError(f"{name!r}: {family} takes {expected}")
     return cutoffs
 
@@ -184,9 +238,10 @@ def trec_values(
     """Each measure, qid and value; ``run[qid][docno]`` falls with the rank, the best document first."""
     by_level: dict[int, list[TrecMeasure]] = {}
     for measure in measures:
-        if measure.family in _BY_RECALL:
+        if measure.parameters or measure.family in _BY_RECALL:
+            formula = _FORMULAS[measure.family]
             for qid, scores in run.items():
-                yield measure, qid, _measure_by_recall(measure, scores, qrels[qid])
+                yield measure, qid, formula(measure, tuple(scores), qrels[qid])
         else:
             by_level.setdefault(measure.rel, []).append(measure)
     import pytrec_eval
@@ -211,15 +266,15 @@ def _split_by_level(level: int, qrels: Qrels) -> dict[int, dict[str, Mapping[str
     return parts
 
 
-def _measure_by_recall(measure: TrecMeasure, docnos: Iterable[str], grades: Mapping[str, int]) -> float:
-    """Interpolated precision at a level of recall, or its mean over the eleven levels."""
+def _interpolated_precision(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
+    """Interpolated precision at a level of recall, or its mean over several levels, by default eleven."""
     if measure.judged_only:
         docnos = [docno for docno in docnos if grades.get(docno, -1) >= 0]
     ranks = [rank for rank, docno in enumerate(docnos, 1) if grades.get(docno, 0) >= measure.rel]
     precisions = [count / rank for count, rank in enumerate(ranks, 1)]
     best = list(accumulate(reversed(precisions), max))[::-1]  # best[n - 1]: with n relevant documents or more
     relevant = sum(grade >= measure.rel for grade in grades.values())
-    levels = _TENTHS[::-1] if measure.cutoff is None else (measure.cutoff,)
+    levels = (measure.numbers or _TENTHS)[::-1] if measure.cutoff is None else (measure.cutoff,)
     counts = [_count_at(level * relevant, measure.trec_eval) for level in levels]
     values = [best[max(count, 1) - 1] if max(count, 1) <= len(best) else 0.0 for count in counts]
     return sum(values) / len(values)
@@ -229,3 +284,42 @@ def _count_at(exact: float, version: int) -> int:
     """The documents at a level of recall: trec_eval 9 adds 0.9 and cuts, 10 rounds half away from zero."""
     whole = math.floor(exact)
     return int(exact + 0.9) if version == 9 else whole + (exact - whole >= 0.5)
+
+
+def _utility(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
+    """The sum over documents, retrieved and relevant, retrieved alone, relevant alone, by coefficients."""
+    relevant = sum(grade >= measure.rel for grade in grades.values())
+    both = sum(grades.get(docno, 0) >= measure.rel for docno in docnos)
+    counts = (both, len(docnos) - both, relevant - both)
+    return sum(weight * count for weight, count in zip(measure.numbers, counts, strict=False))
+
+
+def _set_f(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
+    """(x + 1) P R / (x P + R), of precision and recall of all retrieved documents."""
+    relevant = sum(grade >= measure.rel for grade in grades.values())
+    both = sum(grades.get(docno, 0) >= measure.rel for docno in docnos)
+    if both == 0:
+        return 0.0
+    precision, recall, weight = both / len(docnos), both / relevant, measure.numbers[0]
+    return (weight + 1) * precision * recall / (weight * precision + recall)
+
+
+def _ndcg(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
+    """Graded documents gain what their grade does, by default the grade itself; others gain nothing."""
+    gains = measure.gains
+    gain_of = {docno: gains.get(grade, grade) for docno, grade in grades.items() if grade >= 0}
+    ideal = _discounted(sorted((gain for gain in gain_of.values() if gain > 0), reverse=True))
+    return _discounted([gain_of.get(docno, 0.0) for docno in docnos]) / ideal if ideal > 0 else 0.0
+
+
+def _discounted(gains: Iterable[float]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+_FORMULAS = {
+    **dict.fromkeys(_BY_RECALL, _interpolated_precision),
+    "utility": _utility,
+    "set_F": _set_f,
+    "ndcg": _ndcg,
+}
+"""What pytrec_eval does not compute, or not as both versions of trec_eval."""

@@ -20,7 +20,14 @@ from telerank.evaluation.segments import bootstrap_ratio
 from telerank.experiments.analyses.bench import AnalysisResult, Items
 from telerank.experiments.analyses.significance import TestedPairs, compare_items
 from telerank.experiments.analyses.specs import AnalysisSpec, BehindFirstSpec, IterationsSpec, QualitySpec
-from telerank.experiments.report import RESULTS, TABLES, ExperimentOutcome
+from telerank.experiments.report import (
+    RESULTS,
+    TABLES,
+    TIMES,
+    ExperimentOutcome,
+    describe_time,
+    record_times,
+)
 from telerank.show.report import to_json
 from telerank.show.tables import Cell, Table, render_markdown
 from telerank.versions import versions
@@ -40,10 +47,19 @@ class PooledOutcome:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the tables must know."""
         names = ", ".join(fold.data.name for fold in self.folds)
-        time = sum(fold.seconds for fold in self.folds) / 60
         pooled = f"Pooled over the folds {names}, each measured with models that learned from others"
         said = (note for result in self.results for note in result.notes)
-        return (f"{pooled}.", *said, f"It took {time:,.1f} minutes.")
+        return (f"{pooled}.", *said)
+
+    @property
+    def seconds(self) -> float:
+        """How long the folds took together."""
+        return sum(fold.seconds for fold in self.folds)
+
+    @property
+    def time(self) -> str:
+        """How long the folds took together, as text."""
+        return describe_time(self.seconds)
 
 
 def pool_outcomes(outcomes: Sequence[ExperimentOutcome], folder: Path, pool: str) -> PooledOutcome:
@@ -172,4 +188,5 @@ def _write(pooled: PooledOutcome, specs: Sequence[AnalysisSpec]) -> None:
         "versions": versions(),
     }
     replace_file(pooled.folder / TABLES, f"{text}\n".encode())
+    replace_file(pooled.folder / TIMES, to_json(record_times(pooled.seconds)).encode())
     replace_file(pooled.folder / RESULTS, to_json(record).encode())

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPORT, TABLES, RESULTS, EXPERIMENT = "report.html", "tables.md", "results.json", "experiment.yaml"
+TIMES = "times.json"
+"""When the experiment was run and how long it took: the other files are the same in each run."""
 _FORMS = ("svg", "png")
 
 
@@ -54,7 +56,7 @@ class ExperimentOutcome:
     @property
     def time(self) -> str:
         """How long it took, as text."""
-        return f"{self.seconds / 60:,.1f} minutes" if self.seconds >= 60 else f"{self.seconds:.0f} seconds"
+        return describe_time(self.seconds)
 
     @property
     def protocol(self) -> tuple[str, ...]:
@@ -79,7 +81,7 @@ class ExperimentOutcome:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the tables must know."""
         results = [note for result in self.results for note in result.notes]
-        return (*self.protocol, *results, f"It took {self.time}. Machine: {machine()}.")
+        return (*self.protocol, *results, f"Machine: {machine()}.")
 
 
 def write_report(outcome: ExperimentOutcome) -> None:
@@ -99,6 +101,7 @@ def write_report(outcome: ExperimentOutcome) -> None:
         REPORT: render_report(outcome),
         TABLES: render_tables(outcome),
         EXPERIMENT: outcome.spec.yaml(),
+        TIMES: to_json(record_times(outcome.seconds)),
         RESULTS: to_json(record_outcome(outcome)),
     }
     for name, text in contents.items():
@@ -123,7 +126,7 @@ def render_report(outcome: ExperimentOutcome) -> str:
         facts={
             **({"Size": outcome.size} if outcome.size else {}),
             "Seed": outcome.spec.seed,
-            "Time": outcome.time,
+            "Time": f"in {TIMES}",
             "Versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
             "Machine": machine(),
         },
@@ -151,11 +154,19 @@ def record_outcome(outcome: ExperimentOutcome) -> dict[str, Any]:
         "results": [{"kind": spec.kind, "title": spec.title, **result.record} for spec, result in pairs],
         "notes": outcome.notes,
         "seed": outcome.spec.seed,
-        "seconds": round(outcome.seconds, 1),
         "versions": versions(),
         "machine": machine(),
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def record_times(seconds: float) -> dict[str, Any]:
+    """When and how long, for JSON."""
+    return {"seconds": round(seconds, 1), "ended": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def describe_time(seconds: float) -> str:
+    """A time in minutes, or seconds."""
+    return f"{seconds / 60:,.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
 
 
 def _render_analysis(spec: AnalysisSpec, result: AnalysisResult) -> dict[str, Any]:

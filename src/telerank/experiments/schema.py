@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
 from pathlib import Path
@@ -282,8 +282,17 @@ def has_small(path: str | Path) -> bool:
     return bool(_read_layers(path)[1])
 
 
-def _read_layers(path: str | Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The bodies of the file's base and of the file itself, and the overlays, to be merged in order."""
+def _read_layers(
+    path: str | Path, based: Sequence[Path] = ()
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The bodies of the file's base and of the file itself, and the overlays, to be merged in order.
+
+    ``based`` are the files that this one is the base of, the nearest last.
+    """
+    files = [*based, Path(path)]
+    if any(files[-1].samefile(file) for file in based):
+        chain = " → ".join(map(str, files))
+        raise FormatError(path, None, f"a file that is not based on itself ({BASE}: {chain})")
     record = _with_text_keys(read_yaml(path))
     if not isinstance(record, dict):
         raise FormatError(path, None, "a mapping with title, data, systems and analyses", repr(record))
@@ -296,7 +305,7 @@ def _read_layers(path: str | Path) -> tuple[list[dict[str, Any]], list[dict[str,
         below = Path(path).parent / str(base)
         if not below.is_file():
             raise FormatError(path, None, f"a file beside it as {BASE}", str(base))
-        bodies, overlays = _read_layers(below)
+        bodies, overlays = _read_layers(below, files)
     return [*bodies, record], [*overlays, *([] if overlay is None else [overlay])]
 
 

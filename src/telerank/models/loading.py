@@ -5,6 +5,7 @@ Nothing in a folder is run: no Python file that its ``auto_map`` names, no pickl
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from telerank.errors import MissingExtra, ModelError
 from telerank.model_names import PACKAGED, find_folder
 from telerank.models.e5.folder import e5_folder
+from telerank.models.sizes import bounded_by_files, bounded_by_memory, check_sizes
 
 _REFUSED = {
     "trust_remote_code": "its auto_map names Python code, which is not run",
@@ -87,6 +89,8 @@ def _fetch(name: str) -> Path:
 
 
 def read_tokenizer(folder: Path) -> Any:
+    if (folder / "config.json").exists():  # transformers reads it to choose the tokenizer's class
+        _check_config(folder)
     with reading(f"{folder}: its tokenizer cannot be read"):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         longest = tokenizer.model_max_length
@@ -99,6 +103,7 @@ def read_tokenizer(folder: Path) -> Any:
 
 def read_config(folder: Path, dropout: float | None) -> Any:
     """The configuration of a folder; ``dropout`` overrides every probability of dropout in it."""
+    _check_config(folder)
     with reading(f"{folder / 'config.json'} cannot be read"):
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         config._attn_implementation = None  # noqa: SLF001 — it may name code on the hub
@@ -107,6 +112,14 @@ def read_config(folder: Path, dropout: float | None) -> Any:
             if "dropout" in name and isinstance(value, float):  # the names differ from encoder to encoder
                 setattr(config, name, dropout)
     return config
+
+
+def _check_config(folder: Path) -> None:
+    """Raise ModelError if sizes in a configuration are beyond all limits, before transformers reads it."""
+    file = folder / "config.json"
+    with reading(f"{file} cannot be read"):
+        settings = json.loads(file.read_text(encoding="utf-8"))
+    check_sizes(settings, file)
 
 
 def architecture_of(config: Any) -> str:
@@ -132,14 +145,19 @@ def read_weights(auto: Any, folder: Path, config: Any) -> tuple[Any, list[str]]:
     for file in folder.glob("*.safetensors"):
         if not os.access(file, os.R_OK):  # safetensors says that there is none
             raise ModelError(f"{file}: no permission to read it")
-    with reading(f"{folder}: the model cannot be read"):
+    with reading(f"{folder}: the model cannot be read"), bounded_by_files(folder):
         model, report = auto.from_pretrained(
             folder,
             config=config,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are named below
             dtype=torch.float32,
             trust_remote_code=False,
             weights_only=True,
+        )
+    for name, size, expected in sorted(report["mismatched_keys"]):
+        raise ModelError(
+            f"{folder}: the weight {name} has the shape {tuple(size)}, but {tuple(expected)} by config.json"
         )
     return model, sorted(report["missing_keys"])
 
@@ -153,7 +171,7 @@ def check_weights(folder: Path, missing: Sequence[str]) -> None:
 def draw_encoder(folder: Path, dropout: float | None) -> Any:
     """An encoder with the configuration of a folder, and random weights."""
     config, auto = read_config(folder, dropout), cast("Any", AutoModel)
-    with reading(f"{folder / 'config.json'} cannot be read"):
+    with reading(f"{folder / 'config.json'} cannot be read"), bounded_by_memory():
         return auto.from_config(config, trust_remote_code=False)
 
 

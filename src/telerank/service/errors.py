@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from telerank.errors import ExpressionError, TelerankError, shorten
+from telerank.errors import ExpressionError, TelerankError, shorten, shorten_message
 from telerank.expressions import known_names
 
 _log = logging.getLogger(__name__)
@@ -91,6 +91,7 @@ class Unready(ServiceError):  # noqa: N818
 
 def error_body(message: str, error_type: str) -> dict[str, str]:
     """The body of every error."""
+    message = shorten_message(message)
     return {"detail": message, "message": message, "error": message, "error_type": error_type}
 
 

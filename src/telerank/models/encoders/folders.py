@@ -137,6 +137,12 @@ def read_settings(name: str | Path) -> BiEncoderSettings:
         return _read_settings(name, folder, read_tokenizer(folder))[0]
 
 
+def is_for_cosines(name: str | Path) -> bool:
+    """Whether the model of that name was trained for cosines, by its folder; raises as loading."""
+    record = _read_part(locate(name) / _MODEL, _ModelFile)
+    return read_settings(name).normalise or record.similarity_fn_name == "cosine"
+
+
 def _check_sides(folder: Path, model: BiEncoder, queries: Any, documents: Any) -> None:
     """Raise ModelError if an encoder cannot compute the tokens of its tokenizer."""
 
@@ -200,10 +206,11 @@ class _SideFile(BaseModel):
 
 
 class _ModelFile(BaseModel):
-    """The part of ``config_sentence_transformers.json`` that says what is put before a text."""
+    """The part of ``config_sentence_transformers.json`` with prompts and the similarity."""
 
     prompts: dict[str, str] | None = None
     default_prompt_name: str | None = None
+    similarity_fn_name: str | None = None
 
 
 class _PoolingFile(BaseModel, extra="allow"):

@@ -130,9 +130,13 @@ def find_kind(name: str) -> RerankerKind:
 def build(model: Callable[..., Any], size: Any, shape: Shape, part: str = "") -> Any:
     """A model or head from its first argument and the settings of a shape.
 
-    Raises ModelError if they are no settings of it.
+    Raises ModelError if they are no settings of it, or describe one that is too large.
     """
+    from telerank.models.sizes import bounded_by_memory, check_sizes
+
+    check_sizes(dict(shape.head), f"the settings of a {part}{shape.kind}")
     try:
-        return model(size, **shape.head)
+        with bounded_by_memory():
+            return model(size, **shape.head)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"these are no settings of a {part}{shape.kind}: {error}") from error

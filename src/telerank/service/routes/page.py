@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from telerank.errors import TelerankError
+from telerank.errors import TelerankError, shorten_message
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
 from telerank.service.errors import NotServed, Unprocessable, as_service_error, describe_invalid
 from telerank.service.page.document import Excerpt
@@ -66,7 +66,7 @@ def error_page(request: Request, status: int, detail: str, retry_after: int | No
         "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
         "code": status,
         "message": say(key if key in TEXTS["en"] else "error.500"),
-        "detail": detail if status in _OF_REQUESTS else "",
+        "detail": shorten_message(detail) if status in _OF_REQUESTS else "",
         "can_retry": request.method == "GET" and retry_after is not None,
     }
     page = render(request, "error.html", settings, values, status=status)

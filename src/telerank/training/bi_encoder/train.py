@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Unpack
 import numpy as np
 
 from telerank.corpus.formats import open_collection
-from telerank.errors import ModelError
+from telerank.errors import ModelError, UnlikelySetting
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side
-from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, read_settings
+from telerank.models.encoders.folders import fresh_bi_encoder, is_for_cosines, load_bi_encoder, read_settings
 from telerank.models.encoders.tokens import Tokenizers
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
@@ -76,6 +77,8 @@ class BiEncoderJob:
             dev_set = processes.alone(partial(read_dev, collection, dev, config.seed), nothing)
         if processes.leads:
             write_counts(reading.counts, self.output)
+        if processes.leads and begun is None:
+            _warn_of_products(config.model)
         model, tokenizers = (
             start_model(config.model, config.seed) if begun is None else load_bi_encoder(begun)
         )
@@ -87,6 +90,18 @@ def read_batches(config: BiEncoderTraining, reading: Reading, folder: Path) -> B
     groups, collection, split = read_groups(reading, folder), reading.collection, reading.data.split
     relevant = relevant_pairs(collection, split) if split in collection.qrels else {}
     return Batches(groups, config.optimisation.batch // config.data.group_size, relevant)
+
+
+def _warn_of_products(start: BiEncoderStart) -> None:
+    """Warn if a start that was trained for cosines gets inner products by default."""
+    if start.fresh or "similarity" in start.model_fields_set or not is_for_cosines(start.start):
+        return
+    warnings.warn(
+        f"{start.start} was trained for cosines, and starts worse with inner products: "
+        "set model.similarity to cosine, or to inner_product to keep it",
+        UnlikelySetting,
+        stacklevel=2,
+    )
 
 
 def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers]:
