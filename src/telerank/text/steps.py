@@ -95,7 +95,8 @@ def _snowball(algorithm: str) -> Function:
     return stem
 
 
-def _asciifold(token: str) -> str:
+def fold_accents(token: str) -> str:
+    """A token with Latin letters without their accents, and ligatures as two letters."""
     if token.isascii():
         return token
     bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", token))
@@ -127,7 +128,7 @@ TOKEN_STEPS: Mapping[str, TokenStep] = {
     "ligatures": TokenStep(lambda _: lambda token: token.translate(_LIGATURES)),
     "stop": TokenStep(_stop, lambda: ("english", "french")),
     "snowball": TokenStep(_snowball, lambda: tuple(Stemmer.algorithms())),
-    "asciifold": TokenStep(lambda _: _asciifold),
+    "asciifold": TokenStep(lambda _: fold_accents),
 }
 """Steps on one token, which return "" to drop it.
 
