@@ -12,7 +12,7 @@ from telerank.text.steps import fold_accents
 
 MOST = 3
 """Spellings of a word, the most frequent ones."""
-_LATER = 2  # vowels at the end of a word that are tried with accents: a stemmer knows "activité" alone
+_LATER = 2  # vowels at the end of a word that are tried with accents: stemmers take "ité" off, not "ite"
 _ACCENTS = "\u0300\u0301\u0302\u0303\u0308"  # grave, acute, circumflex, tilde, diaeresis
 
 
@@ -53,8 +53,8 @@ def find_spellings(index: SparseIndex, word: str) -> list[str]:
 
 
 def _variants(word: str) -> Iterator[str]:
-    """The word, and with an accent on one of its last vowels: endings that a stemmer takes off have some."""
-    yield word
+    """The word, without accents, and with one on a vowel of its end, which stemmers look at."""
+    yield from (word, fold_accents(word))
     vowels = [place for place, letter in enumerate(word) if letter in "aeiou"]
     for place in reversed(vowels[-_LATER:]):
         for accent in _ACCENTS:

@@ -108,7 +108,7 @@ _ENGLISH: dict[str, str] = {
     "none": "Nothing found",
     "none.empty": "There are no documents here yet.",
     "none.hint": "No document has one of these words. Try others, or fewer.",
-    "none.left_out": "This search has only words that the index leaves out, because nearly every text "
+    "none.omitted": "This search has only words that the index leaves out, because nearly every text "
     "has them. Add a word that says more.",
     "none.respelled": "No document has “{query}”. These are the results for “{spelled}”.",
     "none.shown": "There are no results on this page.",
@@ -241,7 +241,7 @@ _FRENCH: dict[str, str] = {
     "none": "Aucun résultat",
     "none.empty": "Il n’y a pas encore de documents ici.",
     "none.hint": "Aucun document ne contient un de ces mots. Essayez-en d’autres, ou moins.",
-    "none.left_out": "Cette recherche n’a que des mots que l’index laisse de côté, parce que presque "
+    "none.omitted": "Cette recherche n’a que des mots que l’index laisse de côté, parce que presque "
     "tous les textes les contiennent. Ajoutez un mot plus précis.",
     "none.respelled": "Aucun document ne contient «~{query}~». Voici les résultats pour «~{spelled}~».",
     "none.shown": "Il n’y a pas de résultats sur cette page.",

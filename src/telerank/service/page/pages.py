@@ -53,7 +53,7 @@ class ResultsView:
 
     ``total`` is how many results there are on all pages, None if that is not known. ``answer`` is the address
     of what a reader answers, empty if none is served, it has nothing to read, or behind the first page.
-    ``none`` is the key of the text that says why there are no results.
+    ``none`` says why there are no results.
     """
 
     inquiry: Inquiry
@@ -301,15 +301,16 @@ class Pages:
         return self.links.answer(self.inquiry)
 
     def _why_none(self) -> str:
-        """The key of the text that says why nothing is found."""
+        """Why nothing is found."""
         if not self.served.documents:
-            return "none.empty"
+            return self.say("none.empty")
         if self.inquiry.page > 1:
-            return "none.shown"
+            return self.say("none.shown")
         analyzer = self.index.analyzer if self.index.has_texts else None
         if analyzer is None or analyzer(self.inquiry.query):
-            return "none.hint"
-        return "none.left_out" if analyzer.tokens(self.inquiry.query) else "none.wordless"
+            return self.say("none.hint")
+        has_words = bool(analyzer.tokens(self.inquiry.query))
+        return self.say("none.omitted") if has_words else self.say("none.wordless")
 
     def _doc(self, docno: str) -> Doc:
         try:

@@ -233,7 +233,7 @@ def _reason(explanation: Explanation, say: Messages, words: Mapping[str, str], s
     if explanation.what == _OVER_WORDS:  # its parts are words of the document
         parts = tuple(replace(part, is_foreign=False) for part in parts)
     text = describe(explanation.what, say, words)
-    if _UNREAD_PART.search(explanation.what):
+    if _UNREAD_PART.fullmatch(explanation.what):
         return Reason(text or explanation.what, say("explain.unread"), None, ())
     return Reason(
         text or explanation.what, say.score(explanation.value), share, parts, is_foreign=text is None
