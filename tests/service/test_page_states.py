@@ -161,7 +161,7 @@ def test_a_service_of_models_alone_has_a_page_that_says_so(models: dict[str, Pat
 def test_a_pipeline_that_cannot_be_run_is_named_and_the_usual_one_searches(folder: Path):
     with page_client(page_settings(folder, pipelines=HYBRID)) as client:
         page = text_of(client, "/search?q=prime&model=hybrid")
-        assert "“hybrid” cannot be used with this index: these results are ranked by bm25." in page
+        assert "“hybrid” cannot be used with this index. Ranked instead by: the usual way (bm25)." in page
         assert "no vectors of nowhere" in page
         assert "Results 1 to 10" in page
         assert "hybrid" not in Outline(client.get("/search?q=prime&model=hybrid").text).values("a", "href")[4]

@@ -117,7 +117,7 @@ _ENGLISH: dict[str, str] = {
     "paging": "Pages of results",
     "pipeline": "Ranked by",
     "pipeline.default": "the usual way",
-    "pipeline.unusable": "“{name}” cannot be used with this index: these results are ranked by {used}.",
+    "pipeline.unusable": "“{name}” cannot be used with this index. Ranked instead by: {used}.",
     "place.page": "page {page}",
     "place.pages": "pages {first}–{last}",
     "place.passage": "Best passage ({n} of {of})",
@@ -250,8 +250,7 @@ _FRENCH: dict[str, str] = {
     "paging": "Pages de résultats",
     "pipeline": "Classés par",
     "pipeline.default": "la méthode habituelle",
-    "pipeline.unusable": "«~{name}~» n’est pas utilisable avec cet index~: ces résultats sont classés "
-    "par {used}.",
+    "pipeline.unusable": "«~{name}~» n’est pas utilisable avec cet index. Classés à sa place par~: {used}.",
     "place.page": "page {page}",
     "place.pages": "pages {first} à {last}",
     "place.passage": "Meilleur passage ({n} sur {of})",

@@ -35,15 +35,21 @@ if TYPE_CHECKING:
 
 ANSWERS = 3
 """Answers to a question that are shown."""
+SHORT = 24
+"""Characters of a pipeline that stand in a list of choices on a telephone."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person can choose: indexes and pipelines by name, the number of documents of the index."""
+    """What a person can choose: indexes and pipelines by name, the number of documents of the index.
+
+    ``usual`` says which pipeline is searched if none is chosen, by its name, or its text if that is short.
+    """
 
     indexes: tuple[str, ...]
     pipelines: tuple[str, ...]
     default: str
+    usual: str
     documents: int
 
 
@@ -167,7 +173,10 @@ class Pages:
         names = [name for name in served.pipelines if name != served.default]
         if chosen is not None and chosen not in (*names, served.default):
             names.append(chosen)
-        return Choices(tuple(self.snapshot.indexes), tuple(names), served.default, served.documents)
+        usual, default = self.say("pipeline.default"), served.default
+        if len(default) <= SHORT:
+            usual = f"{usual} ({default})"
+        return Choices(tuple(self.snapshot.indexes), tuple(names), default, usual, served.documents)
 
     def stage(self, model: str | None = None) -> Stage:
         """The pipeline of a name or a text, by default the one that is asked for."""
