@@ -162,7 +162,11 @@ def test_no_answer_is_said_plainly_and_results_follow(visit: Any, folder: Path, 
 def test_results_are_shown_before_the_answer(visit: Any, folder: Path, tmp_path: Path):
     with reading(folder, tmp_path) as address:
         page, held = visit(address), []
-        page.route("**/answer?**", lambda route: held.append(route))
+
+        def hold(route: Any) -> None:
+            held.append(route)
+
+        page.route("**/answer?**", hold)
         page.goto(f"{address}/search?q=prime+revenus")
         expect(page.locator(".result")).to_have_count(10)
         status = page.locator(".reading")

@@ -60,6 +60,15 @@ def test_the_default_pipeline_re_ranks(client, folder, models):
     ]
 
 
+@pytest.mark.parametrize("pipeline", ["bm25 % 4 >> rerank(mine)", "long", "vectors"])
+def test_an_explanation_names_models_and_no_path_of_the_server(client, models, pipeline):
+    asked = {"query": "q1 x1", "docno": "a", "pipeline": pipeline}
+    explanation = client.post("/v1/explain", json=asked).json()["explanation"]
+    assert str(models["reranker"].parent) not in str(explanation)
+    if "mine" in pipeline:
+        assert explanation["what"] == "logit by mine"
+
+
 def test_vectors_are_searched(client, folder, models):
     ranking = tr.pipeline(f"dense({models['encoder']})", folder).search("q1 x1")
     assert hits(client.post("/v1/search", json={"query": "q1 x1", "pipeline": "vectors"})) == list(ranking)
