@@ -40,12 +40,12 @@ def find_spellings(index: SparseIndex, word: str) -> list[str]:
     analyzer, spellings = index.analyzer, dict[str, str]()
     accented: dict[str, list[str]] = {}
     for variant in _variants(word.casefold()):
-        for made in analyzer(variant)[:1]:
-            bare = fold_accents(made)
+        for stem in analyzer(variant)[:1]:
+            bare = fold_accents(stem)
             if bare not in accented:
                 terms = (term for segment in index.segments for term in segment.terms.find_accented(bare))
                 accented[bare] = [bare, *dict.fromkeys(terms)]
-            for term in dict.fromkeys((made, *accented[bare])):
+            for term in dict.fromkeys((stem, *accented[bare])):
                 if not spellings.get(term) and index.term(term).df:
                     spellings[term] = _spell(analyzer, variant, term)
     ordered = sorted(spellings, key=lambda term: (-index.term(term).df, term))
@@ -55,11 +55,10 @@ def find_spellings(index: SparseIndex, word: str) -> list[str]:
 def _variants(word: str) -> Iterator[str]:
     """The word, without accents, and with one on a vowel of its end, which stemmers look at."""
     yield from (word, fold_accents(word))
-    vowels = [place for place, letter in enumerate(word) if letter in "aeiou"]
-    for place in reversed(vowels[-_LATER:]):
+    ends = [end for end, letter in enumerate(word, 1) if letter in "aeiou"]
+    for end in reversed(ends[-_LATER:]):
         for accent in _ACCENTS:
-            letter = unicodedata.normalize("NFC", word[place] + accent)
-            yield f"{word[:place]}{letter}{word[place + 1 :]}"
+            yield unicodedata.normalize("NFC", f"{word[:end]}{accent}{word[end:]}")
 
 
 def _spell(analyzer: Analyzer, word: str, term: str) -> str:

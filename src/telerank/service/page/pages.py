@@ -184,13 +184,13 @@ class Pages:
 
     def why_unusable(self, name: str | None) -> str | None:
         """Why the pipeline of a name cannot be run over this index; None: it can, or it is no name."""
-        served = self.served
-        if name is None or name in served.unavailable:
-            return None if name is None else served.unavailable[name]
-        others = [each for each in self.snapshot.indexes.values() if each is not served]
-        if name in served.pipelines or not any(name in {**o.pipelines, **o.unavailable} for o in others):
+        served, others = self.served, self.snapshot.indexes.values()
+        if name is None or name in served.pipelines:
             return None
-        return f"no pipeline of that name is saved with the index {served.name}"
+        if name in served.unavailable:
+            return served.unavailable[name]
+        is_elsewhere = any(name in other.pipelines or name in other.unavailable for other in others)
+        return f"no pipeline of that name is saved with the index {served.name}" if is_elsewhere else None
 
     def with_usable_pipeline(self) -> Pages:
         """These pages, with the default pipeline if the one that is asked for cannot be run."""
@@ -252,8 +252,8 @@ class Pages:
             ranked = refuse_values(lambda: find(stage, self.query, min(READ_DEPTH, self.most)))
         answered = refuse_values(lambda: read(reader, ranked.ranking, self.most))
         reading = self.shown.reading(answered)
-        confidence = reading.answers[0].share if reading.answers else 0.0
-        is_sure = confidence >= self.snapshot.settings.answer_confidence
+        least = self.snapshot.settings.answer_confidence
+        is_sure = bool(reading.answers) and reading.answers[0].share >= least
         return AnsweredView(reading, is_sure, self.shown.how(ranked, answered.steps))
 
     def compare(self, left: Stage, right: Stage) -> tuple[ComparedView, ComparedView]:
