@@ -150,9 +150,11 @@ class Terms:
         blob = np.frombuffer(self._blob, np.uint8)
         starts = np.asarray(self._starts)[:-1]
         numbers = np.flatnonzero(np.logical_or.reduceat(blob > 127, starts)) if len(starts) else starts
-        bare = {number: fold_accents(self[number]) for number in numbers.tolist()}
-        accented = [number for number, text in bare.items() if text != self[number]]
-        return np.array(sorted(accented, key=bare.__getitem__), np.int32)
+        terms = ((number, self[number]) for number in numbers.tolist())
+        folded = ((fold_accents(term), number, term) for number, term in terms)
+        return np.array(
+            [number for _, number in sorted((bare, n) for bare, n, term in folded if bare != term)], np.int32
+        )
 
     def __len__(self) -> int:
         return len(self._starts) - 1
