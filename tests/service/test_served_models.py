@@ -150,10 +150,10 @@ def test_the_page_says_how_much_of_a_question_was_cut(client, models):
     limit = tr.reader(str(models["reader"])).reader.texts.longest_query
     for count, said in ((limit + 1, "its last word piece was"), (limit + 6, "its last 6 word pieces were")):
         page = client.get(
-            "/search", params={"q": " ".join(["q1"] * count)}, headers={"accept-language": "en"}
+            "/answer", params={"q": " ".join(["q1"] * count)}, headers={"accept-language": "en"}
         )
         assert f"The question is too long: {said} not read." in page.text
-    assert "too long" not in client.get("/search", params={"q": "q1"}).text
+    assert "too long" not in client.get("/answer", params={"q": "q1"}).text
 
 
 def test_the_default_answers_read_what_the_default_pipeline_ranks(client):
