@@ -99,6 +99,28 @@ def test_a_sentence_adds_the_score_less_the_score_without_it(loaded, docs):
     assert all(one.what.startswith(f"sentence {n}, “") for n, one in enumerate(sentences, 1))
 
 
+def test_sentences_beyond_the_length_of_the_model_are_not_read(tmp_path):
+    scorer = Scorer(small_reranker(tmp_path, max_length=14))
+    said = explain_score(scorer, "q1 q2", "d1 d2. d3 d4. d5 d6. d7 d8. q1 q2. d1 q2.").parts[-1].parts
+    assert [one.what.partition(":")[0] for one in said[:3]] == [
+        "sentence 1, “d1 d2.”",
+        "sentence 2, “d3 d4.”",
+        "sentence 3, “d5 d6.”",
+    ]
+    assert [(one.value, one.what) for one in said[3:]] == [
+        (0.0, "sentences 4 to 6: not read, beyond 14 tokens")
+    ]
+    one_more = explain_score(scorer, "q1 q2", "d1 d2. d3 d4. d5 d6. q1.").parts[-1].parts
+    assert one_more[-1].what == "sentence 4: not read, beyond 14 tokens"
+
+
+def test_an_explanation_has_the_name_of_the_model_and_not_its_path(loaded, docs, tmp_path):
+    save_reranker(loaded, tmp_path / "model")
+    scorer = Scorer(str(tmp_path / "model"))
+    assert CrossReranker(scorer, docs, name="mine").explain(QUERIES[0], "d1").what == "logit by mine"
+    assert str(tmp_path) in CrossReranker(scorer, docs).explain(QUERIES[0], "d1").what
+
+
 def test_the_gates_of_each_episode_are_shown_over_the_sentences(loaded, docs):
     long = max(docs, key=lambda doc: len(doc.full_text))
     episodes = CrossReranker(loaded, docs).explain(QUERIES[0], long.docno).parts[:-1]

@@ -230,7 +230,11 @@ def test_what_is_explained_has_the_title_that_was_ranked_and_is_not_counted(rera
     assert kept == " ".join(title.split()[: ROOM // 2])
     scorer = replace(stage.reranker.scorer)
     explained = explain_document(
-        scorer, stage.aggregate, "q1 q2", segments, stage.scorer.score("q1 q2", doc)[1]
+        replace(stage.reranker, model=scorer),
+        stage.aggregate,
+        "q1 q2",
+        segments,
+        stage.scorer.score("q1 q2", doc)[1],
     )
     winner = explained.parts[0]
     one = match_segments(stage.aggregate, segments, stage.scorer.score("q1 q2", doc)[1])[0]

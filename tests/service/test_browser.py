@@ -100,10 +100,11 @@ def is_fault(said: Any) -> bool:
 
 
 @contextmanager
-def reading(folder: Path, tmp_path: Path, **settings: Any) -> Iterator[str]:
+def reading(folder: Path, tmp_path: Path, confidence: float = 0, **settings: Any) -> Iterator[str]:
     """A service with a reader, whose weights are random."""
     save_reader(reader_with(tmp_path, "word pieces", **settings), tmp_path / "reader")
-    with page_address(page_settings(folder, readers={"reader": str(tmp_path / "reader")})) as address:
+    readers = {"reader": str(tmp_path / "reader")}
+    with page_address(page_settings(folder, readers=readers, answer_confidence=confidence)) as address:
         yield address
 
 
@@ -140,9 +141,9 @@ def test_an_answer_is_marked_in_its_passage_and_in_its_document(visit: Any, fold
         assert text
         assert card.locator(".passage .answer-mark").inner_text() == text
         expect(card).to_contain_text(re.compile(r"Confidence: \d+% \((high|medium|low)\)"))
-        page.locator(".how summary").click()
-        expect(page.locator(".how tbody")).to_contain_text("Reading for an answer")
-        expect(page.locator(".how tbody")).to_contain_text("Words in common")
+        card.locator(".how summary").click()
+        expect(card.locator(".how tbody")).to_contain_text("Reading for an answer")
+        expect(card.locator(".how tbody")).to_contain_text("Words in common")
         card.locator(".from a").click()
         expect(page.locator(".answer-mark").first).to_be_in_viewport()
         assert "".join(page.locator(".answer-mark").all_inner_texts()) == text.replace("\n", "")
@@ -156,6 +157,52 @@ def test_no_answer_is_said_plainly_and_results_follow(visit: Any, folder: Path, 
         expect(page.locator(".result")).to_have_count(10)
         page = visit(f"{address}/search?q=prime+revenus", locale="fr-FR")
         expect(page.get_by_role("region", name="Aucune réponse trouvée")).to_be_visible()
+
+
+def test_results_are_shown_before_the_answer(visit: Any, folder: Path, tmp_path: Path):
+    with reading(folder, tmp_path) as address:
+        page, held = visit(address), []
+
+        def hold(route: Any) -> None:
+            held.append(route)
+
+        page.route("**/answer?**", hold)
+        page.goto(f"{address}/search?q=prime+revenus")
+        expect(page.locator(".result")).to_have_count(10)
+        status = page.locator(".reading")
+        expect(status).to_have_text("Reading the first documents for an answer …")
+        expect(page.get_by_role("button", name="Why this rank?").first).to_be_enabled()
+        held[0].continue_()
+        expect(page.locator(".answer-text")).to_be_visible()
+        assert page.locator(".answer").bounding_box()["y"] < page.locator("#r1").bounding_box()["y"]
+        expect(status).to_have_attribute("role", "status")
+        expect(status).to_have_text(f"Answer {page.locator('.answer-text').inner_text()}")
+
+
+def test_an_answer_that_cannot_be_read_is_said_and_can_be_tried_again(
+    visit: Any, folder: Path, tmp_path: Path
+):
+    with reading(folder, tmp_path) as address:
+        page = visit(address, is_strict=False)
+        page.route("**/answer?**", lambda route: route.fulfill(status=503, body="no"), times=1)
+        page.goto(f"{address}/search?q=prime+revenus")
+        expect(page.locator(".reading")).to_have_text("The documents could not be read for an answer.")
+        page.get_by_role("link", name="Try again").click()
+        expect(page.get_by_role("region", name="Answer").locator(".answer-text")).to_be_visible()
+
+
+def test_an_answer_of_little_confidence_is_shown_on_a_click_and_without_the_script(
+    visit: Any, folder: Path, tmp_path: Path
+):
+    with reading(folder, tmp_path, confidence=1) as address:
+        page = visit(f"{address}/search?q=prime+revenus", java_script_enabled=False)
+        page.get_by_role("link", name="Look for an answer in the first documents").click()
+        card = page.get_by_role("region", name="No sure answer")
+        expect(card.locator(".answer-text")).to_be_hidden()
+        card.get_by_text("Show what was marked with little confidence").click()
+        expect(card.locator(".answer-text")).to_be_visible()
+        page.get_by_role("link", name="Back to the results").click()
+        expect(page.locator(".result")).to_have_count(10)
 
 
 def test_why_a_rank_opens_below_the_result_and_closes(visit: Any, address: str):
@@ -196,6 +243,19 @@ def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, jud
     saved = [each for each in read_judgments(judged) if each.query == "activité et prime"]
     assert [(each.docno, each.grade) for each in saved] == [("F1", 1), ("F1", 0)]
     assert page.url.endswith("prime")
+
+
+def test_a_thumb_is_still_pressed_after_the_browsers_back(visit: Any, address: str):
+    page = visit(f"{address}/search?q=apprenti+prime")
+    second = page.locator(".result").nth(1)
+    second.get_by_role("button", name="No, this does not help").click()
+    expect(second.get_by_role("status")).to_have_text("Thank you, your opinion is saved.")
+    second.get_by_role("heading").get_by_role("link").click()
+    expect(page.locator("article .body")).to_be_visible()
+    page.go_back()
+    pressed = page.locator(".judge button[aria-pressed=true]")
+    expect(pressed).to_have_count(1)
+    expect(second.locator("button[aria-pressed=true]")).to_have_text("No, this does not help")
 
 
 def test_a_thumb_that_cannot_be_saved_says_so(visit: Any, address: str):
@@ -270,6 +330,57 @@ def test_nothing_is_wider_than_a_telephone_and_nothing_too_small_to_touch(
         assert not small, path
 
 
+def test_marks_above_and_below_letters_stay_in_their_own_lines(visit: Any, tmp_path: Path):
+    """The rows of the page between the results of two services, whose titles and texts differ in marks alone."""
+    marks = "".join(map(chr, range(0x300, 0x334))) * 3
+    rows = []
+    for name, more in (("plain", ""), ("marked", marks)):
+        docs = [Doc("A", f"prime x{more}x", f"x{more}x"), Doc("B", "prime prime", "prime prime")]
+        with page_address(page_settings(make_index(tmp_path / name, docs, "standard"))) as address:
+            page = visit(f"{address}/search?q=prime")
+            box = page.locator(".result", has_text="x").bounding_box()
+            title, text = (page.locator(".result", has_text="x").locator(each) for each in ("h3", ".text"))
+            top, bottom = title.bounding_box(), text.bounding_box()
+            above = {**box, "y": box["y"] - 60, "height": top["y"] - box["y"] + 54}
+            below = {**box, "y": bottom["y"] + bottom["height"] + 6, "height": 60}
+            rows.append([page.screenshot(clip=clip) for clip in (above, below)])
+    assert rows[0] == rows[1]
+
+
+def test_a_title_stands_where_its_writing_begins(visit: Any, tmp_path: Path):
+    docs = [Doc("A", "نص عن prime", "عنوان عن prime"), Doc("B", "prime", "prime")]
+    with page_address(page_settings(make_index(tmp_path / "rtl", docs, "standard"))) as address:
+        for path in ("/search?q=prime", "/compare?q=prime&a=bm25&b=dfi"):
+            page = visit(f"{address}{path}")
+            gaps = [
+                page.locator(f".list a[href*='docno={docno}&']").first.evaluate(
+                    "link => { const [own, whole] = [link, link.closest('.result')]"
+                    ".map(each => each.getBoundingClientRect());"
+                    " return [own.left - whole.left, whole.right - own.right] }"
+                )
+                for docno in "AB"
+            ]
+            (arabic_left, arabic_right), (latin_left, latin_right) = gaps
+            assert arabic_right < 2 < latin_left < 50, path
+            assert min(arabic_left, latin_right) > 50, path
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
+def test_choices_can_be_read_on_a_telephone(visit: Any, folder: Path, locale: str):
+    pipelines = {"a-pipeline-of-long-name": "bm25"}
+    model = "rrf(bm25(k1=0.9, b=0.4) % 100, lm_dirichlet(mu=1000) % 100, dfi % 100) % 50"
+    for default in (None, model):
+        with page_address(page_settings(folder, pipelines=pipelines, model=default)) as address:
+            page = visit(address, viewport={"width": 375, "height": 700}, locale=locale)
+            cut = page.locator("select").evaluate(
+                "select => { const draw = document.createElement('canvas').getContext('2d');"
+                " const style = getComputedStyle(select); draw.font = style.font;"
+                " const widest = Math.max(...[...select.options].map(each => draw.measureText(each.text).width));"
+                " return widest + 20 - (select.clientWidth - 2 * parseFloat(style.paddingLeft)) }"
+            )
+            assert cut <= 0
+
+
 CONTRAST = """
 () => {
   const channel = value => { value /= 255; return value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4 };
@@ -319,6 +430,7 @@ def test_an_answer_has_the_contrast_too(visit: Any, folder: Path, tmp_path: Path
     with reading(folder, tmp_path) as address:
         for scheme in ("light", "dark"):
             page = visit(f"{address}/search?q=prime+revenus", color_scheme=scheme)
+            expect(page.locator(".answer-text")).to_be_visible()
             page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
             assert page.evaluate(CONTRAST) == []
 

@@ -32,6 +32,8 @@ PAGES = (
     "/nothing",
     "/search?q=prime&model=rerank(none)",
 )
+ROLES = {("form", "search"), ("div", "group"), ("ol", "list"), ("span", "status"), ("p", "status")}
+"""Roles by their elements, which ARIA in HTML allows there."""
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,7 @@ def test_a_page_can_be_read_by_a_screen_reader(client: Any, address: str, langua
         value for _, name, value in page.attributes if name in ("aria-labelledby", "aria-describedby", "for")
     ]
     assert {*named} <= {*ids}
+    assert {(tag, value) for tag, name, value in page.attributes if name == "role"} <= ROLES
     assert page.values("a", "href")[0] == "#content"
 
 

@@ -60,6 +60,15 @@ def test_the_default_pipeline_re_ranks(client, folder, models):
     ]
 
 
+@pytest.mark.parametrize("pipeline", ["bm25 % 4 >> rerank(mine)", "long", "vectors"])
+def test_an_explanation_names_models_and_no_path_of_the_server(client, models, pipeline):
+    asked = {"query": "q1 x1", "docno": "a", "pipeline": pipeline}
+    explanation = client.post("/v1/explain", json=asked).json()["explanation"]
+    assert str(models["reranker"].parent) not in str(explanation)
+    if "mine" in pipeline:
+        assert explanation["what"] == "logit by mine"
+
+
 def test_vectors_are_searched(client, folder, models):
     ranking = tr.pipeline(f"dense({models['encoder']})", folder).search("q1 x1")
     assert hits(client.post("/v1/search", json={"query": "q1 x1", "pipeline": "vectors"})) == list(ranking)
@@ -141,10 +150,10 @@ def test_the_page_says_how_much_of_a_question_was_cut(client, models):
     limit = tr.reader(str(models["reader"])).reader.texts.longest_query
     for count, said in ((limit + 1, "its last word piece was"), (limit + 6, "its last 6 word pieces were")):
         page = client.get(
-            "/search", params={"q": " ".join(["q1"] * count)}, headers={"accept-language": "en"}
+            "/answer", params={"q": " ".join(["q1"] * count)}, headers={"accept-language": "en"}
         )
         assert f"The question is too long: {said} not read." in page.text
-    assert "too long" not in client.get("/search", params={"q": "q1"}).text
+    assert "too long" not in client.get("/answer", params={"q": "q1"}).text
 
 
 def test_the_default_answers_read_what_the_default_pipeline_ranks(client):

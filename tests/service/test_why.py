@@ -169,3 +169,32 @@ def test_a_chain_that_is_cut_is_split_into_its_stages(index: tr.Index):
         "rerank(mono) % 3",
     ]
     assert len(stages_of(tr.pipeline("(bm25 % 9 >> minmax(rerank(mono))) % 3", index))) == 2
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_sentences_that_are_not_read_have_no_value(language: str):
+    say = Messages(language)
+    for what in ("sentence 4: not read, beyond 512 tokens", "sentences 4 to 12: not read, beyond 512 tokens"):
+        reason = reasons(Explanation(0.0, what), say, {})
+        assert (reason.value, reason.share, reason.is_foreign) == (say("explain.unread"), None, False)
+        assert "512" in reason.text
+    quoted = reasons(Explanation(0.0, "sentence 4, “sentence 5: not read, beyond 1 tokens”"), say, {})
+    assert quoted.value != say("explain.unread")
+
+
+def test_words_of_a_document_are_not_marked_as_english():
+    parts = (Explanation(0.5, "maison"), Explanation(0.5, "(a word without a vector)"))
+    reason = reasons(Explanation(1.0, "attention over the words", parts), Messages("fr"), {})
+    assert [(part.text, part.is_foreign) for part in reason.parts] == [
+        ("maison", False),
+        ("(un mot sans vecteur)", False),
+    ]
+
+
+def test_what_models_over_word_vectors_show_is_known():
+    for what in (
+        "0.5 times -3.25, the kernel at -0.9 (width 0.1)",
+        "bias",
+        "number 2 by the tokens (3 sentences, but 2 by their tokens: a token spans several)",
+    ):
+        assert all(describe(what, Messages(language), {}) for language in ("en", "fr"))

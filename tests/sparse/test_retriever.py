@@ -13,6 +13,7 @@ from small import MODELS, build, docs, retriever
 
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.matches import count_matches
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
@@ -180,3 +181,11 @@ def test_scores_of_large_sums_are_explained_with_what_float32_rounds_away(tmp_pa
     assert said.parts[-1].what == "rounding to float32"
     assert 0 < abs(said.parts[-1].value) < 2**-14
     assert sum(part.value for part in said.parts) == said.value == stage.search("a b c c c").scores[0]
+
+
+@pytest.mark.parametrize("model", FAMILIES, ids=lambda model: type(model).__name__)
+def test_matches_are_counted_without_ranking(model, index, in_parts):
+    for each in (index, in_parts):
+        for query in ("a b", "h", "", "nowhere", "a a nowhere", "a b c d e f g h"):
+            assert count_matches(each, query) == len(retriever(each, model).search(query))
+        assert count_matches(each, "a b", most=10) is None

@@ -130,7 +130,7 @@ class ApproximateRetriever(Retriever):
         return {f"dense({self.name or self.encoder.name})": {**self.vectors.identity, **asdict(self.report)}}
 
     def explanation(self, query: Query, docno: str) -> Explanation:
-        return DenseRetriever(self.vectors, self.encoder).explain(query, docno)
+        return DenseRetriever(self.vectors, self.encoder, name=self.name).explain(query, docno)
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
         targets = self.vectors.require(self.encoder.encode_queries([query.text for query in queries]))

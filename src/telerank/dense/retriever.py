@@ -78,7 +78,8 @@ class DenseRetriever(Retriever):
             Explanation(lengths[1], "length of the document's vector"),
             Explanation(score / product if product else 0.0, "cosine of the angle between them"),
         )
-        what = f"inner product of {self.vectors.dimension} dimensions, by {self.encoder.name}: the product of"
+        model = self.name or self.encoder.name
+        what = f"inner product of {self.vectors.dimension} dimensions, by {model}: the product of"
         return Explanation(score, what, parts)
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:

@@ -11,13 +11,14 @@ any re-ranker     the score minus the score without the sentence, for each sente
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import compress
 
 import torch
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import Pair, batch_of
+from telerank.models.pairs.pair import Pair, PairTexts, batch_of
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs, sentences_with_tokens
@@ -27,18 +28,39 @@ from telerank.types import Explanation
 _WIDTH = 100  # characters of a sentence that are shown
 
 
-def explain_score(scorer: Scorer, query: str, passage: str) -> Explanation:
-    """The score of a pair, and its explanations: see the table above. What is scored is not counted."""
+def explain_score(scorer: Scorer, query: str, passage: str, name: str = "") -> Explanation:
+    """The score of a pair, and its explanations: see the table above. What is scored is not counted.
+
+    ``name`` stands for the model; empty: the scorer's name, which may be a path. The last sentences are one
+    part, of 0, if the pair is cut before them.
+    """
     reranker = scorer.reranker
     spans = split_sentences(passage, reranker.shape.language)
-    without = [passage[:start] + passage[end:] for start, end in spans]
+    last_token = _find_last_token(reranker.texts, query, passage)
+    read = [span for span in spans if span.start <= last_token]
+    without = [passage[:start] + passage[end:] for start, end in read]
     score, *others = scorer.uncounted.score((query, text) for text in (passage, *without)).tolist()
-    parts = tuple(
+    parts = [
         Explanation(score - other, f"{_sentence(number, passage[start:end])}: without it {other:.4g}")
-        for number, ((start, end), other) in enumerate(zip(spans, others, strict=True), 1)
+        for number, ((start, end), other) in enumerate(zip(read, others, strict=True), 1)
+    ]
+    if len(read) < len(spans):
+        last = f"s {len(read) + 1} to {len(spans)}" if len(read) + 1 < len(spans) else f" {len(spans)}"
+        parts.append(Explanation(0.0, f"sentence{last}: not read, beyond {reranker.texts.max_length} tokens"))
+    sentences = Explanation(
+        sum(part.value for part in parts), "what single sentences add, in all", tuple(parts)
     )
-    sentences = Explanation(sum(part.value for part in parts), "what single sentences add, in all", parts)
-    return Explanation(score, f"logit by {scorer.name}", (*_of_model(reranker, query, passage), sentences))
+    return Explanation(
+        score, f"logit by {name or scorer.name}", (*_of_model(reranker, query, passage), sentences)
+    )
+
+
+def _find_last_token(texts: PairTexts, query: str, passage: str) -> float:
+    """Where the last token of a passage begins that is read in a pair; infinity if none is cut off."""
+    [tokens] = texts.queries([query])
+    [encoding] = texts.encode([passage])
+    room = texts.max_length - texts.frame.size - min(len(tokens), texts.longest_query)
+    return math.inf if len(encoding.ids) <= room else encoding.offsets[room - 1][0]
 
 
 def _sentence(number: int, text: str) -> str:

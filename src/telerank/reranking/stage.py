@@ -125,7 +125,7 @@ class CrossReranker(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""
-        return explain_score(self.scorer, query.text, read_text(self.docs, docno))
+        return explain_score(self.scorer, query.text, read_text(self.docs, docno), self.name)
 
     def _texts(self, ranking: Ranking) -> Iterator[TextPair]:
         for docno in ranking.docnos:

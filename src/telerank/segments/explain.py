@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from telerank.reranking.explain import explain_score
-from telerank.reranking.scorer import Scorer
+from telerank.reranking.stage import CrossReranker
 from telerank.segments.aggregate import Aggregate
 from telerank.segments.split import Segments
 from telerank.text.sentences import Span
@@ -51,9 +51,10 @@ def match_segments(aggregate: Aggregate, segments: Segments, scores: Scores) -> 
 
 
 def explain_document(
-    scorer: Scorer, aggregate: Aggregate, query: str, segments: Segments, scores: Scores
+    reranker: CrossReranker, aggregate: Aggregate, query: str, segments: Segments, scores: Scores
 ) -> Explanation:
     """The score of a document, its winning segment with what each sentence of that adds, and the others."""
+    scorer = reranker.scorer
     matches = match_segments(aggregate, segments, scores)
     title = segments.kept_title
     winner = matches[0]
@@ -64,9 +65,8 @@ def explain_document(
         best = max(match.score for match in rest)
         parts.append(Explanation(best, f"the best of {len(rest)} more segments"))
     count = f"{len(matches)} segment{'s' if len(matches) != 1 else ''}"
-    what = (
-        f"{_NAMES[aggregate.kind].format(k=aggregate.k, n=len(aggregate.weights))} {count} by {scorer.name}"
-    )
+    chosen = _NAMES[aggregate.kind].format(k=aggregate.k, n=len(aggregate.weights))
+    what = f"{chosen} {count} by {reranker.name or scorer.name}"
     return Explanation(aggregate(scores), what, tuple(parts))
 
 

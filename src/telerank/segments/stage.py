@@ -91,7 +91,7 @@ class SegmentReranker(Stage):
         """The score, the winning segment with what its sentences add, and the scores of the others."""
         segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
         scores = convert(logits, self.of)
-        return explain_document(self.reranker.scorer, self.aggregate, query.text, segments, scores)
+        return explain_document(self.reranker, self.aggregate, query.text, segments, scores)
 
     def match(self, query: Query, docno: str) -> list[SegmentMatch]:
         """The segments of a document, the one that counts most first, then by score.

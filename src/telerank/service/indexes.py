@@ -119,7 +119,7 @@ class ServedIndex:
         answer = self.settings.answer
         if answer is not None and answer not in self.unavailable:
             return answer
-        readers = self.models.readers.names
+        readers = self.models.readers.names if self.index.has_texts else []
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
     def pipeline(self, text: str | None = None) -> Stage:
@@ -232,7 +232,8 @@ class ServedIndex:
         stage = read_answers(text, self._make_names())
         if stage.first is None:
             raise ExpressionError(f"{text}: expected a first stage, such as bm25 % {READ_DEPTH} >> {text}")
-        check_read(stage.first, self.settings.limits)
+        if text != self.default_answer:
+            check_read(stage.first, self.settings.limits)
         return stage
 
     def _make_names(self) -> Names:

@@ -80,6 +80,8 @@ class ServiceSettings(Section):
 
     title: str = Field("telerank", min_length=1, max_length=100)
     """The name of the service on its page."""
+    answer_confidence: float = Field(default=0.25, ge=0, le=1)
+    """The confidence of an answer below which the page shows it only on a click."""
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
     prefix: str = ""

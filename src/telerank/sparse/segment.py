@@ -20,6 +20,7 @@ import mmap
 from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
 from telerank.npy import map_npy
 from telerank.sparse.kernel import BLOCK
+from telerank.text.steps import fold_accents
 
 ESCAPE = 255
 """A stored frequency that means itself or more."""
@@ -134,6 +136,25 @@ class Terms:
         encoded = _encode(term)
         number = bisect_left(range(len(self)), encoded, key=self._bytes)
         return number if number < len(self) and self._bytes(number) == encoded else -1
+
+    def find_accented(self, bare: str) -> list[str]:
+        """The terms that are ``bare`` without their accents, and differ from it."""
+        order = self._accented
+        first = bisect_left(order, bare, key=lambda number: fold_accents(self[number]))
+        same = takewhile(lambda term: fold_accents(term) == bare, (self[number] for number in order[first:]))
+        return list(same)
+
+    @cached_property
+    def _accented(self) -> npt.NDArray[np.int32]:
+        """The numbers of the terms with accents, in the order of what they are without."""
+        blob = np.frombuffer(self._blob, np.uint8)
+        starts = np.asarray(self._starts)[:-1]
+        numbers = np.flatnonzero(np.logical_or.reduceat(blob > 127, starts)) if len(starts) else starts
+        terms = ((number, self[number]) for number in numbers.tolist())
+        folded = ((fold_accents(term), number, term) for number, term in terms)
+        return np.array(
+            [number for _, number in sorted((bare, n) for bare, n, term in folded if bare != term)], np.int32
+        )
 
     def __len__(self) -> int:
         return len(self._starts) - 1

@@ -95,9 +95,16 @@ def _snowball(algorithm: str) -> Function:
     return stem
 
 
-def _asciifold(token: str) -> str:
+def fold_accents(token: str) -> str:
+    """A token with Latin letters without their accents, and ligatures as two letters."""
     if token.isascii():
         return token
+    if _LATIN.fullmatch(token):  # character by character, which is faster
+        return token.translate(_BARE)
+    return _fold(token)
+
+
+def _fold(token: str) -> str:
     bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", token))
     return unicodedata.normalize("NFC", bare).translate(_TO_ASCII)
 
@@ -110,6 +117,18 @@ _TO_ASCII = _LIGATURES | str.maketrans(
     | dict(zip("øđðħıłŋŧſØĐÐĦŁŊŦ", "oddhilntsODDHLNT", strict=True))
 )
 _ACCENTED = re.compile("([A-Za-z" + "".join(map(chr, _TO_ASCII)) + "])[\u0300-\u036f]+")
+_LATIN = re.compile("[\0-\u024f\u1e00-\u1eff]*")  # without combining marks
+
+
+class _BareCharacters(dict[int, str]):
+    """Characters without their accents by code point, computed when first needed."""
+
+    def __missing__(self, code: int) -> str:
+        bare = self[code] = _fold(chr(code))
+        return bare
+
+
+_BARE = _BareCharacters()
 
 TEXT_STEPS: Mapping[str, Function] = {
     "nfc": partial(unicodedata.normalize, "NFC"),
@@ -127,7 +146,7 @@ TOKEN_STEPS: Mapping[str, TokenStep] = {
     "ligatures": TokenStep(lambda _: lambda token: token.translate(_LIGATURES)),
     "stop": TokenStep(_stop, lambda: ("english", "french")),
     "snowball": TokenStep(_snowball, lambda: tuple(Stemmer.algorithms())),
-    "asciifold": TokenStep(lambda _: _asciifold),
+    "asciifold": TokenStep(lambda _: fold_accents),
 }
 """Steps on one token, which return "" to drop it.
 

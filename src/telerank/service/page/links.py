@@ -38,6 +38,10 @@ class Links:
         """The address of the results."""
         return self.to("search", **{**self.values(inquiry), **changes})
 
+    def answer(self, inquiry: Inquiry) -> str:
+        """The address of what a reader answers."""
+        return self.to("answer", **self.values(inquiry))
+
     def values(self, inquiry: Inquiry) -> dict[str, object]:
         """What is inquiry, as the values of an address."""
         page = inquiry.page if inquiry.page > 1 else None

@@ -13,11 +13,20 @@ from telerank.service.indexes import READ_DEPTH, ServedIndex
 from telerank.service.page.document import DocumentView, Excerpt, view_document
 from telerank.service.page.links import SIZE, Inquiry, Links
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import StagedRanking, StageRun, explain_stages, find, find_passages, read
+from telerank.service.page.stages import (
+    StagedRanking,
+    StageRun,
+    count_results,
+    explain_stages,
+    find,
+    find_passages,
+    read,
+)
 from telerank.service.page.view import HowView, ReadingView, ResultView, Shown, SourceView, StepView
 from telerank.service.page.why import Reason, reasons
 from telerank.service.searching import QID, refuse_values
 from telerank.service.state import Snapshot
+from telerank.sparse.spellings import respell
 from telerank.stage import Stage
 from telerank.types import Doc, Query, Ranking
 
@@ -26,27 +35,41 @@ if TYPE_CHECKING:
 
 ANSWERS = 3
 """Answers to a question that are shown."""
+SHORT = 24
+"""Characters of a pipeline that stand in a list of choices on a telephone."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person can choose: indexes and pipelines by name, the number of documents of the index."""
+    """What a person can choose: indexes and pipelines by name, the number of documents of the index.
+
+    ``usual`` says which pipeline is searched if none is chosen, by its name, or its text if that is short.
+    """
 
     indexes: tuple[str, ...]
     pipelines: tuple[str, ...]
     default: str
+    usual: str
     documents: int
 
 
 @dataclass(frozen=True)
 class ResultsView:
-    """A page of results; ``reading`` is None where no reader is served, or behind the first page."""
+    """A page of the results of ``inquiry``, whose query has other accents if its own had no results.
 
+    ``total`` is how many results there are on all pages, None if that is not known. ``answer`` is the address
+    of what a reader answers, empty if none is served, it has nothing to read, or behind the first page.
+    ``none`` says why there are no results.
+    """
+
+    inquiry: Inquiry
     results: tuple[ResultView, ...]
-    reading: ReadingView | None
+    total: int | None
+    answer: str
     how: HowView
     previous: str
     next: str
+    none: str
 
     @property
     def is_all(self) -> bool:
@@ -60,6 +83,15 @@ class ResultsView:
     @property
     def last(self) -> int:
         return self.results[-1].rank
+
+
+@dataclass(frozen=True)
+class AnsweredView:
+    """What a reader answers; ``is_sure``: the best answer has the confidence that the settings ask for."""
+
+    reading: ReadingView
+    is_sure: bool
+    how: HowView
 
 
 @dataclass(frozen=True)
@@ -141,24 +173,42 @@ class Pages:
         names = [name for name in served.pipelines if name != served.default]
         if chosen is not None and chosen not in (*names, served.default):
             names.append(chosen)
-        return Choices(tuple(self.snapshot.indexes), tuple(names), served.default, served.documents)
+        usual, default = self.say("pipeline.default"), served.default
+        if len(default) <= SHORT:
+            usual = f"{usual} ({default})"
+        return Choices(tuple(self.snapshot.indexes), tuple(names), default, usual, served.documents)
 
     def stage(self, model: str | None = None) -> Stage:
         """The pipeline of a name or a text, by default the one that is asked for."""
         return self.served.pipeline(model or self.inquiry.model)
 
+    def why_unusable(self, name: str | None) -> str | None:
+        """Why the pipeline of a name cannot be run over this index; None: it can, or it is no name."""
+        served, others = self.served, self.snapshot.indexes.values()
+        if name is None or name in served.pipelines:
+            return None
+        if name in served.unavailable:
+            return served.unavailable[name]
+        is_elsewhere = any(name in other.pipelines or name in other.unavailable for other in others)
+        return f"no pipeline of that name is saved with the index {served.name}" if is_elsewhere else None
+
+    def with_usable_pipeline(self) -> Pages:
+        """These pages, with the default pipeline if the one that is asked for cannot be run."""
+        model = None if self.why_unusable(self.inquiry.model) else self.inquiry.model
+        return replace(self, inquiry=replace(self.inquiry, model=model))
+
     def reader(self) -> ReadAnswers | None:
-        """What answers questions on the first page: the pipeline of the settings, or what reads the results.
+        """What answers questions: the pipeline of the settings, or what reads the results.
 
         None if no reader is served.
         """
-        if self.inquiry.page > 1 or self.served.default_answer is None:
+        if self.served.default_answer is None:
             return None
         stage = self.served.answers() % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
-    def results(self, stage: Stage, reader: ReadAnswers | None) -> ResultsView:
-        """A page of results, and what the reader, if there is one, answers.
+    def results(self, stage: Stage) -> ResultsView:
+        """A page of results; of the query with other accents if nothing is found without.
 
         Raises
         ------
@@ -168,22 +218,43 @@ class Pages:
         first = (self.inquiry.page - 1) * SIZE
         if first + SIZE > self.most:
             raise Unprocessable(f"page {self.inquiry.page}: there are pages 1 to {self.most // SIZE}")
-        depth = min(max(first + SIZE + 1, 0 if reader is None else READ_DEPTH), self.most)
+        depth = min(first + SIZE + 1, self.most)
         ranked = refuse_values(lambda: find(stage, self.query, depth))
+        respelled = self if len(ranked.ranking) else self._respelled()
+        if respelled != self and (view := respelled.results(stage)).results:
+            return view
         results, steps = self._list(ranked, stage, first)
-        answered = None
-        if reader is not None:
-            answered = refuse_values(lambda: read(reader, ranked.ranking.cut(READ_DEPTH), self.most))
-            steps += answered.steps
-        has_next = len(ranked.ranking) > first + SIZE and first + 2 * SIZE <= self.most
-        page = self.inquiry.page
+        count, page = len(ranked.ranking), self.inquiry.page
+        has_next = count > first + SIZE and first + 2 * SIZE <= self.most
         return ResultsView(
+            self.inquiry,
             results,
-            None if answered is None else self.shown.reading(answered),
+            count if count < depth else count_results(stage, self.query),
+            self._answer_link(has_results=bool(results)),
             self.shown.how(ranked, steps),
             self.links.search(self.inquiry, page=page - 1 if page > 2 else None) if page > 1 else "",
             self.links.search(self.inquiry, page=page + 1) if has_next else "",
+            "" if results else self._why_none(),
         )
+
+    def _respelled(self) -> Pages:
+        """The first page for the query in the spellings of the index, if they differ in accents."""
+        query, limits = self.inquiry.query, self.snapshot.settings.limits
+        if self.index.has_texts and self.inquiry.page == 1:
+            spelled = respell(self.index.sparse, query)
+            query = spelled if len(spelled) <= limits.query_characters else query
+        return replace(self, inquiry=replace(self.inquiry, query=query))
+
+    def answered(self, stage: Stage, reader: ReadAnswers) -> AnsweredView:
+        """What the reader answers from the first results of a pipeline, or of its own."""
+        ranked = StagedRanking(reader.text, Ranking(self.query), ())
+        if reader.first is None:
+            ranked = refuse_values(lambda: find(stage, self.query, min(READ_DEPTH, self.most)))
+        answered = refuse_values(lambda: read(reader, ranked.ranking, self.most))
+        reading = self.shown.reading(answered)
+        least = self.snapshot.settings.answer_confidence
+        is_sure = bool(reading.answers) and reading.answers[0].share >= least
+        return AnsweredView(reading, is_sure, self.shown.how(ranked, answered.steps))
 
     def compare(self, left: Stage, right: Stage) -> tuple[ComparedView, ComparedView]:
         """The first results of two pipelines side by side."""
@@ -230,6 +301,25 @@ class Pages:
             shown.result(rank, docno, score, passages.get(docno)) for rank, (docno, score) in listed
         )
         return results, () if step is None else (step,)
+
+    def _answer_link(self, *, has_results: bool) -> str:
+        """The address of the answer on the first page, if a reader has something to read; else empty."""
+        reads_results = self.snapshot.settings.answer is None
+        if self.inquiry.page > 1 or self.served.default_answer is None or (reads_results and not has_results):
+            return ""
+        return self.links.answer(self.inquiry)
+
+    def _why_none(self) -> str:
+        """Why nothing is found."""
+        if not self.served.documents:
+            return self.say("none.empty")
+        if self.inquiry.page > 1:
+            return self.say("none.shown")
+        analyzer = self.index.analyzer if self.index.has_texts else None
+        if analyzer is None or analyzer(self.inquiry.query):
+            return self.say("none.hint")
+        has_words = bool(analyzer.tokens(self.inquiry.query))
+        return self.say("none.omitted") if has_words else self.say("none.wordless")
 
     def _doc(self, docno: str) -> Doc:
         try:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from telerank.sparse.matches import count_matches
+from telerank.sparse.retriever import SparseRetriever
 from telerank.stage import Chain, Cut, Stage, walk_stages
 from telerank.types import Answers, Explanation, Query, Ranking
 
@@ -89,6 +91,14 @@ def find(stage: Stage, query: Query, k: int) -> StagedRanking:
         (ranking,) = cut([ranking])
         steps.append(StageRun(part.text, kind_of(part), perf_counter() - begun, len(ranking)))
     return StagedRanking(stage.text, ranking, tuple(steps))
+
+
+def count_results(stage: Stage, query: Query) -> int | None:
+    """How many documents a stage ranks for a query, if they can be counted without ranking them."""
+    if not isinstance(stage, SparseRetriever):
+        return None
+    count = count_matches(stage.index, query.text)
+    return count if count is None or stage.depth is None else min(count, stage.depth)
 
 
 def read(reader: ReadAnswers, ranking: Ranking, most: int) -> StagedAnswers:

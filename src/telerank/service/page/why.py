@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from telerank.service.page.messages import Messages
@@ -14,6 +14,7 @@ from telerank.types import Explanation
 _ROUNDING = "rounding to float32"  # less than any digit that is shown
 _NUMBER = r"-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan"
 _TERM = r"(?:'(?P<term>.*)'|\"(?P<term2>.*)\")"
+_UNREAD = r": not read, beyond (?P<k>\d+) tokens"
 _SEGMENT = r"segment (?P<n>\d+) of (?P<of>\d+), characters [\d,]+ to [\d,]+(?:, times [^:]+)?: “(?P<text>.*)”"
 
 
@@ -72,6 +73,16 @@ _PHRASES = (
         "phrase {n}, «~{text}~» (sans elle~: {value})",
     ),
     _Phrase(r"sentence (?P<n>\d+), “(?P<text>.*)”", "sentence {n}, “{text}”", "phrase {n}, «~{text}~»"),
+    _Phrase(
+        rf"sentence (?P<n>\d+){_UNREAD}",
+        "sentence {n}, beyond the {k} tokens that the model reads",
+        "phrase {n}, au-delà des {k} tokens que lit le modèle",
+    ),
+    _Phrase(
+        rf"sentences (?P<n>\d+) to (?P<of>\d+){_UNREAD}",
+        "sentences {n} to {of}, beyond the {k} tokens that the model reads",
+        "phrases {n} à {of}, au-delà des {k} tokens que lit le modèle",
+    ),
     _Phrase(rf"(?P<weight>{_NUMBER}) times", "{weight} times", "{weight} fois"),
     _Phrase(r"sum of", "sum of", "somme de"),
     _Phrase(r"an unknown document there", "unknown there", "inconnu dans cette liste"),
@@ -154,11 +165,26 @@ _PHRASES = (
     _Phrase(r"gates of episode (?P<n>\d+)", "gates of episode {n}", "portes de l’épisode {n}"),
     _Phrase(r"attention over the words", "attention to the words", "attention portée aux mots"),
     _Phrase(
+        r"number (?P<n>\d+) by the tokens \(.*\)",
+        "sentence {n} by the tokens, one of which spans several sentences",
+        "phrase {n} selon les tokens, dont un couvre plusieurs phrases",
+    ),
+    _Phrase(
+        rf"(?P<weight>{_NUMBER}) times (?P<value>{_NUMBER}), the kernel at (?P<least>{_NUMBER}) "
+        rf"\(width (?P<most>{_NUMBER})\)",
+        "{weight} times {value}, the kernel at {least} (width {most})",
+        "{weight} fois {value}, le noyau en {least} (largeur {most})",
+    ),
+    _Phrase(r"bias", "bias", "biais"),
+    _Phrase(r"\(a word without a vector\)", "(a word without a vector)", "(un mot sans vecteur)"),
+    _Phrase(
         r"the score is the tanh of the sum of",
         "the score is the tanh of the sum of",
         "le score est la tanh de la somme de",
     ),
 )
+_OVER_WORDS = "attention over the words"
+_UNREAD_PART = re.compile(rf"sentences? [\d to]+{_UNREAD}")
 _COMPILED = tuple((re.compile(phrase.pattern, re.DOTALL), phrase) for phrase in _PHRASES)
 
 
@@ -204,7 +230,11 @@ def _reason(explanation: Explanation, say: Messages, words: Mapping[str, str], s
         for part in explanation.parts
         if part.what != _ROUNDING
     )
+    if explanation.what == _OVER_WORDS:  # its parts are words of the document
+        parts = tuple(replace(part, is_foreign=False) for part in parts)
     text = describe(explanation.what, say, words)
+    if _UNREAD_PART.fullmatch(explanation.what):
+        return Reason(text or explanation.what, say("explain.unread"), None, ())
     return Reason(
         text or explanation.what, say.score(explanation.value), share, parts, is_foreign=text is None
     )

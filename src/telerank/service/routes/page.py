@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from telerank.errors import TelerankError, shorten_message
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
 from telerank.service.errors import NotServed, Unprocessable, as_service_error, describe_invalid
+from telerank.service.page.details import describe_detail
 from telerank.service.page.document import Excerpt
 from telerank.service.page.links import Inquiry
 from telerank.service.page.messages import TEXTS
@@ -66,7 +67,7 @@ def error_page(request: Request, status: int, detail: str, retry_after: int | No
         "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
         "code": status,
         "message": say(key if key in TEXTS["en"] else "error.500"),
-        "detail": shorten_message(detail) if status in _OF_REQUESTS else "",
+        "detail": describe_detail(shorten_message(detail) if status in _OF_REQUESTS else "", say),
         "can_retry": request.method == "GET" and retry_after is not None,
     }
     page = render(request, "error.html", settings, values, status=status)
@@ -137,7 +138,8 @@ CurrentPages = Annotated[Pages, Depends(pages_of)]
 
 @router.api_route("/", methods=_METHODS)
 async def home(request: Request, pages: CurrentPages, settings: CurrentSettings) -> Response:
-    return render(request, "home.html", settings, {"inquiry": pages.inquiry, "choices": pages.choices()})
+    choices = pages.choices() if pages.snapshot.indexes else None  # models alone are served
+    return render(request, "home.html", settings, {"inquiry": pages.inquiry, "choices": choices})
 
 
 async def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
@@ -162,16 +164,30 @@ async def search(
     thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
 ) -> Response:
     """The results of a query."""
-    settings, inquiry = served.settings, pages.inquiry
+    inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
-    stage, reader = pages.stage(), pages.reader()
+    unusable = describe_detail(pages.why_unusable(inquiry.model) or "", pages.say)
+    pages = pages.with_usable_pipeline()
+    stage = pages.stage()
+    view = await served.run_stage(stage, pages.results, stage)
+    more = {"choices": pages.choices(), "view": view, "thanks": thanks, "unusable": unusable}
+    values = {**values_of(pages), **more, "chosen": inquiry.model}
+    return render(request, "results.html", served.settings, values)
+
+
+@router.api_route("/answer", methods=_METHODS)
+async def answer(request: Request, served: CurrentServed, pages: CurrentPages) -> Response:
+    """What a reader answers: a page, whose middle the script puts above the results."""
+    inquiry = pages.inquiry
+    if not inquiry.query:
+        return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
+    pages = pages.with_usable_pipeline()
+    reader = pages.reader()
     if reader is None:
-        view = await served.run_stage(stage, pages.results, stage, reader)
-    else:
-        view = await served.compute(pages.results, stage, reader)
-    values = {**values_of(pages), "choices": pages.choices(), "view": view, "thanks": thanks}
-    return render(request, "results.html", settings, values)
+        raise NotServed("no reader is served")
+    view = await served.compute(pages.answered, pages.stage(), reader)
+    return render(request, "answer.html", served.settings, {**values_of(pages), "view": view})
 
 
 @router.api_route("/compare", methods=_METHODS)
@@ -183,11 +199,13 @@ async def compare(
     for name in (a, b):
         check_length("the pipeline", name or "", settings.limits.pipeline_characters)
     views = None
-    if pages.inquiry.query and a and b:
+    reasons = {name: pages.why_unusable(name) for name in (a, b) if name}
+    unusable = {name: describe_detail(reason, pages.say) for name, reason in reasons.items() if reason}
+    if pages.inquiry.query and a and b and not unusable:
         left, right = pages.stage(a), pages.stage(b)
         views = await served.run_stage(left + right, pages.compare, left, right)
-    values = {**values_of(pages), "choices": pages.choices(), "views": views, "a": a or "", "b": b or ""}
-    return render(request, "compare.html", settings, values)
+    values = {**values_of(pages), "choices": pages.choices(), "views": views, "unusable": unusable}
+    return render(request, "compare.html", settings, {**values, "a": a or "", "b": b or ""})
 
 
 @router.api_route("/explain", methods=_METHODS)

@@ -1,4 +1,4 @@
-// The page works without this: a thumb is then a form, and "why this rank" a page of its own.
+// The page works without this: a thumb is then a form, "why this rank" and the answer are pages of their own.
 "use strict";
 
 const json = { Accept: "application/json" };
@@ -13,10 +13,40 @@ document.addEventListener("submit", (event) => {
   }
 });
 
-// a page that comes back from the browser's memory waits for nothing
+// a page that comes back from the browser's memory waits for nothing, but for an answer that it does not have
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[aria-busy]")) form.removeAttribute("aria-busy");
+  const link = document.querySelector("a.look");
+  if (link) readAnswer(link);
 });
+
+// the element of an id on another page of this service
+async function fetchPart(address, id) {
+  const reply = await fetch(address);
+  const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+  const part = page.getElementById(id);
+  if (!reply.ok || !part) throw new Error(String(reply.status));
+  return document.importNode(part, true);
+}
+
+async function readAnswer(link) {
+  const card = document.getElementById("answer-card");
+  const status = document.querySelector(".reading");
+  status.textContent = status.dataset.reading;
+  card.hidden = true;
+  try {
+    const answer = await fetchPart(link.href, card.id);
+    card.replaceWith(answer);
+    // what a screen reader says; the card itself is read when its user goes there
+    const text = answer.querySelector(":scope > .answer-text");
+    status.classList.add("hidden");
+    status.textContent = [answer.querySelector("h2"), text].map((each) => each?.textContent ?? "").join(" ");
+  } catch {
+    link.textContent = link.dataset.retry;
+    status.textContent = link.dataset.failed;
+    card.hidden = false;
+  }
+}
 
 function wait(form) {
   form.setAttribute("aria-busy", "true");
@@ -42,9 +72,40 @@ async function judge(form, button) {
   status.classList.toggle("failed", !saved);
   status.textContent = saved ? status.dataset.thanks : status.dataset.failed;
   if (!saved) return;
-  for (const other of form.querySelectorAll("button")) {
-    other.setAttribute("aria-pressed", String(other === button));
+  press(form, button.value);
+  const grades = judgedHere();
+  grades[nameOf(form)] = button.value;
+  try {
+    sessionStorage.setItem("judged", JSON.stringify(grades));
+  } catch {
+    // without storage the thumb is forgotten when its page is left
   }
+}
+
+function press(form, grade) {
+  for (const button of form.querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", String(button.value === grade));
+  }
+}
+
+// what was judged in this tab: grades by index, query and document
+function judgedHere() {
+  try {
+    return JSON.parse(sessionStorage.getItem("judged")) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function nameOf(form) {
+  const fields = new FormData(form);
+  return JSON.stringify([fields.get("index"), fields.get("q"), fields.get("docno")]);
+}
+
+const judged = judgedHere();
+for (const form of document.querySelectorAll(".judge")) {
+  const grade = judged[nameOf(form)];
+  if (grade !== undefined) press(form, grade);
 }
 
 for (const link of document.querySelectorAll("a.why")) {
@@ -67,17 +128,14 @@ async function explain(button, link) {
   panel.textContent = link.dataset.loading;
   panel.setAttribute("aria-busy", "true");
   try {
-    const reply = await fetch(link.href);
-    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
-    const explanation = page.getElementById("explanation");
-    if (!reply.ok || !explanation) throw new Error(String(reply.status));
+    const explanation = await fetchPart(link.href, "explanation");
     explanation.removeAttribute("id");
     for (const heading of explanation.querySelectorAll("h2")) {
       const smaller = document.createElement("h4");
       smaller.append(...heading.childNodes);
       heading.replaceWith(smaller);
     }
-    panel.replaceChildren(document.importNode(explanation, true));
+    panel.replaceChildren(explanation);
     panel.dataset.filled = "true";
   } catch {
     panel.textContent = link.dataset.failed;

@@ -1,0 +1,68 @@
+"""Words of a query that no document holds, in the spellings of the index: with other accents, or without."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+from telerank.sparse.index import SparseIndex
+from telerank.text import Analyzer
+from telerank.text.places import locate_terms
+from telerank.text.steps import fold_accents
+
+MOST = 3
+"""Spellings of a word, the most frequent ones."""
+_LATER = 2  # vowels at the end of a word that are tried with accents: stemmers take "ité" off, not "ite"
+_ACCENTS = "\u0300\u0301\u0302\u0303\u0308"  # grave, acute, circumflex, tilde, diaeresis
+
+
+def respell(index: SparseIndex, query: str) -> str:
+    """The query with each word that no document holds replaced by its spellings in the index, if it has any.
+
+    Spellings differ in accents alone; several, such as ``côte côté`` for ``cote``, stand side by side.
+    """
+    parts, end = [], 0
+    for term, start, stop in locate_terms(index.analyzer, query):
+        is_known = start < end or index.term(term).df
+        spellings = [] if is_known else find_spellings(index, query[start:stop])[:MOST]
+        if spellings:
+            parts += [query[end:start], " ".join(spellings)]
+            end = stop
+    return "".join((*parts, query[end:]))
+
+
+def find_spellings(index: SparseIndex, word: str) -> list[str]:
+    """Words that differ from a word in accents alone and whose terms documents hold, most frequent first.
+
+    Each has one term. The index has terms, not words: a word is spelled with the accents of a term as far as
+    the term goes, and the analyzer must make that term of it.
+    """
+    analyzer, spellings = index.analyzer, dict[str, str]()
+    accented: dict[str, list[str]] = {}
+    for variant in _variants(word.casefold()):
+        for stem in analyzer(variant)[:1]:
+            bare = fold_accents(stem)
+            if bare not in accented:
+                terms = (term for segment in index.segments for term in segment.terms.find_accented(bare))
+                accented[bare] = [bare, *dict.fromkeys(terms)]
+            for term in dict.fromkeys((stem, *accented[bare])):
+                if not spellings.get(term) and index.term(term).df:
+                    spellings[term] = _spell(analyzer, variant, term)
+    ordered = sorted(spellings, key=lambda term: (-index.term(term).df, term))
+    return [spellings[term] for term in ordered if spellings[term]]
+
+
+def _variants(word: str) -> Iterator[str]:
+    """The word, without accents, and with one on a vowel of its end, which stemmers look at."""
+    yield from (word, fold_accents(word))
+    ends = [end for end, letter in enumerate(word, 1) if letter in "aeiou"]
+    for end in reversed(ends[-_LATER:]):
+        for accent in _ACCENTS:
+            yield unicodedata.normalize("NFC", f"{word[:end]}{accent}{word[end:]}")
+
+
+def _spell(analyzer: Analyzer, word: str, term: str) -> str:
+    """The word with the accents of a term; empty if the analyzer makes another term of it."""
+    bare = fold_accents(term)
+    texts = [term + word[end:] for end in range(1, len(word) + 1) if fold_accents(word[:end]) == bare]
+    return next((text for text in (*texts[:1], word, term) if analyzer(text) == [term]), "")

@@ -1,0 +1,130 @@
+"""What a reader answers, on the page: apart from the results, and in large only if it is confident."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from small_pages import Outline, make_index, page_client, page_settings
+from small_readers import reader_with
+from telerank.errors import CollectionError
+from telerank.models.readers.reader import save_reader
+from telerank.service.settings import ServiceSettings, make_settings
+from telerank.types import Doc
+
+DOCS = [Doc(f"A{n}", f"La prime numéro {n} est versée en mars.", f"Prime {n}") for n in range(3)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return make_index(tmp_path_factory.mktemp("answers") / "fiches", DOCS)
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory) -> dict[str, str]:
+    """A reader that always answers, and one that never does."""
+    folder = tmp_path_factory.mktemp("readers")
+    save_reader(reader_with(folder, "word pieces", threshold=1000.0), folder / "always")
+    save_reader(reader_with(folder, "word pieces", threshold=-1000.0), folder / "never")
+    return {name: str(folder / name) for name in ("always", "never")}
+
+
+def settings_of(folder: Path, readers: dict[str, str], name: str = "always", **more: Any) -> ServiceSettings:
+    return page_settings(folder, readers={name: readers[name]}, **more)
+
+
+def page_of(client: Any, address: str) -> Outline:
+    reply = client.get(address)
+    assert reply.status_code == 200, reply.text
+    return Outline(reply.text)
+
+
+def test_results_do_not_wait_for_the_answer(folder: Path, readers: dict[str, str]):
+    with page_client(settings_of(folder, readers)) as client:
+        page = page_of(client, "/search?q=prime")
+        assert "3 results" in page.text
+        assert "answer-text" not in page.values("p", "class")
+        assert "Reading for an answer" not in page.text
+        assert "/answer?q=prime" in page.values("a", "href")
+        assert "Look for an answer in the first documents" in page.text
+        answer = page_of(client, "/answer?q=prime")
+        assert "Reading for an answer" in answer.text
+        assert "Words in common" in answer.text
+        assert "/search?q=prime" in answer.values("a", "href")
+
+
+def test_an_answer_below_the_confidence_of_the_settings_is_behind_a_click(
+    folder: Path, readers: dict[str, str]
+):
+    with page_client(settings_of(folder, readers, answer_confidence=0)) as client:
+        sure = client.get("/answer?q=prime").text
+    with page_client(settings_of(folder, readers, answer_confidence=1)) as client:
+        unsure = client.get("/answer?q=prime").text
+    text = re.search(r'answer-text"[^>]*>(.*?)</p>', sure)[1]
+    assert sure.index("answer-text") < sure.index("<details")
+    assert '<h2 id="answer">Answer</h2>' in sure
+    assert '<h2 id="answer">No sure answer</h2>' in unsure
+    shown, _, hidden = unsure.partition('<details class="unsure">')
+    assert "answer-text" not in shown
+    assert re.search(r'answer-text"[^>]*>(.*?)</p>', hidden)[1] == text
+    assert re.search(r"Show what was marked with little confidence \(\d+%\)", hidden)
+
+
+@pytest.mark.parametrize("confidence", [-0.1, 1.1, "much"])
+def test_a_confidence_is_a_share(confidence: object):
+    with pytest.raises(CollectionError, match="answer_confidence"):
+        make_settings({"indexes": {"a": "/a"}, "answer_confidence": confidence})
+
+
+def test_where_nothing_is_found_nothing_is_read(folder: Path, readers: dict[str, str]):
+    with page_client(settings_of(folder, readers, "never"), language="fr") as client:
+        page = page_of(client, "/search?q=xyzzy")
+        assert "Aucun résultat" in page.text
+        assert "réponse" not in page.text
+        assert not [link for link in page.values("a", "href") if link.startswith("/answer")]
+        assert "Aucun des 3 documents lus" in page_of(client, "/answer?q=prime").text
+        answer = page_of(client, "/answer?q=xyzzy").text
+        assert "Aucun document où elle pourrait se trouver n’a été trouvé." in answer
+        assert "lu ne contient pas" not in answer
+
+
+def test_a_reader_with_documents_of_its_own_reads_them_where_nothing_else_is_found(
+    folder: Path, readers: dict[str, str]
+):
+    settings = settings_of(folder, readers, answer="dfi % 2 >> read(always)")
+    with page_client(settings) as client:
+        assert "/answer?q=xyzzy" in page_of(client, "/search?q=xyzzy").values("a", "href")
+        assert "No document was found" in page_of(client, "/answer?q=xyzzy").text
+
+
+def test_an_answer_goes_with_the_first_page_and_with_the_spelling_of_the_results(
+    folder: Path, readers: dict[str, str]
+):
+    with page_client(settings_of(folder, readers)) as client:
+        links = page_of(client, "/search?q=versee").values("a", "href")
+        assert "/answer?q=vers%C3%A9e" in links
+        links = page_of(client, "/search?q=prime&page=2").values("a", "href")
+        assert not [link for link in links if link.startswith("/answer")]
+        assert client.get("/answer?q=+").headers["location"] == "/"
+
+
+def test_without_a_reader_there_is_no_answer(folder: Path):
+    with page_client(page_settings(folder)) as client:
+        assert client.get("/answer?q=prime").status_code == 404
+
+
+def test_a_reader_reads_what_a_default_pipeline_without_a_bound_finds(folder: Path, readers: dict[str, str]):
+    """The service's own pipelines are not bounded as those of requests are."""
+    settings = settings_of(
+        folder, readers, model="long", pipelines={"long": "bm25 % 5000"}, limits={"reranked": 5, "depth": 10}
+    )
+    with page_client(settings) as client:
+        assert page_of(client, "/answer?q=prime").text
+        assert client.post("/v1/answer", json={"query": "prime"}).status_code == 200
