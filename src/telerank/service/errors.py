@@ -80,7 +80,7 @@ class TooLarge(ServiceError):  # noqa: N818
     status, error_type = 413, "too_large"
 
 
-class Unreadable(ServiceError):  # noqa: N818
+class Unsupported(ServiceError):  # noqa: N818
     """415: a body is compressed."""
 
     status, error_type = 415, "unsupported"
@@ -161,8 +161,8 @@ def add_error_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
     async def _(request: Request, error: HTTPException) -> JSONResponse:
         error_type = _TYPES.get(error.status_code, "validation" if error.status_code < 500 else "internal")
         body, headers = error_body(str(error.detail), error_type, path_of(request.scope)), error.headers
-        if error.status_code == 405:  # the framework names the methods of the first route of the path alone
-            matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        if error.status_code == 405 and matching:  # the framework names the methods of the first route alone
             methods = sorted({method for route in matching for method in route.methods or ()})
             headers = {"Allow": ", ".join(methods)}
         return JSONResponse(body, error.status_code, dict(headers or {}))
@@ -200,7 +200,10 @@ _EXAMPLES = {
     ),
     404: ("There is nothing of that name.", NotServed("no index 'other'; known: piaf")),
     413: ("The body, or the number of texts, is above the limit.", TooLarge("1001 texts, at most 1000")),
-    415: ("The body is compressed.", Unreadable("Content-Encoding: a body is read uncompressed, got 'gzip'")),
+    415: (
+        "The body is compressed.",
+        Unsupported("Content-Encoding: a body is read uncompressed, got 'gzip'"),
+    ),
     421: (
         "The host is not one of the service.",
         Misdirected("the host 'search.example.org' is not served: see allowed_hosts"),

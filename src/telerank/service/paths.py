@@ -13,7 +13,7 @@ OPENAI = frozenset(("/v1/embeddings", "/embeddings", "/v1/models", "/models"))
 def add_prefix(scope: Scope, prefix: str) -> None:
     """Let the path of a request begin with ``prefix``, as ASGI has it, also if a proxy has stripped that.
 
-    No route may stand below a path that is itself the prefix: the request would have two meanings.
+    No path of the service may itself begin with ``prefix`` and a slash: stripped, it would not be completed.
     """
     scope["root_path"] = prefix
     if not scope["path"].startswith(f"{prefix}/"):

@@ -16,7 +16,7 @@ import numpy as np
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from telerank.errors import shorten
-from telerank.service.errors import BadRequest, Overloaded, ServiceError, TooLarge, Unprocessable, Unreadable
+from telerank.service.errors import BadRequest, Overloaded, ServiceError, TooLarge, Unprocessable, Unsupported
 from telerank.service.guards.addresses import ServedHosts, TrustedProxies
 from telerank.service.guards.connection import refuse, run_while_connected
 from telerank.service.guards.keys import KeyRing
@@ -92,7 +92,7 @@ class RequestGate:
         headers = dict(scope["headers"])
         encoding = headers.get(b"content-encoding", b"identity").decode("latin1")
         if encoding.lower() != "identity" and _has_body(scope):
-            raise Unreadable(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
+            raise Unsupported(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
             raise _too_large(self.limits)
