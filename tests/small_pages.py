@@ -64,7 +64,8 @@ def make_index(folder: Path, docs: list[Doc] = DOCS, analyzer: str = "french") -
 def page_settings(folder: Path, **more: Any):
     from telerank.service.settings import make_settings
 
-    return make_settings({"indexes": {folder.name: folder}, "title": "Fiches", **more})
+    served = {"indexes": {folder.name: folder}, "title": "Fiches", "allowed_hosts": ["testserver"]}
+    return make_settings({**served, **more})
 
 
 @contextmanager

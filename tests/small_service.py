@@ -55,7 +55,9 @@ def serving(settings: Any) -> Iterator[Any]:
 
     from telerank.service.app import create_app
 
-    with TestClient(create_app(settings), raise_server_exceptions=True) as client:
+    hosts = (*settings.allowed_hosts, "testserver")
+    app = create_app(settings.model_copy(update={"allowed_hosts": hosts}))
+    with TestClient(app, raise_server_exceptions=True) as client:
         wait_until_ready(client)
         yield client
 

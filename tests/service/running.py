@@ -16,9 +16,10 @@ def listening(settings: Any, seconds: float = 120) -> Iterator[str]:
     import uvicorn
 
     from telerank.service.app import create_app
+    from telerank.service.guards.protocol import BoundedConfig
 
-    app = create_app(settings)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", ws="none"))
+    config = BoundedConfig(settings, create_app(settings), host="127.0.0.1", port=0, log_level="error")
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = time.monotonic() + seconds

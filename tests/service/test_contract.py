@@ -92,6 +92,16 @@ def test_every_error_of_a_route_is_named(api):
         assert has_example(api, example), name
 
 
+def test_the_errors_of_judgments_and_of_openais_routes_are_their_own(api):
+    errors = api["paths"]["/v1/judgments"]["post"]["responses"]
+    assert {"403", "507"} <= errors.keys()
+    assert "403" not in api["paths"]["/v1/search"]["post"]["responses"]
+    error = api["paths"]["/v1/embeddings"]["post"]["responses"]["404"]["content"]["application/json"][
+        "example"
+    ]
+    assert error["error"]["message"] == error["message"]
+
+
 def test_the_examples_are_valid_requests(client, api):
     for name, operation in operations(api, OWN):
         method, path = name.split()

@@ -95,7 +95,7 @@ def test_text_that_is_cut_is_said_and_refused_if_that_is_asked(client):
     for route, name in (("/embed", "inputs"), ("/v1/embeddings", "input")):
         refused = client.post(route, json={name: ["d1", LONG], "truncate": False})
         assert refused.status_code == 422
-        assert "text 1 is longer" in refused.json()["error"]
+        assert "text 1 is longer" in refused.json()["message"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import telerank as tr
 from telerank.corpus.formats import open_collection
 from telerank.corpus.judgments import Judgment, read_judgments
 from telerank.errors import CollectionError, FormatError, FormatWarning
-from telerank.service.errors import Unready
+from telerank.service.errors import Unsaved
 from telerank.service.judgments import JudgmentFile, query_id
 from telerank.types import Query
 
@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_no_part_of_a_line(file: JudgmentFile, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(Unready, match="could not be saved"):
+    with pytest.raises(Unsaved, match="could not be saved: No space left on device"):
         file.add("two", "d2", 1, "a")
     monkeypatch.undo()
     assert [judgment.query for judgment in read_judgments(file.path)] == ["one"]
@@ -97,7 +97,7 @@ def add_within(file: JudgmentFile, size: int) -> Judgment | None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         return file.add("deux étés", "d2", 1, "a")
-    except Unready:
+    except Unsaved:
         return None
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

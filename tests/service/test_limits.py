@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import socket
 import time
 
 import pytest
@@ -10,7 +12,10 @@ import pytest
 pytest.importorskip("fastapi")
 
 from small_service import make_index, serving, settings_of
+from telerank.errors import CollectionError
+from telerank.service.app import create_app
 from telerank.service.guards.limits import measure_depth
+from telerank.service.settings import make_settings
 
 KEYS = ("first-key-0001", "second-key-0002")
 LIMITS = {"body_bytes": 20_000, "json_depth": 8, "headers": 20, "header_bytes": 2_000, "path_bytes": 500}
@@ -141,6 +146,7 @@ def test_a_flood_of_headers_is_refused(client):
         ({"Authorization": "Bearer "}, 401),
         ({"X-API-Key": ""}, 401),
         ({"X-API-Key": "first-key-0001, second-key-0002"}, 401),
+        ({"X-API-Key": "first-key-0001", "Host": "evil.example"}, 421),
     ],
 )
 def test_with_keys_a_request_needs_one(guarded, headers, status):
@@ -166,6 +172,95 @@ def test_a_prefix_may_be_stripped_by_a_proxy_or_not(guarded):
     assert guarded.get("/search/health").status_code == 200
     assert guarded.get("/searchx/health").status_code == 401
     assert guarded.get("/openapi.json", headers=headers).json()["servers"] == [{"url": "/search"}]
+
+
+@pytest.mark.parametrize("path", ["/search?q=q1", "/search/search?q=q1"])
+def test_a_prefix_may_be_the_path_of_a_page(guarded, path):
+    reply = guarded.get(path, headers={"Authorization": KEYS[0], "Accept": "text/html"})
+    assert reply.status_code == 200
+    assert 'action="/search/search"' in reply.text
+
+
+def test_below_a_prefix_are_no_paths_of_the_service():
+    for prefix in ("/v1", "/v1/indexes", "/health", "/static"):
+        with pytest.raises(CollectionError, match=f"prefix: expected another than {prefix}: {prefix}/"):
+            create_app(make_settings({"indexes": {"a": "/a"}, "prefix": prefix}))
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8080", 200),
+        ("LOCALHOST.", 200),
+        ("127.0.0.1:8080", 200),
+        ("192.0.2.7", 200),
+        ("[::1]:8080", 200),
+        (socket.gethostname(), 200),
+        ("search.example.org", 200),
+        ("a.b.example.com:443", 200),
+        ("bound.example.org", 200),
+        ("evil.example", 421),
+        ("evil.example:8080", 421),
+        ("example.com", 421),
+        ("other.example.org", 421),
+        ("search.example.org.evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("evil.example@localhost", 421),
+        ("localhost, evil.example", 421),
+        ("[evil.example]", 421),
+        ("", 421),
+    ],
+)
+def test_a_request_for_another_host_is_refused(named, host, status):
+    reply = named.get("/v1/indexes", headers={"Host": host})
+    assert reply.status_code == status
+    assert status == 200 or reply.json()["message"].endswith(" is not served: see allowed_hosts")
+
+
+@pytest.fixture(scope="module")
+def named(folder):
+    hosts = ("search.example.org", "*.example.com")
+    with serving(settings_of(folder, allowed_hosts=hosts, host="bound.example.org")) as client:
+        yield client
+
+
+def test_every_host_may_be_allowed(folder):
+    with serving(settings_of(folder, allowed_hosts=["*"])) as client:
+        assert client.get("/v1/indexes", headers={"Host": "any.example"}).status_code == 200
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "GZIP, identity"])
+def test_a_compressed_body_is_refused(client, encoding):
+    headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+    reply = client.post("/v1/search", content=gzip.compress(body_of(100)), headers=headers)
+    assert reply.status_code == 415
+    assert reply.json()["message"] == f"Content-Encoding: a body is read uncompressed, got '{encoding}'"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"query": "q1", "query": "q2"}', "query: an object has this key twice"),
+        (b'{"query": "q1", "a": {"b": [{"c": 1, "c": 1}]}}', "c: an object has this key twice"),
+        (b'{"query": "q1", "k": true}', "k: Input should be a valid integer"),
+        (b'{"query": "q1", "k": "1"}', "k: Input should be a valid integer"),
+        (b'{"query": "q1", "k": 1.0}', "k: Input should be a valid integer"),
+        (b'{"query": "q1", "text": 1}', "text: Input should be a valid boolean"),
+    ],
+)
+def test_values_in_json_have_their_types_and_keys_come_once(client, content, message):
+    reply = post(client, content)
+    assert reply.status_code == 422
+    assert reply.json()["message"] == message
+    assert client.get("/v1/search?query=q1&k=1&text=false").status_code == 200
+
+
+def test_a_method_that_is_not_taken_gets_those_that_are(client):
+    for method in ("OPTIONS", "PUT"):
+        reply = client.request(method, "/v1/search")
+        assert (reply.status_code, reply.headers["allow"]) == (405, "GET, POST")
+    assert client.post("/v1/indexes").headers["allow"] == "GET"
 
 
 def test_pages_of_other_origins_are_refused_unless_they_are_named(client, guarded):

@@ -29,7 +29,7 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there():
     code = "".join(path.read_text("utf-8") for path in FOLDER.glob("*.py"))
     code += (FOLDER.parent / "routes" / "page.py").read_text("utf-8")
     named = set(re.findall(r'say\(\s*"([a-z.]+)"', templates + code))
-    named |= {f"error.{status}" for status in (400, 401, 403, 404, 405, 413, 422, 424, 429, 500, 503)}
+    named |= {f"error.{status}" for status in (400, 401, 403, 404, 405, 413, 422, 424, 429, 500, 503, 507)}
     named |= {f"stage.{kind}" for kind in (*KINDS.values(), "other", "read", "passages")}
     named |= {"answer.high", "answer.medium", "answer.low"}
     known = {key.removesuffix(".one").removesuffix(".other") for key in TEXTS["en"]}

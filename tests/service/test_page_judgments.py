@@ -186,6 +186,18 @@ def test_json_of_another_hosts_page_is_refused(client: Any, judged: Path):
     assert not judged.exists()
 
 
+def test_a_judgment_that_cannot_be_saved_says_so(folder: Path, tmp_path: Path):
+    file = tmp_path / "judged.jsonl"
+    with page_client(page_settings(folder, judgments=file)) as client:
+        file.mkdir()
+        page = client.post("/judge", data=FORM, headers=OWN)
+        assert page.status_code == 507
+        assert "This could not be saved." in page.text
+        reply = client.post("/v1/judgments", json={"query": "prime", "docno": "F1", "grade": 1})
+        assert reply.status_code == 507
+        assert reply.json()["message"] == "the judgment could not be saved: Is a directory"
+
+
 def test_a_service_without_judgments_has_no_thumbs_and_takes_none(folder: Path):
     with page_client(page_settings(folder)) as client:
         assert "judge" not in client.get("/search?q=prime").text

@@ -134,9 +134,9 @@ def test_what_cannot_be_opened_ends_the_start_with_one_line(tmp_path, workers):
     service = ServedProcess(str(tmp_path / "none"), "--workers", str(workers))
     assert service.process.wait(120) == 2
     service.end()
-    assert "Traceback" not in "".join(service.lines)
-    assert "no index here" in "".join(service.lines)
-    assert service.lines[-1].startswith("telerank: ")
+    [line] = service.lines
+    assert line.startswith("telerank: ")
+    assert "no index here" in line
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -239,7 +239,12 @@ def hasty(folder, tmp_path_factory, slow_searches):
 
 @pytest.mark.parametrize(
     "begun",
-    [b"", b"GET /v1/se", b"GET /health HTTP/1.1\r\nHost: a\r\nX-Slow: ", b"GET /health HTTP/1.1\r\n\r\nGET"],
+    [
+        b"",
+        b"GET /v1/se",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+        b"GET /health HTTP/1.1\r\n\r\nGET",
+    ],
 )
 def test_headers_that_do_not_arrive_close_the_connection(hasty, begun):
     with socket.create_connection(("127.0.0.1", hasty.port), timeout=20) as connection:
@@ -272,7 +277,7 @@ def test_headers_that_trickle_do_not_keep_a_connection(hasty):
 def test_a_body_that_does_not_arrive_is_a_bad_request(hasty):
     with socket.create_connection(("127.0.0.1", hasty.port), timeout=20) as connection:
         connection.sendall(
-            b"POST /v1/search HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
+            b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
         )
         reply = read_until_closed(connection)
     assert reply.startswith(b"HTTP/1.1 400")
@@ -282,7 +287,7 @@ def test_a_body_that_does_not_arrive_is_a_bad_request(hasty):
 def test_a_client_that_waits_to_send_is_answered_at_once(hasty):
     with socket.create_connection(("127.0.0.1", hasty.port), timeout=20) as connection:
         connection.sendall(
-            b"POST /v1/search HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 200000\r\n\r\n"
+            b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 200000\r\n\r\n"
         )
         assert read_until_closed(connection).startswith(b"HTTP/1.1 413")
 
@@ -304,12 +309,12 @@ def test_a_client_that_sends_too_much_reads_why(hasty):
     [
         b"\x00\xff\xfe\r\n\r\n",
         b"GET / HTTX/1.1\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET /health HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
-        b"GET /health HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"POST /v1/search HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET /health HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 50_000 + b"\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 50_000 + b"\r\n",
     ],
 )
 def test_what_is_no_http_is_a_bad_request(hasty, sent):
@@ -326,7 +331,7 @@ def test_what_is_no_http_is_a_bad_request(hasty, sent):
 def test_a_client_that_leaves_leaves_nothing_behind(hasty):
     for _ in range(10):
         with socket.create_connection(("127.0.0.1", hasty.port), timeout=20) as connection:
-            connection.sendall(b"GET /v1/search?query=slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            connection.sendall(b"GET /v1/search?query=slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
             time.sleep(0.05)
     end = time.monotonic() + 30
     while "telerank_requests_waiting 0.0" not in httpx.get(f"{hasty.url}/metrics").text:

@@ -137,6 +137,8 @@ def test_fields_that_are_not_read_are_named(client):
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
+        ({"query": "", "documents": ["d1"]}, 400, "query: it is empty"),
+        ({"query": " ", "texts": ["d1"]}, 400, "query: it is empty"),
         ({"query": QUERY, "documents": []}, 400, "no texts"),
         ({"query": QUERY, "texts": []}, 400, "no texts"),
         ({"query": QUERY}, 422, "expected documents"),

@@ -10,6 +10,7 @@ pytest.importorskip("fastapi")
 
 from typer.testing import CliRunner
 
+from small_service import make_index
 from telerank.cli.main import app
 from telerank.errors import CollectionError, FormatError
 from telerank.service.settings import make_settings, name_folders, read_keys, read_settings
@@ -25,15 +26,15 @@ def served(monkeypatch):
 
 def test_options_come_before_the_file(tmp_path, served, monkeypatch):
     monkeypatch.delenv("TELERANK_KEYS", raising=False)
-    file, keys = tmp_path / "service.yaml", tmp_path / "keys"
+    file, keys, folder = tmp_path / "service.yaml", tmp_path / "keys", make_index(tmp_path / "idx")
     file.write_text("indexes: {a: /a}\nport: 9000\nmodel: best\nlimits: {queue: 7}\nkeys: [from-the-file]\n")
     keys.write_text("# keys\nkey-of-ann  # Ann\n\nkey-of-bob\nkey-of-ann\n")
     result = CliRunner().invoke(
-        app, ["serve", "x=/b", "--config", str(file), "--port", "0", "--key-file", str(keys)]
+        app, ["serve", f"x={folder}", "--config", str(file), "--port", "0", "--key-file", str(keys)]
     )
     assert result.exit_code == 0, result.output
     [settings] = served
-    assert {name: str(folder) for name, folder in settings.indexes.items()} == {"x": "/b"}
+    assert settings.indexes == {"x": folder}
     assert (settings.port, settings.model, settings.limits.queue) == (0, "best", 7)
     assert settings.keys == ("key-of-ann", "key-of-bob")
     assert (settings.host, settings.cors, settings.log_queries) == ("127.0.0.1", (), False)
@@ -43,7 +44,7 @@ def test_options_come_before_the_file(tmp_path, served, monkeypatch):
 def test_without_options_the_file_is_served(tmp_path, served, monkeypatch):
     monkeypatch.delenv("TELERANK_KEYS", raising=False)
     file = tmp_path / "service.yaml"
-    file.write_text("indexes: {a: /a}\nkeys: [from-the-file]\n")
+    file.write_text(f"indexes: {{a: {make_index(tmp_path / 'idx')}}}\nkeys: [from-the-file]\n")
     CliRunner().invoke(app, ["serve", "--config", str(file)], catch_exceptions=False)
     assert served[0].keys == ("from-the-file",)
 
@@ -75,6 +76,8 @@ def test_a_folder_has_the_name_of_its_last_part(tmp_path):
         ({"indexes": {"a": "/a"}, "prefix": "/search/"}, "a path such as /search"),
         ({"indexes": {"a": "/a"}, "keys": ["secret"]}, "8 to 256 visible ASCII characters"),
         ({"indexes": {"a b": "/a"}}, "a name has letters"),
+        ({"indexes": {"a": "/a"}, "allowed_hosts": ["https://a.org"]}, "names such as search.example.org"),
+        ({"indexes": {"a": "/a"}, "trusted_proxies": ["proxy"]}, "trusted_proxies"),
         ({"indexes": {"a": "/a"}, "limits": {"queue": 0}}, "limits.queue"),
     ],
 )

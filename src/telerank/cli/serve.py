@@ -33,6 +33,10 @@ def serve(
     key_file: Path | None = Option(
         None, readable=False, help="File of API keys, one a line; those of TELERANK_KEYS are valid, too."
     ),
+    allowed_host: list[str] | None = Option(
+        None,
+        help="Name for which requests are answered, besides localhost and addresses: search.example.org.",
+    ),
     cors: list[str] | None = Option(None, help="Origin whose pages may call the service. Default: none."),
     judgments: Path | None = Option(
         None, readable=False, help="File to which the page adds judgments. Default: none."
@@ -47,7 +51,7 @@ def serve(
     Example: `telerank serve idx --model "bm25 % 100 >> rerank(my-reranker) % 10" --port 8080`
     """
     import telerank as tr
-    from telerank.verbs.serve import make_settings, name_folders, read_keys, read_settings
+    from telerank.verbs.serve import check_indexes, make_settings, name_folders, read_keys, read_settings
 
     values: dict[str, Any] = {} if config is None else read_settings(config)
     given: dict[str, Any] = {
@@ -65,11 +69,13 @@ def serve(
         "workers": workers,
         "prefix": prefix,
         "keys": read_keys(key_file),
+        "allowed_hosts": tuple(allowed_host or ()),
         "cors": tuple(cors or ()),
         "judgments": judgments,
         "log_queries": log_queries or None,
     }
     own = {name: value for name, value in given.items() if value not in (None, {}, ())}
     settings = make_settings({**values, **own})
+    check_indexes(settings)
     console.say(f"serving on http://{settings.host}:{settings.port}{settings.prefix}/ (API: /docs)")
     tr.serve(settings)

@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
-from telerank.errors import TelerankError
+from telerank.errors import CollectionError, TelerankError
 from telerank.service.errors import add_error_handlers
 from telerank.service.guards.limits import RequestGate
 from telerank.service.process.observe import RequestObserver
@@ -59,6 +60,11 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
     ``readiness`` says that all processes were ready before, it opens them first: no request meets a process
     that is not ready. ``app.state.failure`` is why something could not be opened; ``app.state.give_up`` is
     then called, else ``app.state.when_ready``.
+
+    Raises
+    ------
+    CollectionError
+        If the service has paths of its own below the prefix of the settings.
     """
     app = FastAPI(
         title="telerank",
@@ -70,11 +76,15 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
     )
     app.state.served = Served(settings, readiness=readiness)
     app.state.failure, app.state.give_up, app.state.when_ready = None, lambda: None, lambda: None
-    add_error_handlers(app)
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    for path in {route.path for route in routes}:
+        if settings.prefix and path.startswith(f"{settings.prefix}/"):  # stripped of it, or not?
+            raise CollectionError(f"serve: prefix: expected another than {settings.prefix}: {path} is served")
+    add_error_handlers(app, routes)
     page.add_page_errors(app)
     for router in ROUTERS:
         app.include_router(router)
-    app.add_middleware(RequestGate, limits=settings.limits, keys=settings.keys, prefix=settings.prefix)
+    app.add_middleware(RequestGate, settings=settings)
     if settings.cors:
         app.add_middleware(
             CORSMiddleware,

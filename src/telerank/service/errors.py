@@ -1,23 +1,27 @@
 """Errors of the service: each has a status, and one body that all clients read.
 
 The body is ``{detail, message, error, error_type}``: FastAPI's clients read ``detail``, Cohere's ``message``,
-those of text-embeddings-inference ``error`` and ``error_type``.
+those of text-embeddings-inference ``error`` and ``error_type``; on the routes of OpenAI's API ``error`` is an
+object, whose ``message`` its clients read.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import Scope
 
 from telerank.errors import ExpressionError, TelerankError, shorten, shorten_message
 from telerank.expressions import known_names
+from telerank.service.paths import OPENAI, path_of
 
 _log = logging.getLogger(__name__)
 RETRY_SECONDS = 1
@@ -36,6 +40,11 @@ class ServiceError(TelerankError):
         if retry_after is not None:
             self.retry_after = retry_after
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of its reply."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
 
 class BadRequest(ServiceError):  # noqa: N818 — these are named as the statuses are
     """400: what was sent cannot be read, or is empty."""
@@ -47,6 +56,12 @@ class Unauthorized(ServiceError):  # noqa: N818
     """401: no API key, or an unknown one."""
 
     status, error_type = 401, "unauthorized"
+
+
+class Forbidden(ServiceError):  # noqa: N818
+    """403: a page of another host sent the request."""
+
+    status, error_type = 403, "forbidden"
 
 
 class NotServed(ServiceError):  # noqa: N818
@@ -63,6 +78,18 @@ class TooLarge(ServiceError):  # noqa: N818
     """413: a body, or the number of texts in it, is above its limit."""
 
     status, error_type = 413, "too_large"
+
+
+class Unsupported(ServiceError):  # noqa: N818
+    """415: a body is compressed."""
+
+    status, error_type = 415, "unsupported"
+
+
+class Misdirected(ServiceError):  # noqa: N818
+    """421: the request is for a host that is not served."""
+
+    status, error_type = 421, "misdirected"
 
 
 class Unprocessable(ServiceError):  # noqa: N818
@@ -89,25 +116,35 @@ class Unready(ServiceError):  # noqa: N818
     status, error_type, retry_after = 503, "unhealthy", RETRY_SECONDS
 
 
-def error_body(message: str, error_type: str) -> dict[str, str]:
-    """The body of every error."""
+class Unsaved(ServiceError):  # noqa: N818
+    """507: what was sent could not be written to the disk."""
+
+    status, error_type = 507, "storage"
+
+
+def error_body(message: str, error_type: str, path: str = "") -> dict[str, Any]:
+    """The body of every error of a ``path``."""
     message = shorten_message(message)
-    return {"detail": message, "message": message, "error": message, "error_type": error_type}
+    error: Any = message
+    if path in OPENAI:
+        error = {"message": message, "type": error_type, "param": None, "code": None}
+    return {"detail": message, "message": message, "error": error, "error_type": error_type}
 
 
 def error_response(
     error: ServiceError, scope: Scope, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """The reply of an error, with further ``headers``; a browser that lacks a key asks its user for it."""
-    own = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    own = error.headers
     if error.status == Unauthorized.status:
         is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
         own["WWW-Authenticate"] = 'Basic realm="telerank", charset="UTF-8"' if is_page else "Bearer"
-    return JSONResponse(error_body(str(error), error.error_type), error.status, {**own, **(headers or {})})
+    body = error_body(str(error), error.error_type, path_of(scope))
+    return JSONResponse(body, error.status, {**own, **(headers or {})})
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Give every error of a route the body above."""
+def add_error_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
+    """Give every error of one of the ``routes`` the body above."""
 
     @app.exception_handler(TelerankError)
     async def _(request: Request, error: TelerankError) -> JSONResponse:
@@ -118,14 +155,18 @@ def add_error_handlers(app: FastAPI) -> None:
         return error_response(describe_invalid(error), request.scope)
 
     @app.exception_handler(Exception)
-    async def _(_: Request, __: Exception) -> JSONResponse:
-        return JSONResponse(error_body("internal error; the log of the service says more", "internal"), 500)
+    async def _(request: Request, _: Exception) -> JSONResponse:
+        return error_response(ServiceError("internal error; the log of the service says more"), request.scope)
 
     @app.exception_handler(HTTPException)
-    async def _(_: Request, error: HTTPException) -> JSONResponse:
+    async def _(request: Request, error: HTTPException) -> JSONResponse:
         error_type = _TYPES.get(error.status_code, "validation" if error.status_code < 500 else "internal")
-        body = error_body(str(error.detail), error_type)
-        return JSONResponse(body, error.status_code, dict(error.headers or {}))
+        body, headers = error_body(str(error.detail), error_type, path_of(request.scope)), error.headers
+        matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        if error.status_code == 405 and matching:  # the framework names the methods of the first route alone
+            methods = sorted({method for route in matching for method in route.methods or ()})
+            headers = {"Allow": ", ".join(methods)}
+        return JSONResponse(body, error.status_code, dict(headers or {}))
 
 
 def as_service_error(error: TelerankError) -> ServiceError:
@@ -151,30 +192,53 @@ def describe_invalid(error: RequestValidationError) -> ServiceError:
     return Unprocessable(f"{shorten(where)[1:-1]}: {message}")
 
 
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": description,
-        "content": {"application/json": {"example": error_body(message, error_type)}},
-    }
-    for status, description, message, error_type in (
-        (400, "The body cannot be read, or is empty.", "the body is no JSON: Expecting value", "empty"),
-        (401, "The request has no API key, or an unknown one.", "unknown API key", "unauthorized"),
-        (404, "There is nothing of that name.", "no index 'other'; known: piaf", "not_found"),
-        (
-            413,
-            "The body, or the number of texts, is above the limit.",
-            "1001 texts, at most 1000",
-            "too_large",
-        ),
-        (422, "A value is not as expected.", "k: Input should be greater than 0", "validation"),
-        (
-            424,
-            "An index or a model failed.",
-            "an index or a model failed; the log of the service says why",
-            "backend",
-        ),
-        (429, "Too many requests wait.", "512 requests wait: try again", "overloaded"),
-        (503, "Not ready, or not in time.", "not ready: opening piaf", "unhealthy"),
-    )
+_EXAMPLES = {
+    400: ("The body cannot be read, or is empty.", BadRequest("the body is no JSON: Expecting value")),
+    401: ("The request has no API key, or an unknown one.", Unauthorized("unknown API key")),
+    403: (
+        "A page of another host sent the request.",
+        Forbidden("judgments are taken from this service's own page alone"),
+    ),
+    404: ("There is nothing of that name.", NotServed("no index 'other'; known: piaf")),
+    413: ("The body, or the number of texts, is above the limit.", TooLarge("1001 texts, at most 1000")),
+    415: (
+        "The body is compressed.",
+        Unsupported("Content-Encoding: a body is read uncompressed, got 'gzip'"),
+    ),
+    421: (
+        "The host is not one of the service.",
+        Misdirected("the host 'search.example.org' is not served: see allowed_hosts"),
+    ),
+    422: ("A value is not as expected.", Unprocessable("k: Input should be greater than 0")),
+    424: (
+        "An index or a model failed.",
+        BackendFault("an index or a model failed; the log of the service says why"),
+    ),
+    429: ("Too many requests wait.", Overloaded("512 requests wait: try again")),
+    503: ("Not ready, or not in time.", Unready("not ready: opening piaf")),
+    507: (
+        "The judgment could not be written.",
+        Unsaved("the judgment could not be saved: No space left on device"),
+    ),
 }
-"""The errors of a route, for ``responses=`` of a router."""
+_OF_JUDGMENTS = (403, 507)
+
+
+def describe_errors(statuses: Iterable[int], path: str = "") -> dict[int | str, dict[str, Any]]:
+    """The errors of a route, for its ``responses=``, with an example for each status."""
+    described: dict[int | str, dict[str, Any]] = {}
+    for status in statuses:
+        description, error = _EXAMPLES[status]
+        example = error_body(str(error), error.error_type, path)
+        described[status] = {
+            "description": description,
+            "content": {"application/json": {"example": example}},
+        }
+    return described
+
+
+_OF_ALL = tuple(status for status in _EXAMPLES if status not in _OF_JUDGMENTS)
+ERRORS = describe_errors(_OF_ALL)
+"""The errors of every route."""
+OPENAI_ERRORS = describe_errors(_OF_ALL, "/v1/embeddings")
+"""The same as the routes of OpenAI's API have them."""

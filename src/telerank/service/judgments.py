@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from telerank.corpus.judgments import Judgment, parse_judgment, read_judgments
 from telerank.corpus.readers.reading import PACKED
 from telerank.errors import CollectionError, FormatError
-from telerank.service.errors import Unready
+from telerank.service.errors import Unready, Unsaved
 from telerank.trec.files import parse_object
 
 if TYPE_CHECKING:
@@ -74,15 +74,19 @@ class JudgmentFile:
             If the grade is beyond the limits, the docno is empty or has a blank, or the query has half of a
             surrogate pair.
         Unready
-            If other processes write for too long, or the file cannot be written.
+            If other processes write for too long.
+        Unsaved
+            If the file cannot be written, such as on a full disk.
         """
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         judgment = Judgment(query_id(query), query, docno, grade, now, index)
         try:
             self._append(judgment.line().encode())
+        except TimeoutError as error:
+            raise Unready("the judgment could not be saved: others are being saved") from error
         except OSError as error:
             _log.error("%s: a judgment could not be saved: %s", self.path, error)
-            raise Unready("the judgment could not be saved") from error
+            raise Unsaved(f"the judgment could not be saved: {error.strerror}") from error
         return judgment
 
     def _lock(self) -> BaseFileLock:

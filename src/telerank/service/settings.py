@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ class Limits(Section):
     """Seconds after which a request is given up with 503."""
     connections: int = Field(default=1_000, ge=1)
     """Open requests of a process; more are refused with 429."""
+    connections_per_address: int = Field(default=200, ge=1)
+    """Connections of an address to a process, or its open requests behind a trusted proxy. One more closes
+    the oldest whose request has not arrived; if there is none, it is refused with 429."""
 
 
 class ServiceSettings(Section):
@@ -86,6 +90,12 @@ class ServiceSettings(Section):
     port: int = Field(default=8080, ge=0, le=65_535)
     prefix: str = ""
     """Where the service stands below its host, such as ``/search``; empty, or without a slash at its end."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names for which requests are answered, besides IP addresses, ``localhost``, ``host`` and the name of
+    this machine: such as ``search.example.org``, ``*.example.org``, or ``*`` for all."""
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    """Addresses or networks of web servers in front: their ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are
+    believed, and their connections are not limited."""
     workers: int = Field(default=1, ge=1, le=64)
     threads: int = Field(default=2, ge=1, le=64)
     """Searches that a process runs at a time; models compute in a thread of their own."""
@@ -122,6 +132,21 @@ class ServiceSettings(Section):
         if prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", prefix):
             raise ValueError("expected a path such as /search, without a slash at its end")
         return prefix
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            if not re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_-][A-Za-z0-9._-]*", host):
+                raise ValueError(f"expected names such as search.example.org or *.example.org, got {host!r}")
+        return hosts
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            ip_network(proxy, strict=False)
+        return proxies
 
     @field_validator("keys")
     @classmethod

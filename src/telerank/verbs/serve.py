@@ -12,9 +12,23 @@ if TYPE_CHECKING:
     from telerank.retrieval.index import Index
     from telerank.service.settings import ServiceSettings
 
-__all__ = ["make_settings", "name_folders", "read_keys", "read_settings", "serve"]
+__all__ = ["check_indexes", "make_settings", "name_folders", "read_keys", "read_settings", "serve"]
 
 from telerank.service.settings import make_settings, name_folders, read_keys, read_settings
+
+
+def check_indexes(settings: ServiceSettings) -> None:
+    """Check that the indexes can be opened, before anything is logged.
+
+    Raises
+    ------
+    TelerankError
+        If one of them cannot be opened.
+    """
+    from telerank.retrieval.index import Index
+
+    for folder in settings.indexes.values():
+        Index(folder)
 
 
 def serve(index: Index | str | Path | ServiceSettings, **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Running an application as long as its client is there."""
+"""Running an application as long as its client is there, and refusing a request so that it reads why."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from telerank.service.errors import ServiceError, error_response
+
+_SECONDS = 5.0  # in which a body behind an error is discarded
 
 
 async def run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
@@ -26,6 +30,29 @@ async def run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: 
     finally:
         handling.cancel()
         watching.cancel()
+
+
+async def refuse(error: ServiceError, scope: Scope, receive: Receive, send: Send, *, unread: int) -> None:
+    """Reply with an error at once; close the connection if ``unread`` bytes of the body may still come.
+
+    These are read first, for some seconds: a client whose connection is closed while it sends reads no reply.
+    """
+    if not unread:
+        await error_response(error, scope)(scope, receive, send)
+        return
+
+    async def send_unfinished(message: Message) -> None:
+        is_body = message["type"] == "http.response.body"
+        await send({**message, "more_body": True} if is_body else message)
+
+    await error_response(error, scope, {"Connection": "close"})(scope, receive, send_unfinished)
+    waits_to_send = dict(scope["headers"]).get(b"expect", b"").lower() == b"100-continue"
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SECONDS):
+            while unread > 0 and not waits_to_send:
+                message = await receive()
+                unread = unread - len(message.get("body", b"")) if message.get("more_body") else 0
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class _Connection:

@@ -1,23 +1,28 @@
-"""Limits of requests: what is too long, too deep, too slow or not UTF-8 reaches no route."""
+"""Limits of requests: what is unauthorised, too long, too deep, too slow or not UTF-8 reaches no route."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import numpy as np
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from telerank.service.errors import BadRequest, Overloaded, ServiceError, TooLarge, error_response
-from telerank.service.guards.connection import run_while_connected
+from telerank.errors import shorten
+from telerank.service.errors import BadRequest, Overloaded, ServiceError, TooLarge, Unprocessable, Unsupported
+from telerank.service.guards.addresses import ServedHosts, TrustedProxies
+from telerank.service.guards.connection import refuse, run_while_connected
 from telerank.service.guards.keys import KeyRing
-from telerank.service.settings import Limits
+from telerank.service.paths import HEALTH, add_prefix, path_of
+from telerank.service.settings import Limits, ServiceSettings
 
-OPEN_PATHS = frozenset(("/health", "/health/live", "/health/ready"))
-"""The paths that need no key."""
 _DISCARDED = 8  # times the limit of a body that is read and discarded, so that the client reads the reply
 _BUFFERED = 100  # times that limit, of the bodies of all requests together
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -28,98 +33,105 @@ _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 
 @dataclass(eq=False)
 class IncomingBody:
-    """The body of a request as far as it was read; ``content`` is empty if it is not kept."""
+    """The body of a request as far as it was read."""
 
     content: bytearray = field(default_factory=bytearray)
-    size: int = 0
     is_complete: bool = False
     has_left: bool = False
 
 
 class RequestGate:
-    """Lets requests within the limits, and with a key, through to ``app``; a pure ASGI middleware.
+    """Lets requests for a host that is served, with a key and within the limits through to ``app``.
 
-    A body is read whole before the application runs. If the client leaves, the application is cancelled. The
-    service stands below ``prefix``, whether a proxy strips that from the paths or not.
+    It is a pure ASGI middleware. A request that its headers alone condemn, such as one without a key, is
+    refused before its body is read, and counts for no limit. Other bodies are read whole before the
+    application runs; it is cancelled if the client leaves. The service stands below ``prefix``, whether a
+    proxy strips that from the paths or not.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, keys: Iterable[str] = (), prefix: str = "") -> None:
-        self.app, self.limits, self.keys, self.prefix = app, limits, KeyRing(keys), prefix
-        self._open, self._buffered = 0, 0
+    def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
+        self.app, self.limits, self.prefix = app, settings.limits, settings.prefix
+        self._keys = KeyRing(settings.keys)
+        self._hosts = ServedHosts(settings.allowed_hosts, settings.host)
+        self._proxies = TrustedProxies(settings.trusted_proxies)
+        self._open: Counter[str] = Counter()  # requests by the address of the client
+        self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        scope["root_path"] = self.prefix
+        add_prefix(scope, self.prefix)
         body = IncomingBody()
-        self._open += 1
         try:
-            error = await self._refuse(scope, receive, body)
-            if error is not None and not body.has_left:
-                headers = {} if body.is_complete else {"Connection": "close"}
-                await error_response(error, scope, headers)(scope, receive, send)
-            elif not body.has_left:
-                await run_while_connected(self.app, scope, bytes(body.content), receive, send)
+            self._check_head(scope)
+            if path_of(scope) in HEALTH:
+                await self.app(scope, receive, send)
+                return
+            with self._counted(scope):
+                await self._read(receive, body)
+                if not body.has_left:
+                    check_body(body.content, scope, self.limits)
+                    await run_while_connected(self.app, scope, bytes(body.content), receive, send)
+        except ServiceError as error:
+            unread = 0 if body.is_complete or not _has_body(scope) else _DISCARDED * self.limits.body_bytes
+            await refuse(error, scope, receive, send, unread=unread)
         finally:
-            self._open -= 1
             self._buffered -= len(body.content)
 
-    async def _refuse(self, scope: Scope, receive: Receive, body: IncomingBody) -> ServiceError | None:
-        """Read the body; the error if the request is refused.
-
-        The body of a refused request is read, too, up to a limit: a client that still sends reads no reply.
-        """
-        error: ServiceError | None = None
-        try:
-            self._check_scope(scope)
-        except ServiceError as refused:
-            error = refused
-        try:
-            if error is None or not _waits_to_send(scope):
-                await self._read(receive, body, keep=error is None)
-            check_body(body, dict(scope["headers"]), self.limits)
-        except ServiceError as refused:
-            error = error or refused
-        return error
-
-    def _check_scope(self, scope: Scope) -> None:
-        if self._open > self.limits.connections:
-            raise Overloaded(f"{self.limits.connections:,} requests are open: try again")
+    def _check_head(self, scope: Scope) -> None:
+        """Raise the error of a request that is refused whatever its body is."""
         check_target(scope, self.limits)
         check_headers(scope, self.limits)
-        if path_of(scope) not in OPEN_PATHS:
-            self.keys.check(scope["headers"])
-        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if path_of(scope) in HEALTH:
+            if _has_body(scope):
+                raise BadRequest("expected no body")
+            return
+        self._hosts.check(scope["headers"])
+        self._keys.check(scope["headers"])
+        headers = dict(scope["headers"])
+        encoding = headers.get(b"content-encoding", b"identity").decode("latin1")
+        if encoding.lower() != "identity" and _has_body(scope):
+            raise Unsupported(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
+        length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
             raise _too_large(self.limits)
 
-    async def _read(self, receive: Receive, body: IncomingBody, *, keep: bool) -> None:
+    @contextmanager
+    def _counted(self, scope: Scope) -> Iterator[None]:
+        """Count an open request; raises Overloaded if there are too many, or too many of its address."""
+        address, limits = (scope.get("client") or ("",))[0], self.limits
+        if self._open.total() >= limits.connections:
+            raise Overloaded(f"{limits.connections:,} requests are open: try again")
+        if address not in self._proxies and self._open[address] >= limits.connections_per_address:
+            raise Overloaded(f"{limits.connections_per_address:,} requests of {address} are open: try again")
+        self._open[address] += 1
+        try:
+            yield
+        finally:
+            self._open[address] -= 1
+            if not self._open[address]:
+                del self._open[address]
+
+    async def _read(self, receive: Receive, body: IncomingBody) -> None:
         most, seconds = self.limits.body_bytes, self.limits.body_seconds
         try:
             async with asyncio.timeout(seconds):
-                while not body.is_complete and body.size <= _DISCARDED * most:
+                while not body.is_complete:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         body.has_left = True
                         return
                     chunk = message.get("body", b"")
-                    body.size += len(chunk)
-                    body.is_complete = not message.get("more_body", False)
-                    if not keep or body.size > most:
-                        continue
-                    self._buffered += len(chunk)
                     body.content += chunk
+                    self._buffered += len(chunk)
+                    body.is_complete = not message.get("more_body", False)
+                    if len(body.content) > most:
+                        raise _too_large(self.limits)
                     if self._buffered > _BUFFERED * most:
                         raise Overloaded("too many requests send their bodies: try again")
         except TimeoutError as error:
             raise BadRequest(f"the body did not arrive within {seconds:g} seconds") from error
-
-
-def path_of(scope: Scope) -> str:
-    """The path of a request below the prefix of the service."""
-    path: str = scope["path"]
-    return path.removeprefix(scope["root_path"])
 
 
 def check_target(scope: Scope, limits: Limits) -> None:
@@ -152,30 +164,32 @@ def check_headers(scope: Scope, limits: Limits) -> None:
         raise TooLarge(f"at most {limits.headers} headers of {limits.header_bytes:,} bytes in all")
 
 
-def check_body(body: IncomingBody, headers: dict[bytes, bytes], limits: Limits) -> None:
-    """Check a body: its size; JSON and forms are UTF-8, JSON has no more levels than the limits say.
+def check_body(content: bytearray, scope: Scope, limits: Limits) -> None:
+    """Check a body: JSON and forms are UTF-8, JSON has no more levels than the limits say, and no key twice.
 
     Raises
     ------
-    TooLarge
-        If it is too large.
     BadRequest
         If it is not UTF-8, or too deep.
+    Unprocessable
+        If an object has a key twice.
     """
-    if body.size > limits.body_bytes:
-        raise _too_large(limits)
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    kind = dict(scope["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
     is_form = kind == b"application/x-www-form-urlencoded"
-    if not body.content or not (is_form or b"json" in kind):
+    if not content or not (is_form or b"json" in kind):
         return
     try:
-        (unquote_to_bytes(bytes(body.content)) if is_form else body.content).decode()
+        (unquote_to_bytes(bytes(content)) if is_form else content).decode()
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not UTF-8, from byte {error.start:,} on") from error
-    if not is_form and b"\0" in body.content:
+    if is_form:
+        return
+    if b"\0" in content:
         raise BadRequest("the body is no JSON in UTF-8: it has a NUL")
-    if not is_form and measure_depth(body.content) > limits.json_depth:
+    if measure_depth(content) > limits.json_depth:
         raise BadRequest(f"the body has more than {limits.json_depth} levels of brackets")
+    with suppress(ValueError, RecursionError):  # the route says what is no JSON
+        json.loads(content, object_pairs_hook=_check_keys)
 
 
 def measure_depth(text: bytes | bytearray) -> int:
@@ -184,11 +198,16 @@ def measure_depth(text: bytes | bytearray) -> int:
     return int(_STEPS[characters].cumsum(dtype=np.int64).max(initial=0))
 
 
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
+    names = Counter(name for name, _ in pairs)
+    if len(names) < len(pairs):
+        raise Unprocessable(f"{shorten(names.most_common(1)[0][0])[1:-1]}: an object has this key twice")
+
+
 def _too_large(limits: Limits) -> TooLarge:
     return TooLarge(f"the body has more than {limits.body_bytes:,} bytes")
 
 
-def _waits_to_send(scope: Scope) -> bool:
-    """Whether the client sends its body only when it is told to."""
-    expected: bytes = dict(scope["headers"]).get(b"expect", b"")
-    return expected.lower() == b"100-continue"
+def _has_body(scope: Scope) -> bool:
+    headers = dict(scope["headers"])
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0") != b""

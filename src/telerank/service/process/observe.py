@@ -12,9 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from telerank.service.logs import begin_notes, loggable
 from telerank.service.metrics import Metrics
+from telerank.service.paths import HEALTH
 
 _log = logging.getLogger(__name__)
-_QUIET = frozenset(("/health", "/health/live", "/health/ready", "/metrics"))
+_QUIET = HEALTH | {"/metrics"}
 """Routes that programs ask again and again."""
 _ID = re.compile(rb"[\w.-]{1,64}")
 

@@ -92,12 +92,11 @@ def run_process(
 
     app = create_app(settings, readiness)
     config = BoundedConfig(
-        settings.limits,
+        settings,
         app,
         log_config=None,
         access_log=False,
         server_header=False,
-        ws="none",
         timeout_graceful_shutdown=max(1, round(settings.grace)),
         lifespan="on",
     )

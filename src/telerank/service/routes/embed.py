@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,20 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from telerank.service.batching.work import BatchedReply, TextsToEncode
-from telerank.service.errors import ERRORS, BackendFault
+from telerank.service.errors import ERRORS, OPENAI_ERRORS, BackendFault
 from telerank.service.model_calls import Calls
 from telerank.service.schemas.clients import as_list, reply_example
 from telerank.service.schemas.embed import EmbeddingsReply, EmbeddingsRequest, EmbedRequest, SparseRequest
 
 router = APIRouter(tags=["embedding"], responses=ERRORS)
 _Vectors = npt.NDArray[np.float32]
+_openai_route = partial(
+    router.post, summary="Embed texts (OpenAI)", response_model=EmbeddingsReply, responses=OPENAI_ERRORS
+)
 
 
-@router.post("/v1/embeddings", summary="Embed texts (OpenAI)", response_model=EmbeddingsReply)
-@router.post("/embeddings", summary="Embed texts (OpenAI)", response_model=EmbeddingsReply)
+@_openai_route("/v1/embeddings")
+@_openai_route("/embeddings")
 async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
     """The vectors of texts in OpenAI's form; with ``dimensions`` their first numbers, of length 1 again."""
     texts = TextsToEncode(as_list(body.input), queries=_are_queries(body.input_type))

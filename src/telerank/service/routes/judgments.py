@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request
@@ -12,7 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from telerank.errors import shorten
 from telerank.service.depends import CurrentServed, CurrentSnapshot
-from telerank.service.errors import ERRORS, BadRequest, NotServed, ServiceError, Unprocessable
+from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessable, describe_errors
 from telerank.service.judgments import JudgmentFile
 from telerank.service.page.links import Inquiry, Links
 from telerank.service.page.messages import LANGUAGES
@@ -25,13 +24,6 @@ from telerank.service.state import Served, Snapshot
 _FIELDS = 20
 
 
-class Forbidden(ServiceError):  # noqa: N818 — named as its status is
-    """403: a page of another host sent the request."""
-
-    status: ClassVar[int] = 403
-    error_type: ClassVar[str] = "forbidden"
-
-
 router = APIRouter(tags=["judgments"])
 page_router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -40,7 +32,7 @@ page_router = APIRouter(route_class=PageRoute, include_in_schema=False)
     "/v1/judgments",
     status_code=201,
     summary="Judge a document",
-    responses={status: ERRORS[status] for status in (400, 401, 404, 413, 422, 503)},
+    responses=describe_errors((400, 401, 403, 404, 413, 415, 421, 422, 429, 503, 507)),
 )
 async def add_judgment(
     request: Request, served: CurrentServed, snapshot: CurrentSnapshot, judgment: JudgmentRequest

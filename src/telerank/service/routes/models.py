@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 
 from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
-from telerank.service.errors import ERRORS, NotServed, TooLarge
+from telerank.service.errors import ERRORS, OPENAI_ERRORS, NotServed, TooLarge
 from telerank.service.schemas.clients import as_list, reply_example
 from telerank.service.schemas.models import (
     ModelCard,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 router = APIRouter(tags=["models"], responses=ERRORS)
 
 
-@router.get("/v1/models", summary="The models (OpenAI)")
-@router.get("/models", summary="The models (OpenAI)")
+@router.get("/v1/models", summary="The models (OpenAI)", responses=OPENAI_ERRORS)
+@router.get("/models", summary="The models (OpenAI)", responses=OPENAI_ERRORS)
 async def models(snapshot: CurrentSnapshot) -> ModelsReply:
     """The names that requests may give as ``model``."""
     served = snapshot.models

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fastapi import APIRouter, Body
 
 from telerank.service.batching.work import BatchedReply, PairsToScore
-from telerank.service.errors import ERRORS, Unprocessable
+from telerank.service.errors import ERRORS, BadRequest, Unprocessable
 from telerank.service.model_calls import Calls
 from telerank.service.schemas.clients import Usage, as_list, reply_example
 from telerank.service.schemas.rerank import (
@@ -54,6 +54,8 @@ async def rerank(body: Annotated[RerankBody, _BODY], calls: Calls) -> RerankRepl
     A body with ``documents`` gets the object of Cohere and Jina, one with ``texts`` the array of
     text-embeddings-inference.
     """
+    if not body.query.strip():
+        raise BadRequest("query: it is empty")
     if isinstance(body, TextsToRerank):
         return await _rerank_texts(body, calls)
     return await _rerank_documents(body, calls)

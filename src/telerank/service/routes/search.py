@@ -14,12 +14,14 @@ from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.page.highlight import find_matches, query_terms, snippet
 from telerank.service.schemas.search import (
+    ExplainParameters,
     ExplainReply,
     ExplainRequest,
     ExplanationNode,
     HighlightedTerm,
     Hit,
     HitSegment,
+    SearchParameters,
     SearchReply,
     SearchRequest,
     Snippet,
@@ -45,7 +47,7 @@ router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
 
 @router.get("/search", summary="Search", response_model_exclude_none=True)
 async def search_by_url(
-    served: CurrentServed, snapshot: CurrentSnapshot, request: Annotated[SearchRequest, Query()]
+    served: CurrentServed, snapshot: CurrentSnapshot, request: Annotated[SearchParameters, Query()]
 ) -> SearchReply:
     """A page of the ranking of a query."""
     return await search(served, snapshot, request)
@@ -83,7 +85,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
 
 @router.get("/explain", summary="Explain a score")
 async def explain_by_url(
-    served: CurrentServed, snapshot: CurrentSnapshot, request: Annotated[ExplainRequest, Query()]
+    served: CurrentServed, snapshot: CurrentSnapshot, request: Annotated[ExplainParameters, Query()]
 ) -> ExplainReply:
     """Why a document has the score that a pipeline gives it for a query."""
     return await explain(served, snapshot, request)

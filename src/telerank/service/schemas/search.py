@@ -39,9 +39,9 @@ Docno = Annotated[
 
 
 class Body(BaseModel):
-    """A request; an unknown key is an error."""
+    """A request; an unknown key is an error, and so is a value of another type."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class SearchRequest(Body):
@@ -65,6 +65,12 @@ class SearchRequest(Body):
         description="Whether hits have the segment that counts most; the pipeline scores segments.",
     )
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
+
+
+class SearchParameters(SearchRequest):
+    """A search as an address has it, in which every value is a text."""
+
+    model_config = ConfigDict(strict=False)
 
 
 class ExplanationNode(BaseModel):
@@ -207,6 +213,12 @@ class ExplainRequest(Body):
     docno: Docno
     index: IndexName = None
     pipeline: PipelineText = None
+
+
+class ExplainParameters(ExplainRequest):
+    """The same as an address has it."""
+
+    model_config = ConfigDict(strict=False)
 
 
 class ExplainReply(BaseModel):
