@@ -62,7 +62,7 @@ def test_files_are_told_by_their_content(folder):
 
 def test_qrels_of_trec_are_not_taken_for_judgments_in_numbers(folder):
     (folder / "LISA.REL").unlink()
-    (folder / "qrels.txt").write_text("1 0 1 1\n1 0 2 1\n2 0 2 1\n")
+    (folder / "qrels.txt").write_text("1 0 12 1\n")
     collection = open_collection(folder)
     assert collection.unread == ("qrels.txt",)
     assert list(collection.split_qrels()) == [Qrel("1", "1", 1), Qrel("2", "2", 1)]

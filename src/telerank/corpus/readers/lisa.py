@@ -151,9 +151,9 @@ def _open(path: Path, encoding: str, queries: str = "", judgments: str = "") -> 
     docs = _doc_files(path)
     if not docs:
         raise CollectionError(f"{path}: no file that begins with Document and a number")
-    kinds = {file: _kind(file) for file in list_few(path) if file not in docs}
+    forms = {file: _kind(file) for file in list_few(path) if file not in docs}
     topics, lists, numbers = (
-        [file for file, own in kinds.items() if own == kind] for kind in ("queries", "lists", "numbers")
+        [file for file, form in forms.items() if form == kind] for kind in ("queries", "lists", "numbers")
     )
     of_queries = choose_file(path, LISA.name, "queries", topics, queries)
     judged = [*lists, *numbers] if judgments else lists or numbers
@@ -181,19 +181,19 @@ def _kind(file: Path) -> str:
     if lines and _NUMBER.fullmatch(lines[0]) and any(line.endswith("#") for line in lines):
         return "queries"
     numbers = " ".join(lines).split()
-    if numbers and all(map(_COUNT.fullmatch, numbers)) and _has_rising_queries([*map(int, numbers)]):
-        return "numbers"
+    if numbers and all(map(_COUNT.fullmatch, numbers)) and _has_counts([*map(int, numbers[:-1])]):
+        return "numbers"  # the last number may be cut
     return _NAMES.get(plain_name(file).upper(), "")
 
 
-def _has_rising_queries(numbers: list[int]) -> bool:
-    """Whether numbers are a query, a count and as many docnos, and so on, which qrels of TREC are not."""
+def _has_counts(numbers: list[int]) -> bool:
+    """Whether numbers are a query, a count, as many docnos, a higher query, …; qrels of TREC are not."""
     at, before = 0, 0
     while at < len(numbers):
-        if numbers[at] <= before:
+        query, count = (*numbers[at : at + 2], 1)[:2]
+        if query <= before or not count:
             return False
-        before = numbers[at]
-        at += 2 + (numbers[at + 1] if at + 1 < len(numbers) else 0)
+        before, at = query, at + 2 + count
     return True
 
 
