@@ -302,6 +302,15 @@ def test_later_trec_topics_are_read(tmp_path):
     assert [query.text for query in read_topics(path, "desc")] == ["what is the origin of COVID-19", "d"]
 
 
+def test_topics_may_be_documents_with_docnos(tmp_path):
+    first = (
+        "<DOC>\n<DOCNO>\n1\n</DOCNO>\nWhich articles treat <time> sharing &amp; tapes,\nand discs?\n</DOC>\n"
+    )
+    path = written(tmp_path, f"{first}\n<doc>\n<docno> 2 </docno>\n by <au>Doe</au>\n</doc>\n")
+    topics = [Query("1", "Which articles treat sharing & tapes, and discs?"), Query("2", "by Doe")]
+    assert list(read_topics(path)) == topics
+
+
 def test_json_topics_name_their_keys_in_several_ways(tmp_path):
     lines = '{"_id": "a", "text": "one"}\n{"qid": 2, "query": "two"}\n{"id": "c", "title": "three", "body": "four"}\n'
     path = written(tmp_path, lines)
@@ -362,6 +371,8 @@ def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
             "<top>\n<num>\n<title>x\n</top>\n",
             "file:1: expected a qid that is not empty and has no blank, got ''",
         ),
+        ("<DOC>\n1\n</DOC>\n", "file:1: expected a <DOCNO> in the topic that begins here"),
+        ("<DOC>\n<DOCNO>1</DOCNO>\n", "file:1: expected </doc> for the topic that begins here"),
         (b"1\tcaf\xe9\n", "file:1: expected text in utf-8, got"),
     ],
 )
@@ -371,7 +382,7 @@ def test_topics_that_are_wrong_are_refused_by_line(tmp_path, text, said):
 
 def test_a_format_that_is_not_known_and_a_field_where_there_are_none_are_errors(tmp_path):
     path = written(tmp_path, "1\tone\n")
-    with pytest.raises(ValueError, match="one of trec, jsonl, smart, tsv, car, got 'xml'"):
+    with pytest.raises(ValueError, match="one of trec, jsonl, smart, tsv, car, docs, got 'xml'"):
         list(read_topics(path, format="xml"))
     with pytest.raises(ValueError, match="in the format tsv have no fields, got field='desc'"):
         list(read_topics(path, "desc"))

@@ -124,6 +124,7 @@ def test_what_a_format_cannot_hold_is_told_on_standard_error(folder, tmp_path, c
     ("arguments", "message"),
     [
         (["ls", "{}/nowhere"], "nowhere: no such file or folder"),
+        (["ls", "nosuch/docs.jsonl"], "nosuch/docs.jsonl: no such file or folder\n"),
         (["ls", "{}", "--format", "warc"], "unknown format 'warc'"),
         (["show", "{}", "d1", "d9", "d8"], "tiny has no document 'd9', 'd8'"),
         (["show", "{}", "--query", "q9"], "tiny has no query 'q9' in test"),

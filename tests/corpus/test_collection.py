@@ -210,6 +210,36 @@ def test_a_folder_with_other_files_is_no_folder_of_texts_unless_forced(tmp_path)
     assert [doc.docno for doc in open_collection(tmp_path, format="folder").docs()] == ["a.txt"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "one"),
+        ("a.md", "one"),
+        ("a.jsonl", '{"id": "1", "text": "one"}\n'),
+        ("a.csv", "id,text\n1,one\n"),
+        ("a.trec", "<DOC>\n<DOCNO>1</DOCNO>\none\n</DOC>\n"),
+        ("topics.a.txt", "1\tone\n"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["~", ".bak", ".OLD"])
+def test_a_backup_beside_its_file_is_not_read_and_is_named(tmp_path, name, content, ending):
+    write(tmp_path / name, content)
+    alone = open_collection(tmp_path)
+    write(tmp_path / f"{name}{ending}", content)
+    collection = open_collection(tmp_path)
+    assert (collection.format, collection.unread) == (alone.format, (f"{name}{ending}",))
+    if collection.size != 0:
+        assert len(list(collection.docs())) == 1
+
+
+def test_backups_in_folders_of_trec_documents_are_named(tmp_path):
+    (tmp_path / "ft").mkdir()
+    for name in ("ft911", "ft911.bak"):
+        write(tmp_path / "ft" / name, "<DOC>\n<DOCNO>1</DOCNO>\none\n</DOC>\n")
+    collection = open_collection(tmp_path)
+    assert (len(list(collection.docs())), collection.unread) == (1, ("ft/ft911.bak",))
+
+
 # --- CSV and TSV
 
 
@@ -235,6 +265,13 @@ def test_a_csv_field_may_hold_a_megabyte(tmp_path):
     path = write(tmp_path / "x.csv", "\ufeffdocno,text\nd," + "word " * 200_000 + "\n")
     (doc,) = open_collection(path).docs()
     assert (doc.docno, len(doc.text)) == ("d", 1_000_000)
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_the_header_of_csv_shows_what_separates_columns(tmp_path, sign):
+    rows = (("id", "text", "title"), ("1", '"a, b; ""c"""', "d"))
+    path = write(tmp_path / "x.csv", "\ufeff" + "".join(sign.join(row) + "\r\n" for row in rows))
+    assert list(open_collection(path).docs()) == [Doc("1", 'a, b; "c"', "d")]
 
 
 def test_tsv_knows_no_quotes(tmp_path):

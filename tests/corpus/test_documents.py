@@ -338,3 +338,43 @@ def test_a_docx_file_that_zip_does_not_open_is_refused_as_such(header, problem, 
     with pytest.raises(UnreadableFile, match=says) as raised:
         read_docx(content)
     assert raised.value.problem == problem
+
+
+# --- nesting, declarations
+
+
+@pytest.mark.parametrize("mark", ["> ", "- ", "1. "])
+def test_markdown_is_read_within_many_quotations_and_lists(mark):
+    assert read_markdown(f"{mark * 30}deep\n\nnot deep\n").text.endswith("deep\n\nnot deep")
+
+
+@pytest.mark.parametrize("text", [">" * 20_000 + " deep\n", "before\n\n" + "- " * 200 + "deep\n"])
+def test_markdown_that_is_nested_too_deeply_says_so(text):
+    with pytest.raises(UnreadableFile) as refused:
+        read_markdown(text)
+    assert refused.value.problem == Problem.broken
+    assert refused.value.reason == "lists or quotations nested too deeply"
+
+
+XHTML = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "xhtml1-strict.dtd" [
+  <!-- it's ]> no end -->
+  <!ENTITY nbsp "&#160;">
+  <!ENTITY firm "A ]> B">
+] >
+<html xmlns="http://www.w3.org/1999/xhtml"><body><p>Tarif de l&rsquo;eau.</p></body></html>"""
+
+
+def test_declarations_of_an_xhtml_page_are_no_part_of_its_text():
+    assert read_html(XHTML.encode()).text == "Tarif de l’eau."
+
+
+@pytest.mark.parametrize("content", ["<!DOCTYPE html>", "<!-- only a comment -->", "<!DOCTYPE x []"])
+def test_a_page_without_an_element_is_empty(content):
+    with pytest.raises(UnreadableFile, match=r"^empty$"):
+        read_html(content.encode())
+
+
+@pytest.mark.parametrize("content", ["<!DOCTYPE x [" * 20_000, "<!DOCTYPE x [" + "<!--" * 20_000])
+def test_declarations_that_do_not_end_cost_linear_time(content):
+    assert read_html(f"<p>Tarif</p>{content}".encode()).text.startswith("Tarif")

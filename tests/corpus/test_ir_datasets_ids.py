@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.readers.ir_datasets_ids import open_id
+from telerank.corpus.readers.ir_datasets_ids import has_form_of_id, open_id
 from telerank.errors import CollectionError, MissingExtra
 from telerank.types import Doc, Qrel, Query, Ranking
 
@@ -148,16 +148,47 @@ def test_an_unknown_id_and_one_without_documents_are_errors():
 
 def test_without_the_package_an_id_asks_for_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'telerank\[ir-datasets\]'"):
-        open_collection("beir/scifact/test")
-
-
-def test_without_the_package_a_mistyped_path_is_told_as_one(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    extra = r"pip install 'telerank\[ir-datasets\]'"
     with pytest.raises(
-        CollectionError, match=r"scifcat: no such file or folder; if it is an ir_datasets id: pip"
+        CollectionError, match=rf"test: no such file or folder; if it is an ir_datasets id: {extra}"
     ):
-        open_collection(tmp_path / "scifcat")
+        open_collection("beir/scifact/test")
+    with pytest.raises(MissingExtra, match=extra):
+        open_collection("beir/scifact/test", format="ir_datasets")
+
+
+PATHS = ("nosuch/docs.jsonl", "docs.tsv.gz", "./scifcat", "../data/scifact", "/data/scifact", "my docs")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("path", PATHS)
+def test_what_can_only_be_a_path_is_a_missing_file(monkeypatch, path, installed):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    with pytest.raises(CollectionError) as refused:
+        open_collection(path)
+    assert str(refused.value) == f"{path}: no such file or folder"
+
+
+class Offline(Dataset):
+    """A dataset whose files cannot be downloaded."""
+
+    def docs_iter(self):
+        errors = [("first mirror", OSError("no route")), ("second", ConnectionError("refused\nby the host"))]
+        raise RuntimeError("All download sources failed", errors)
+
+    def queries_iter(self):
+        raise ConnectionError("timed out")
+
+
+def test_a_failed_download_is_one_line():
+    collection = open_id("set", package(set=Offline(DOCS, QUERIES)))
+    what = "set: ir_datasets cannot download or read its files: ConnectionError"
+    with pytest.raises(CollectionError) as refused:
+        list(collection.docs())
+    assert str(refused.value) == f"{what}: 'refused by the host'"
+    with pytest.raises(CollectionError, match=f"{what}: 'timed out'"):
+        list(collection.split_queries())
 
 
 def test_the_package_itself_is_read(tmp_path):
@@ -180,3 +211,4 @@ def test_the_package_itself_is_read(tmp_path):
         assert list(collection.split_qrels()) == [Qrel("q", "2", 1)]
     assert open_collection("beir/scifact").splits == ("test", "train")
     assert open_collection("msmarco-passage").size == 8_841_823
+    assert all(map(has_form_of_id, ir_datasets.registry))

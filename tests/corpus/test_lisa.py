@@ -46,6 +46,34 @@ def test_several_files_are_one_collection_and_columns_serve_alone(folder):
     ]
 
 
+def test_files_are_told_by_their_content(folder):
+    for name, other in (("LISA0.001", "lisa.all.txt"), ("LISA.QUE", "lisa.queries.txt")):
+        (folder / name).rename(folder / other)
+    (folder / "LISA.REL").unlink()
+    (folder / "LISARJ.NUM").unlink()
+    (folder / "lisa.relevance.txt").write_text("1\n2\n1 2 \n\n2\n1\n2\n")
+    (folder / "README.txt").write_text("This folder contains the LISA collection\n")
+    collection = open_collection(folder)
+    assert (collection.format, collection.unread) == ("lisa", ())
+    assert [doc.docno for doc in collection.docs()] == ["1", "2"]
+    assert list(collection.split_queries())[1] == Query("2", "BOOKS SENT BY POST.")
+    assert list(collection.split_qrels()) == [Qrel("1", "1", 1), Qrel("1", "2", 1), Qrel("2", "2", 1)]
+
+
+def test_qrels_of_trec_are_not_taken_for_judgments_in_numbers(folder):
+    (folder / "LISA.REL").unlink()
+    (folder / "qrels.txt").write_text("1 0 12 1\n")
+    collection = open_collection(folder)
+    assert collection.unread == ("qrels.txt",)
+    assert list(collection.split_qrels()) == [Qrel("1", "1", 1), Qrel("2", "2", 1)]
+
+
+def test_the_format_chooses_among_judgments(folder):
+    (folder / "LISARJ.NUM").write_text("1 1 2\n")
+    collection = open_collection(folder, format="lisa(judgments=LISARJ.NUM)")
+    assert (collection.unread, list(collection.split_qrels())) == (("LISA.REL",), [Qrel("1", "2", 1)])
+
+
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
@@ -71,3 +99,18 @@ def test_a_mistake_is_named(folder, file, content, message):
     collection = open_collection(folder)
     with pytest.raises(FormatError, match=message):
         list(collection.docs()) + list(collection.split_queries()) + list(collection.split_qrels())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 2 1\n", r"LISARJ.NUM: expected 2 docnos of query 1, got '1'"),
+        ("1 1 2 3\n", r"LISARJ.NUM:1: expected 1 docnos of query 1, got '2 3'"),
+        ("1\n2 1 2\nx 1 2\n", r"LISARJ.NUM:3: expected query, number of documents, docnos, got 'x 1 2'"),
+    ],
+)
+def test_a_mistake_in_numbers_is_named(folder, content, message):
+    (folder / "LISA.REL").unlink()
+    (folder / "LISARJ.NUM").write_text(content)
+    with pytest.raises(FormatError, match=message):
+        list(open_collection(folder).split_qrels())

@@ -51,6 +51,14 @@ GOOD: dict[str, tuple[str, Files]] = {
     "documents in an array": ("jsonl", {"docs.json": json.dumps([{"id": 1, "contents": "one"}])}),
     "a document that is a file": ("jsonl", {"docs.json": json.dumps({"id": 1, "contents": "one"}, indent=1)}),
     "Anserini's folder": ("jsonl", sample("anserini-json")),
+    "Anserini's CACM": (
+        "jsonl",
+        {
+            **{f"jsonl/{name}": content for name, content in sample("anserini-json").items()},
+            "topics.cacm.txt": "<DOC>\n<DOCNO>\nq1\n</DOCNO>\nhow deep?\n</DOC>\n",
+            "qrels.cacm.txt": "q1 Q0 a-1 1\n",
+        },
+    ),
     "JSON lines with one split": (
         "jsonl",
         {"docs.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels.tsv": HEADER + BEIR_QRELS},
@@ -69,6 +77,7 @@ GOOD: dict[str, tuple[str, Files]] = {
         },
     ),
     "CSV": ("csv", {"docs.csv": "id,text\n1,one\n2,two\n"}),
+    "CSV with semicolons": ("csv", {"docs.csv": "id;text\n1;one, and\n2;two\n"}),
     "TSV": ("csv", {"docs.tsv": "docno\tcontents\n1\tone\n2\ttwo\n"}),
     "passages": ("passages", {"passages.tsv": "1\ts\tone\n2\ts\ttwo\n"}),
     "texts": ("folder", {"a.txt": "one", "notes/b.text": "two", "README.md": "three"}),
@@ -103,6 +112,15 @@ GOOD: dict[str, tuple[str, Files]] = {
             "qrels.robust04.txt": QRELS,
         },
     ),
+    "TREC with topics as documents": (
+        "trec",
+        {
+            "docs.trec": SGML,
+            "topics.a.txt": "<DOC>\n<DOCNO>q1</DOCNO>\nwhich\n</DOC>\n",
+            "qrels.a.txt": QRELS,
+        },
+    ),
+    "topics as documents": ("topics", {"topics.a.txt": "<DOC>\n<DOCNO>q1</DOCNO>\nwhich\n</DOC>\n"}),
     "TREC documents alone": ("trec", {"ft911": SGML}),
     "topics and qrels": ("topics", {"topics.dl.txt": TOPICS, "qrels.dl.txt": QRELS}),
     "SQuAD": ("squad", {"dev.json": squad(which="q1", what="q2")}),
@@ -141,6 +159,7 @@ GOOD: dict[str, tuple[str, Files]] = {
             "MED.ALL": ".I 1\n.W\none\n.I 2\n.W\ntwo\n",
             "MED.QRY": ".I 1\n.W\nwhich\n",
             "MED.REL": "1 0 1 1\n",
+            "MED.REL.OLD": "1\t0\t2\t1\n",
             "MED.REL.OLD.txt.pdf": "%PDF",
         },
     ),
@@ -149,6 +168,14 @@ GOOD: dict[str, tuple[str, Files]] = {
         {"CISI.ALL": ".X\n.I 1\n.T\none\n.X\n1\t5\t1\n", "CISI.REL": "   1   1\t0\t0.000000\n"},
     ),
     "LISA": ("lisa", sample("lisa")),
+    "LISA by other names": (
+        "lisa",
+        {
+            "lisa.all.txt": sample("lisa")["LISA0.001"],
+            "lisa.queries.txt": sample("lisa")["LISA.QUE"],
+            "lisa.relevance.txt": sample("lisa")["LISARJ.NUM"],
+        },
+    ),
     "WikiQA": ("wikiqa", sample("wikiqa")),
     "parallel files": ("parallel", sample("castorini")),
     "TREC-QA": ("trecqa", sample("trecqa")),
@@ -252,6 +279,10 @@ MISTAKES: dict[str, tuple[Files, str]] = {
     "a cut line": ({"docs.jsonl": TWO_DOCS[:-5]}, "docs.jsonl:2: expected a JSON object"),
     "half a surrogate pair": ({"docs.jsonl": '{"id": "1", "text": "\\ud83d"}\n'}, "half of a surrogate pair"),
     "an array cut off": ({"docs.json": '[{"id": "1", "text": "one"}'}, "docs.json:1: expected JSON"),
+    "a picture beside JSON lines in a folder": (
+        {"jsonl/docs.jsonl": TWO_DOCS, "jsonl/x.png": "x", "qrels.txt": QRELS},
+        "jsonl: x.png: neither JSON nor queries",
+    ),
     "a picture beside JSON lines": (
         {"docs.jsonl": TWO_DOCS, "x.png": "x"},
         "jsonl: x.png: neither JSON nor queries",

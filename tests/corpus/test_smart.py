@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, TelerankError
 from telerank.trec import read_qrels, read_topics
 from telerank.types import Doc, Qrel, Query
 
@@ -102,8 +102,60 @@ def test_a_mistake_is_named_by_file_and_line(tmp_path, file, content, message):
 def test_two_files_of_documents_must_be_told_apart(tmp_path):
     folder = changed(tmp_path, "smart-adi")
     (folder / "ADI.QRY").rename(folder / "ADI.Q")
-    with pytest.raises(CollectionError, match=r"ADI.ALL and ADI.Q have documents; a file of queries has qry"):
+    with pytest.raises(
+        CollectionError, match=r"both ADI.ALL and ADI.Q have documents; choose one"
+    ) as refused:
         open_collection(folder)
+    assert refused.value.__notes__ == ["a file of queries has qry or query in its name"]
+    collection = open_collection(folder, format="smart(documents=ADI.ALL, queries=ADI.Q)")
+    assert len(list(collection.docs())) == len(list(collection.split_queries())) == 2
+
+
+def test_backups_are_left_out_and_named(tmp_path):
+    folder = changed(tmp_path, "smart-adi")
+    for backup in ("ADI.REL.OLD", "ADI.REL~", "adi.rel.bak"):
+        (folder / backup).write_text("1 1 0 0\n")
+    collection = open_collection(folder)
+    assert collection.unread == ("ADI.REL.OLD", "ADI.REL~", "adi.rel.bak")
+    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+
+
+def test_a_file_without_the_one_that_it_is_a_backup_of_is_read(tmp_path):
+    folder = changed(tmp_path, "smart-adi")
+    (folder / "ADI.REL").rename(folder / "ADI.REL.OLD")
+    assert list(open_collection(folder).split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+
+
+def test_the_format_chooses_among_copies(tmp_path):
+    folder = changed(tmp_path, "smart-adi")
+    for copy in ("ADI-2.ALL", "ADI 3.ALL"):
+        (folder / copy).write_text(".I 7\n.W\nanother copy\n")
+    (folder / "ADI.REL2").write_text("1 1 0 0\n")
+    with pytest.raises(
+        CollectionError, match=r"ADI 3.ALL and ADI-2.ALL and ADI.ALL have documents; choose one"
+    ) as refused:
+        open_collection(folder)
+    assert str(refused.value).endswith('''--format "smart(documents='ADI 3.ALL')"''')
+    collection = open_collection(folder, format="smart(documents='ADI 3.ALL', judgments=ADI.REL2)")
+    assert [doc.docno for doc in collection.docs()] == ["7"]
+    assert list(collection.split_qrels()) == [Qrel("1", "1", 1)]
+    assert collection.unread == ("ADI-2.ALL", "ADI.ALL", "ADI.REL")
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("smart(documents=ADI.NO)", "ADI.NO has no documents; files with documents: ADI.ALL$"),
+        ("smart(judgments=ADI.QRY)", "ADI.QRY has no judgments; files with judgments: ADI.REL"),
+        ("smart(docs=ADI.ALL)", "smart has no parameter 'docs'; known: documents, queries, judgments"),
+        ("smart(documents=", "'smart.documents=': expected a name"),
+        ("jsonl(documents=ADI.ALL)", "jsonl has no parameter 'documents'"),
+        ("smarter(documents=ADI.ALL)", "unknown format 'smarter'; known: "),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_an_error(form, message):
+    with pytest.raises(TelerankError, match=message):
+        open_collection(SAMPLES / "smart-adi", format=form)
 
 
 def test_files_beside_are_named(tmp_path):

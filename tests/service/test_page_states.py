@@ -153,7 +153,8 @@ def test_every_link_leads_to_a_page_with_a_reader_and_with_vectors_alone(
 def test_a_service_of_models_alone_has_a_page_that_says_so(models: dict[str, Path]):
     from telerank.service.settings import make_settings
 
-    with page_client(make_settings({"readers": {"small": str(models["reader"])}})) as client:
+    readers = {"small": str(models["reader"])}
+    with page_client(make_settings({"readers": readers, "allowed_hosts": ["testserver"]})) as client:
         assert crawl(client) == {"/": 200, "/docs": 200, "/openapi.json": 200}
         assert "There are no texts to search here." in text_of(client, "/")
 

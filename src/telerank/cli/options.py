@@ -57,7 +57,8 @@ FormatOption = Annotated[
     str | None,
     Option(
         "--format",
-        help="Format of the collection, if it is not recognised; `telerank data ls` lists the formats.",
+        help="Format of the collection, if it is not recognised; `telerank data ls` lists the formats. "
+        "Of several files of a kind it names one: `smart(documents=MED.ALL, judgments=MED.REL)`.",
     ),
 ]
 Encoding = Annotated[str, Option("--encoding", help="Encoding of the collection's texts, or of the topics.")]

@@ -154,14 +154,16 @@ def split_parts(name: str) -> list[str]:
 class Format:
     """A file format of collections.
 
-    ``conditions`` examines names and the beginning of files only. ``open`` takes the path and the encoding of
-    the texts.
+    ``conditions`` examines names and the beginning of files only. ``kinds`` are the kinds of files of which a
+    folder may have several, so that one has to be named: ``smart(documents=MED.ALL, judgments=MED.REL)``.
+    ``open`` takes the path, the encoding of the texts, and such names by their kinds.
     """
 
     name: str
     conditions: Callable[[Path], Conditions]
-    open: Callable[[Path, str], Collection]
+    open: Callable[..., Collection]
     description: str
+    kinds: tuple[str, ...] = ()
 
     def recognises(self, path: Path) -> bool:
         """Whether a file or folder has this format."""

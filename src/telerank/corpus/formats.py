@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
@@ -20,16 +21,23 @@ from telerank.corpus.readers.car import TREC_CAR
 from telerank.corpus.readers.csv_files import CSV, PASSAGES
 from telerank.corpus.readers.files.formats import DOCUMENTS, FOLDER, WHOLE_DOCUMENTS
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
-from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, open_id
+from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, has_form_of_id, open_id
 from telerank.corpus.readers.jsonl import JSONL
 from telerank.corpus.readers.lisa import LISA
 from telerank.corpus.readers.msmarco import MSMARCO
-from telerank.corpus.readers.reading import check_encoding, list_files, read_first_lines
+from telerank.corpus.readers.reading import (
+    check_encoding,
+    find_backups,
+    list_entries,
+    list_files,
+    read_first_lines,
+)
 from telerank.corpus.readers.smart import SMART
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.topics_qrels import TOPICS
 from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC
 from telerank.errors import CollectionError, shorten
+from telerank.expressions import as_call, as_name, bind, parse_expression
 from telerank.trec.files import open_bytes
 from telerank.trec.qrels import QRELS_FORMATS
 from telerank.trec.recognition import add_nearest
@@ -64,6 +72,7 @@ FORMATS: tuple[Format, ...] = (
     JUDGMENTS,
 )
 """All formats; of formats that are equally near to an unknown file, the first is named."""
+_FORMATS = {form.name: form for form in FORMATS}
 _NAMED = 5  # entries of an unknown folder that are named
 
 
@@ -89,30 +98,47 @@ _OTHER_FILES = (
 def open_collection(source: str | Path, *, format: str | None = None, encoding: str = "utf-8") -> Collection:  # noqa: A002
     """Open the collection in a folder or a file, or of an ``ir_datasets`` id (``beir/scifact/test``).
 
-    The format is recognised from layout and content unless ``format`` is given. ``-`` reads JSON lines from
-    standard input, which is possible once.
+    The format is recognised from layout and content unless ``format`` is given. Where a folder has several
+    files of a kind, the format names one: ``smart(documents=MED.ALL, judgments=MED.REL)``. ``-`` reads JSON
+    lines from standard input, which is possible once.
 
     Raises
     ------
     CollectionError
-        If there is no such file or folder, or no format or several are recognised.
+        If there is no such file, folder or id, or no format or several are recognised.
+    ExpressionError
+        If the format has no files of a kind that is named.
     FormatError
         If a file does not follow its format (often later, when it is read).
     MissingExtra
-        If an id is given and ``ir_datasets`` is not installed.
+        If the format is ``ir_datasets``, which is not installed.
     """
     path = Path(source)
-    known = {form.name: form for form in FORMATS}
-    if format is not None and format not in (*known, IR_DATASETS):
-        raise CollectionError(f"unknown format {format!r}; known: {', '.join(sorted((*known, IR_DATASETS)))}")
+    name, files = _read_format(format) if format is not None else (None, {})
     if str(source) == "-":
-        return _standard_input(format or JSONL.name, encoding)
-    if format == IR_DATASETS or (format is None and not path.exists()):
+        return _standard_input(name or JSONL.name, encoding)
+    is_missing = name != IR_DATASETS and not path.exists()
+    may_be_id = is_missing and name is None and has_form_of_id(str(source))
+    if name == IR_DATASETS or (may_be_id and find_spec(IR_DATASETS)):
         return open_id(str(source))
-    if not path.exists():
-        raise CollectionError(f"{source}: no such file or folder")
+    if is_missing:
+        hint = "; if it is an ir_datasets id: pip install 'telerank[ir-datasets]'" if may_be_id else ""
+        raise CollectionError(f"{source}: no such file or folder{hint}")
     check_encoding(encoding)
-    return (known[format] if format else _recognise(path)).open(path, encoding)
+    collection = (_FORMATS[name] if name else _recognise(path)).open(path, encoding, **files)
+    backups = (file.name for file in find_backups(list_entries(path)))
+    return replace(collection, unread=tuple(dict.fromkeys((*collection.unread, *backups))))
+
+
+def _read_format(text: str) -> tuple[str, dict[str, str]]:
+    """The name of a format, and the names of files by their kinds: ``smart(documents=MED.ALL)``."""
+    name = text.partition("(")[0].strip()
+    if name not in (*_FORMATS, IR_DATASETS):
+        known = ", ".join(sorted((*_FORMATS, IR_DATASETS)))
+        raise CollectionError(f"unknown format {name!r}; known: {known}")
+    kinds = _FORMATS[name].kinds if name in _FORMATS else ()
+    files = bind(as_call(parse_expression(text), text), kinds, text)
+    return name, {kind: as_name(file, text) for kind, file in files.items()}
 
 
 def recognise_formats(path: Path) -> list[Format]:

@@ -1,10 +1,10 @@
-"""Topics files: TREC's SGML, tab-separated and JSON lines, outline paths of TREC-CAR, SMART's queries."""
+"""Topics files: TREC's SGML, tab-separated and JSON lines, outline paths of TREC-CAR, SMART's queries, …"""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from telerank.errors import FormatError
 from telerank.trec.files import check_id, first_value, numbered_lines, parse_object
-from telerank.trec.recognition import Conditions, recognise_line
+from telerank.trec.recognition import Conditions, holds, recognise_line
 from telerank.trec.smart import read_records, starts_smart
 from telerank.types import Query
 
@@ -45,6 +45,8 @@ def read_topics(
         ``<top>`` with ``<num>``, ``<title>``, ``<desc>``, ``<narr>``, with or without end tags; or the newer
         ``<topic number="…">`` with ``<query>``, ``<description>`` or ``<question>``, ``<narrative>``.
         ``field`` defaults to ``title``; ``title+desc`` joins two. White space is collapsed.
+    ``docs``
+        ``<DOC>`` with ``<DOCNO>``, which is the qid; the rest is the text, as CACM's topics in Anserini.
     ``tsv``
         Lines of a qid, a tab and the text, which is kept as it is.
     ``jsonl``
@@ -71,7 +73,7 @@ def read_topics(
         format = recognise_line(path, first[0], "topics", first[1], forms)  # noqa: A001
     if format not in TOPICS_FORMATS:
         raise ValueError(f"a topics format is one of {', '.join(TOPICS_FORMATS)}, got {format!r}")
-    if field is not None and format in {"tsv", "car", "smart"}:
+    if field is not None and format in {"docs", "tsv", "car", "smart"}:
         raise ValueError(f"{path}: topics in the format {format} have no fields, got field={field!r}")
     begun: dict[str, int] = {}
     for number, query in TOPICS_FORMATS[format].read(path, chain([first], lines), field):
@@ -115,9 +117,16 @@ def _smart(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
         yield record.line, Query(record.id, " ".join(record.text("W").split()))
 
 
+def _docs(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
+    for number, fields in _read_fields(path, lines, ("doc",), {"docno": "num"}):
+        if "num" not in fields:
+            raise FormatError(path, number, "a <DOCNO> in the topic that begins here")
+        yield number, Query(_unescape(fields["num"]), _unescape(fields[""]))
+
+
 def _trec(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
     names = (field or "title").split("+")
-    for number, fields in _read_fields(path, lines):
+    for number, fields in _read_fields(path, lines, ("top", "topic"), _FIELDS):
         texts = []
         for name in ("num", *names):
             if _SAME.get(name, name) not in fields:
@@ -131,25 +140,32 @@ def _unescape(text: str) -> str:
     return _LABEL.sub("", " ".join(plain.split()))
 
 
-def _read_fields(path: str | Path, lines: _Lines) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each topic's first line number and raw fields; a field ends at its end tag or the next field."""
+def _read_fields(
+    path: str | Path, lines: _Lines, records: tuple[str, ...], names: Mapping[str, str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each topic's first line number and raw fields; a field ends at its end tag or the next field.
+
+    ``records`` are the tags of topics, ``names`` has the name of the field for each tag of a field. Text that
+    is in no field has the name ``""``.
+    """
+    opens, closes = f"<{records[0]}>", f"</{records[0]}>"
     begun, name, fields = 0, "", dict[str, list[str]]()
     for number, line in lines:
         for ends, tag, attributes, text in _split_at_tags(line):
-            if tag in {"top", "topic"}:
+            if tag in records:
                 if ends != bool(begun):
-                    what = "<top> before </top>" if ends else f"</top> for the topic of line {begun}"
+                    what = f"{opens} before {closes}" if ends else f"{closes} for the topic of line {begun}"
                     raise FormatError(path, number, what, line)
                 if ends:
                     yield begun, {field: " ".join(texts) for field, texts in fields.items()}
                 begun, name, fields = (0 if ends else number), "", _read_attributes(attributes)
-            elif tag in _FIELDS:
-                name = "" if ends else _FIELDS[tag]
+            elif tag in names:
+                name = "" if ends else names[tag]
             if not begun and text.strip():
-                raise FormatError(path, number, "no text outside of <top> and </top>", text.strip())
+                raise FormatError(path, number, f"no text outside of {opens} and {closes}", text.strip())
             fields.setdefault(name, []).append(text)
     if begun:
-        raise FormatError(path, begun, "</top> for the topic that begins here, before the file ends")
+        raise FormatError(path, begun, f"{closes} for the topic that begins here, before the file ends")
 
 
 def _split_at_tags(line: str) -> Iterator[tuple[bool, str, str, str]]:
@@ -175,7 +191,12 @@ class TopicsFormat(NamedTuple):
 
 
 def _is_trec(line: str) -> Conditions:
-    yield line.lstrip().startswith("<"), "its first line does not begin with <top>"
+    begins = line.lstrip().startswith("<") and not holds(_is_docs(line))
+    yield begins, "its first line does not begin with <top>"
+
+
+def _is_docs(line: str) -> Conditions:
+    yield line.lstrip()[:4].lower() == "<doc", "its first line does not begin with <DOC>"
 
 
 def _is_jsonl(line: str) -> Conditions:
@@ -204,5 +225,6 @@ TOPICS_FORMATS = {
     "smart": TopicsFormat(_smart, _is_smart, "records of .I and .W"),
     "tsv": TopicsFormat(_tsv, _is_tsv, "qid, a tab, text"),
     "car": TopicsFormat(_car, _is_car, "outline paths of TREC-CAR, one a line"),
+    "docs": TopicsFormat(_docs, _is_docs, "<DOC> with <DOCNO>, the rest is the text"),
 }
 """The formats of topics by name; the first that a file's first line has is its format."""

@@ -2,8 +2,9 @@ r"""CSV and TSV files with a header, one document a line; and ``passages.tsv`` w
 
 The header names the columns like the keys of :mod:`.jsonl`, in any case and order: ``docno`` (``_id``,
 ``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; other columns are ignored. In CSV,
-fields may be quoted and contain commas and line ends; in TSV, quotes have no meaning and fields contain no
-tab. A collection is one file, or a folder of such files only.
+columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and contain
+these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is one file,
+or a folder of such files only.
 
 ``passages.tsv`` has no header and three columns: number, source, text. The source becomes the document's url,
 which is not searched. These are file formats, not data sets: source and licence are those of the texts.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
@@ -69,7 +71,8 @@ def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LONGEST)  # the default, 128 KiB, holds for the whole process
     with open_bytes(path) as file:
         lines = (decode(line, path, encoding, number) for number, line in raw_lines(path, file))
-        reader = csv.reader(lines, strict=True)
+        first = next(lines, "")
+        reader = csv.reader(chain([first], lines), delimiter=_delimiter(first), strict=True)
         try:
             for row in reader:
                 if row:
@@ -90,7 +93,10 @@ def _conditions(path: Path) -> Conditions:
     tables = _files(path)
     other = next((file.name for file in files if file not in tables), "")
     plain = next((file.name for file in tables or files if not _has_header(file)), "")
-    yield any(sign in line for file in files[:1] for line in read_first_lines(file)[:1] for sign in "\t,"), ""
+    yield (
+        any(sign in line for file in files[:1] for line in read_first_lines(file)[:1] for sign in "\t,;"),
+        "",
+    )
     yield not plain, f"the first line of {plain} does not name docno (or id) and text (or contents)"
     yield tables, "no file in it ends in .csv or .tsv"
     if other:
@@ -107,11 +113,21 @@ def _suffix(path: Path) -> str:
 
 def _has_header(path: Path) -> bool:
     first = next(iter(read_beginning(path).splitlines()), "")
-    try:
-        header = first.split("\t") if "\t" in first else next(csv.reader([first]), [])
-    except csv.Error:  # a zero byte, or a field beyond the limit
-        return False
+    header = first.split("\t") if _suffix(path) == ".tsv" else _split_header(first, _delimiter(first))
     return {"docno", "text"} <= _columns(header).keys()
+
+
+def _delimiter(header: str) -> str:
+    """The sign that gives the header its columns; a comma if none does."""
+    fits = (sign for sign in ",;\t" if {"docno", "text"} <= _columns(_split_header(header, sign)).keys())
+    return next(fits, ",")
+
+
+def _split_header(header: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([header.rstrip("\r\n")], delimiter=delimiter), [])
+    except csv.Error:  # a zero byte, or a field beyond the limit
+        return []
 
 
 def _open(path: Path, encoding: str) -> Collection:

@@ -11,35 +11,49 @@ Wrangling with ir_datasets, SIGIR 2021).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError, MissingExtra
+from telerank.corpus.collection import Collection, Record
+from telerank.errors import CollectionError, MissingExtra, shorten
 from telerank.types import Doc, Qrel, Query, Ranking
 
 IR_DATASETS = "ir_datasets"
 """The format's name for collections that are opened by id."""
+_ID = re.compile(r"[a-z0-9][\w.-]*(?:/[\w.-]+)*")
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$|/\.\.?/")  # some ids end in a version: argsme/1.0
+_REASON = 200  # characters of an error of the package
+
+
+def has_form_of_id(name: str) -> bool:
+    """Whether a text can be an id by its form, as ``docs.jsonl`` and ``./docs`` cannot."""
+    return bool(_ID.fullmatch(name)) and not _SUFFIX.search(name)
 
 
 def open_id(name: str, package: ModuleType | None = None) -> Collection:
-    """Open the collection of an id; ``package`` replaces ``ir_datasets`` in tests."""
-    package = package or _package(name)
-    dataset = _load(package, name)
+    """Open the collection of an id; ``package`` replaces ``ir_datasets`` in tests.
+
+    What cannot be downloaded or read raises CollectionError, when the records are read.
+    """
+    package = package or _import_package()
+    try:
+        dataset = package.load(name)
+    except KeyError as error:
+        raise CollectionError(f"{name}: no such file or folder, and no such ir_datasets id") from error
     if not dataset.has_docs():
         raise CollectionError(f"{name}: this ir_datasets id has no documents; name the id above it")
     splits = _splits(package, name, dataset)
     return Collection(
         name,
         IR_DATASETS,
-        partial(_docs, dataset),
-        {split: partial(_queries, part) for split, part in splits.items() if part.has_queries()},
-        {split: partial(_qrels, part) for split, part in splits.items() if part.has_qrels()},
+        partial(_read, _docs, name, dataset),
+        {split: partial(_read, _queries, name, part) for split, part in splits.items() if part.has_queries()},
+        {split: partial(_read, _qrels, name, part) for split, part in splits.items() if part.has_qrels()},
         pools={
-            f"{split}/scoreddocs": partial(_pool, part)
+            f"{split}/scoreddocs": partial(_read, _pool, name, part)
             for split, part in splits.items()
             if part.has_scoreddocs() and part.has_queries()
         },
@@ -49,23 +63,13 @@ def open_id(name: str, package: ModuleType | None = None) -> Collection:
     )
 
 
-def _package(name: str) -> ModuleType:
+def _import_package() -> ModuleType:
     try:
         import ir_datasets
     except ImportError as error:
-        if Path(name).parent.exists():  # probably a mistyped path
-            hint = "if it is an ir_datasets id: pip install 'telerank[ir-datasets]'"
-            raise CollectionError(f"{name}: no such file or folder; {hint}") from error
         raise MissingExtra("ir_datasets", "ir-datasets") from error
     package: ModuleType = ir_datasets
     return package
-
-
-def _load(package: ModuleType, name: str) -> Any:
-    try:
-        return package.load(name)
-    except KeyError as error:
-        raise CollectionError(f"{name}: no such file or folder, and no such ir_datasets id") from error
 
 
 def _splits(package: ModuleType, name: str, dataset: Any) -> dict[str, Any]:
@@ -81,6 +85,21 @@ def _splits(package: ModuleType, name: str, dataset: Any) -> dict[str, Any]:
         if splits:
             return splits
     return {name.rpartition("/")[2]: dataset} if dataset.has_queries() or dataset.has_qrels() else {}
+
+
+def _read(read: Callable[[Any], Iterator[Record]], name: str, dataset: Any) -> Iterator[Record]:
+    """The records of a dataset; CollectionError if its files cannot be downloaded or read."""
+    try:
+        yield from read(dataset)
+    except (OSError, RuntimeError) as error:
+        match error.args:
+            case [_, [*_, [_, Exception() as cause]]]:  # the error of each source that was tried
+                pass
+            case _:
+                cause = error
+        reason = shorten(" ".join(str(cause).split()), _REASON)
+        what = f"ir_datasets cannot download or read its files: {type(cause).__name__}: {reason}"
+        raise CollectionError(f"{name}: {what}") from error
 
 
 def _docs(dataset: Any) -> Iterator[Doc]:

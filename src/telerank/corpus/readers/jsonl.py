@@ -9,8 +9,9 @@ r"""JSON documents: an object a line, or in ``.json`` files an array of objects,
 Of several names for a field the first present counts; other keys are ignored. A collection is one file
 (``docs.jsonl``), or a folder of such files, which may also contain queries (``queries.jsonl``,
 ``queries.SPLIT.tsv``), qrels (``qrels.tsv``, ``qrels.SPLIT.txt``), a README and a licence, but nothing
-else. One file of queries beside several of qrels has the queries of all splits. This is a file format, not
-a data set: source and licence are those of the texts.
+else. Beside queries or qrels the documents may also be in one folder (``jsonl/docs.json``), as Anserini's
+CACM. One file of queries beside several of qrels has the queries of all splits. This is a file format, not a
+data set: source and licence are those of the texts.
 """
 
 from __future__ import annotations
@@ -112,28 +113,43 @@ def _open(path: Path, encoding: str) -> Collection:
     queries = bind(read_topics, questions, encoding=encoding)
     if [*questions] == [WHOLE] and WHOLE not in judgments and judgments:
         queries = bind(judged_queries, judgments, queries=topics[0], encoding=encoding)
+    inner = files[0].parent if path.is_dir() else path
+    beside = (f"{inner.name}/{name}" for name in unread_files(inner, files) if inner != path)
     return Collection(
         path.name,
         JSONL.name,
         partial(read_all, read_docs, files, encoding),
         queries,
         bind(read_qrels, judgments),
-        unread=unread_files(path, [*files, *topics, *qrels]),
+        unread=(*unread_files(path, [*files, inner, *topics, *qrels]), *beside),
     )
 
 
 def _doc_files(path: Path) -> list[Path]:
+    """The files of documents: those in a folder, or in the only folder beside its queries and qrels."""
     if not path.is_dir():
         return [] if _QUERIES.fullmatch(plain_name(path)) else [path]
-    files = [file for file in list_files(path) if plain_name(file).endswith(_ENDINGS) and file.is_file()]
+    files = _json_files(path)
+    folders = [entry for entry in list_files(path) if entry.is_dir()]
+    beside = files or len(folders) != 1 or not any(map(_has_queries_or_qrels, list_files(path)))
+    return files if beside else _json_files(folders[0])
+
+
+def _json_files(folder: Path) -> list[Path]:
+    files = [file for file in list_files(folder) if plain_name(file).endswith(_ENDINGS) and file.is_file()]
     return [file for file in files if not _QUERIES.fullmatch(plain_name(file))]
 
 
+def _has_queries_or_qrels(file: Path) -> bool:
+    return any(names.fullmatch(plain_name(file)) for names in (_QUERIES, _QRELS))
+
+
 def _other_files(folder: Path, docs: list[Path]) -> list[Path]:
-    """Entries of a folder of JSON documents that would not be read."""
-    known = {*docs}
-    entries = [file for file in list_files(folder) if file not in known and not is_note(file)]
-    return [file for file in entries if not any(n.fullmatch(plain_name(file)) for n in (_QUERIES, _QRELS))]
+    """Entries of a folder of JSON documents, and of that of the documents, that would not be read."""
+    inner = docs[0].parent
+    entries = [*list_files(folder), *(list_files(inner) if inner != folder else ())]
+    known = {*docs, inner}
+    return [file for file in entries if not (file in known or is_note(file) or _has_queries_or_qrels(file))]
 
 
 JSONL = Format(

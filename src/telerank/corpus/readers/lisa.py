@@ -4,11 +4,12 @@
 ``LISA0.001``, …        ``Document 1``, the title to the first blank line, the text, a line of asterisks
 ``LISA.QUE``            a number on a line of its own, the text, which ends in ``#``
 ``LISA.REL``            ``Query 1``, ``3 Relevant Refs:``, docnos to ``-1``
-``LISARJ.NUM``          the same in columns: query, number of docnos, docnos, continued on further lines
+``LISARJ.NUM``          the same as numbers: query, number of docnos, docnos, on one line or several
 ======================  ===============================================================================
 
-Files of documents are recognised by their content, the others by their names. ``LISARJ.NUM`` is read only
-without ``LISA.REL``. Every judged document is relevant.
+Files are recognised by their content, so they may have other names (``lisa.all.txt``, ``lisa.queries.txt``,
+``lisa.relevance.txt``). Numbers are read only without lists. Of several files of queries or judgments the
+format names one: ``lisa(judgments=LISARJ.NUM)``. Every judged document is relevant.
 
 Source: Peter Willett, University of Sheffield 1982 (ir.dcs.gla.ac.uk/resources/test_collections/lisa).
 Licence: none stated.
@@ -25,6 +26,7 @@ from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.reading import (
     WHOLE,
     bind,
+    choose_file,
     decode,
     list_few,
     plain_name,
@@ -43,6 +45,8 @@ _ENDS = re.compile(r"\*{8,}+\s*")
 _QUERY = re.compile(r"Query\s+0*([0-9]{1,18})\s*")
 _REFS = re.compile(r"\s*([0-9]{1,9})\s+Relevant\s+Refs:\s*")
 _NUMBER = re.compile(r"0*([0-9]{1,18})")
+_COUNT = re.compile(r"[0-9]{1,9}")
+_NAMES = {"LISA.QUE": "queries", "LISA.REL": "lists", "LISARJ.NUM": "numbers"}
 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
@@ -110,19 +114,17 @@ def read_judgments(path: Path, encoding: str = "utf-8") -> Iterator[Qrel]:
 
 def read_columns(path: Path, encoding: str = "utf-8") -> Iterator[Qrel]:
     """Read ``LISARJ.NUM``."""
-    qid, count, docnos = "", 0, list[str]()
+    numbers: list[str] = []
     for number, line in read_lines(path, encoding):
-        numbers = line.strip("\x1a").split()
-        if not qid and numbers:
-            if len(numbers) < 2 or not all(map(_NUMBER.fullmatch, numbers[:2])) or len(numbers[1]) > 9:
-                raise FormatError(path, number, "query, number of documents, docnos", line)
-            qid, count, docnos, numbers = numbers[0].lstrip("0"), int(numbers[1]), [], numbers[2:]
-        docnos += numbers
-        if qid and len(docnos) >= count:
-            yield from _judged(path, number, qid, count, docnos)
-            qid = ""
-    if qid:
-        raise FormatError(path, None, f"{count} docnos of query {qid}", f"{len(docnos)}")
+        numbers += line.strip("\x1a").split()
+        if not all(map(_COUNT.fullmatch, numbers[:2])):
+            raise FormatError(path, number, "query, number of documents, docnos", line)
+        if len(numbers) >= 2 and len(numbers) - 2 >= int(numbers[1]):
+            yield from _judged(path, number, numbers[0].lstrip("0"), int(numbers[1]), numbers[2:])
+            numbers = []
+    if numbers:
+        count = numbers[1] if len(numbers) > 1 else "number of"
+        raise FormatError(path, None, f"{count} docnos of query {numbers[0]}", f"{len(numbers[2:])}")
 
 
 def _judged(path: Path, number: int, qid: str, count: int, docnos: list[str]) -> Iterator[Qrel]:
@@ -145,22 +147,60 @@ def _conditions(path: Path) -> Conditions:
     )
 
 
-def _open(path: Path, encoding: str) -> Collection:
+def _open(path: Path, encoding: str, queries: str = "", judgments: str = "") -> Collection:
     docs = _doc_files(path)
     if not docs:
         raise CollectionError(f"{path}: no file that begins with Document and a number")
-    others = {plain_name(file).upper(): file for file in list_few(path) if file not in docs}
-    queries, lists, columns = (others.get(name) for name in ("LISA.QUE", "LISA.REL", "LISARJ.NUM"))
-    judgments = bind(read_judgments, {WHOLE: lists}, encoding=encoding)
+    forms = {file: _kind(file) for file in list_few(path) if file not in docs}
+    topics, lists, numbers = (
+        [file for file, form in forms.items() if form == kind] for kind in ("queries", "lists", "numbers")
+    )
+    of_queries = choose_file(path, LISA.name, "queries", topics, queries)
+    judged = [*lists, *numbers] if judgments else lists or numbers
+    of_judgments = choose_file(path, LISA.name, "judgments", judged, judgments)
     return Collection(
         path.name,
         LISA.name,
         partial(read_all, read_docs, docs, encoding),
-        bind(read_queries, {WHOLE: queries}, encoding=encoding),
-        judgments or bind(read_columns, {WHOLE: columns}, encoding=encoding),
+        bind(read_queries, {WHOLE: of_queries}, encoding=encoding),
+        bind(
+            read_judgments if of_judgments in lists else read_columns,
+            {WHOLE: of_judgments},
+            encoding=encoding,
+        ),
         source="ir.dcs.gla.ac.uk/resources/test_collections/lisa",
-        unread=unread_files(path, [*docs, queries, lists or columns]),
+        unread=unread_files(path, [*docs, of_queries, of_judgments]),
     )
 
 
-LISA = Format("lisa", _conditions, _open, "LISA: files of Document 1, …; LISA.QUE, LISA.REL or LISARJ.NUM")
+def _kind(file: Path) -> str:
+    """``queries``, or the form of the judgments, by the beginning of a file; of another one by its name."""
+    lines = [line.strip() for line in read_first_lines(file)]
+    if lines and _QUERY.fullmatch(lines[0]):
+        return "lists"
+    if lines and _NUMBER.fullmatch(lines[0]) and any(line.endswith("#") for line in lines):
+        return "queries"
+    numbers = " ".join(lines).split()
+    if numbers and all(map(_COUNT.fullmatch, numbers)) and _has_counts([*map(int, numbers[:-1])]):
+        return "numbers"  # the last number may be cut
+    return _NAMES.get(plain_name(file).upper(), "")
+
+
+def _has_counts(numbers: list[int]) -> bool:
+    """Whether numbers are a query, a count, as many docnos, a higher query, …; qrels of TREC are not."""
+    at, before = 0, 0
+    while at < len(numbers):
+        query, count = (*numbers[at : at + 2], 1)[:2]
+        if query <= before or not count:
+            return False
+        before, at = query, at + 2 + count
+    return True
+
+
+LISA = Format(
+    "lisa",
+    _conditions,
+    _open,
+    "LISA: files of Document 1, …; queries that end in #; lists of judgments",
+    kinds=("queries", "judgments"),
+)

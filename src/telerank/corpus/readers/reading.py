@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from telerank.corpus.collection import Record, Stream
 from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
+from telerank.expressions import call_text
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.files import BOM, numbered_bytes, open_bytes
 from telerank.trec.recognition import Conditions
@@ -24,6 +25,7 @@ _SUFFIX = re.compile(r"\.(?:txt|tsv|trec|xml|jsonl)$")
 _PREFIX = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)")
 _PART = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
 _FEW = 100  # files
+_BACKUP = re.compile(r"(.+?)(?:~|\.(?:bak|old|orig))", re.IGNORECASE)
 _NOTES = re.compile(r"readme|licen[sc]e|copying", re.IGNORECASE)
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\\?\Z)|[{}\[\]]', re.DOTALL)  # of JSON
 
@@ -79,11 +81,25 @@ def plain_name(path: Path) -> str:
     return path.stem if path.suffix in PACKED else path.name
 
 
-def list_files(path: Path) -> list[Path]:
+def list_entries(path: Path) -> list[Path]:
     """The entries of a folder that are not hidden, sorted, or the file itself."""
     if not path.is_dir():
         return [path]
     return [path / name for name in sorted(os.listdir(path)) if not name.startswith(".")]  # noqa: PTH208
+
+
+def find_backups(files: Sequence[Path]) -> list[Path]:
+    """Those of some files that have the name of another one and ``~``, ``.bak``, ``.old`` or ``.orig``."""
+    names = {(file.parent, name.lower()) for file in files for name in (file.name, plain_name(file))}
+    matches = ((file, _BACKUP.fullmatch(plain_name(file).lower())) for file in files)
+    return [file for file, match in matches if match and (file.parent, match[1]) in names]
+
+
+def list_files(path: Path) -> list[Path]:
+    """:func:`list_entries` without backups of other files."""
+    entries = list_entries(path)
+    backups = {*find_backups(entries)}
+    return [entry for entry in entries if entry not in backups]
 
 
 def list_few(path: Path) -> list[Path]:
@@ -181,8 +197,27 @@ def judged_queries(qrels: Path, queries: Path, encoding: str) -> Iterator[Query]
 def unread_files(path: Path, used: Iterable[Path | None]) -> tuple[str, ...]:
     """The names of the entries of a folder that are not used, but for READMEs and licences."""
     files = {*used}
-    entries = list_files(path) if path.is_dir() else []
+    entries = list_entries(path) if path.is_dir() else []
     return tuple(entry.name for entry in entries if entry not in files and not is_note(entry))
+
+
+def choose_file(folder: Path, form: str, kind: str, files: Sequence[Path], name: str = "") -> Path | None:
+    """The only one of the files of a kind, or the one that is named; None if there is none.
+
+    Raises
+    ------
+    CollectionError
+        If there are several and none is named, or none has that name.
+    """
+    names = " and ".join(file.name for file in files)
+    if name and name not in {file.name for file in files}:
+        raise CollectionError(f"{folder}: {name} has no {kind}; files with {kind}: {names or 'none'}")
+    if not name and len(files) > 1:
+        example = call_text(form, **{kind: files[0].name})
+        raise CollectionError(
+            f'{folder}: {"both " * (len(files) == 2)}{names} have {kind}; choose one: --format "{example}"'
+        )
+    return next((file for file in files if name in ("", file.name)), None)
 
 
 def is_note(file: Path) -> bool:

@@ -6,6 +6,7 @@ the other fields are left out; notes count the documents that have any.
 
 A folder has one file of documents, one of queries (``qry``, ``query`` or ``que`` in its name) and one of
 judgments (``rel`` in its name), all recognised by their content; a file alone is one of the first two.
+Of several files of a kind the format names one: ``smart(documents=MED.ALL, judgments=MED.REL)``.
 Judgments are
 
 ==========================  =============================================================
@@ -32,17 +33,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import WHOLE, list_few, read_first_lines, read_lines, unread_files
+from telerank.corpus.readers.reading import (
+    WHOLE,
+    choose_file,
+    list_few,
+    read_first_lines,
+    read_lines,
+    unread_files,
+)
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.recognition import Conditions
 from telerank.trec.smart import NUMBER, SmartRecord, read_records, starts_smart
 from telerank.types import Doc, Qrel, Query
 
-_QUERIES = re.compile(r"(?<![a-z])(?:qry|quer(?:y|ies)|que)(?![a-z])", re.IGNORECASE)
+_QUERIES = re.compile(r"qry|quer(?:y|ies)|(?<![a-z])que(?![a-z])", re.IGNORECASE)
 _JUDGMENTS = re.compile(r"rel", re.IGNORECASE)
 _GRADE = re.compile(r"-?[0-9]{1,4}")
 _ZERO = re.compile(r"0(?:\.0+)?")
@@ -156,25 +164,30 @@ def _read_judgment(path: Path, number: int, line: str) -> tuple[str, str, int]:
     return ids[0][1], ids[1][1], int(grade)
 
 
-def _smart_files(path: Path, encoding: str) -> _SmartFiles:
-    """The files of a folder by their kind; CollectionError if two have the same."""
-    files = [file for file in list_few(path) if starts_smart(read_first_lines(file))]
-    queries = [file for file in files if _QUERIES.search(file.name)]
-    docs = [file for file in files if file not in queries]
-    others = [file for file in list_few(path) if file not in files] if path.is_dir() else []
-    judgments = [file for file in others if _JUDGMENTS.search(file.name) and _has_judgments(file)]
-    for kind, named in (("documents", docs), ("queries", queries), ("judgments", judgments)):
-        if len(named) > 1:
-            names = " and ".join(file.name for file in named)
-            hint = "; a file of queries has qry or query in its name" if kind == "documents" else ""
-            raise CollectionError(f"{path}: both {names} have {kind}{hint}")
-    first = [next(iter(named), None) for named in (docs, queries, judgments)]
-    return _SmartFiles(first[0], first[1], first[2], encoding)
+def _smart_files(path: Path, encoding: str, documents: str, queries: str, judgments: str) -> _SmartFiles:
+    """The files of a folder by their kind; of several of a kind that which is named."""
+    files = list_few(path)
+    smart = [file for file in files if starts_smart(read_first_lines(file))]
+    others = [file for file in files if file not in smart] if path.is_dir() else []
+    of_queries = [file for file in smart if _QUERIES.search(file.name)]
+    of_judgments = [file for file in others if _JUDGMENTS.search(file.name) and _has_judgments(file)]
+
+    choose = partial(choose_file, path, SMART.name)
+    topics = choose("queries", smart if queries else of_queries, queries)
+    rest = [file for file in smart if file != topics and (documents or file not in of_queries)]
+    try:
+        docs = choose("documents", rest, documents)
+    except CollectionError as error:
+        if not documents:
+            error.add_note("a file of queries has qry or query in its name")
+        raise
+    qrels = choose("judgments", [*filter(_has_judgments, others)] if judgments else of_judgments, judgments)
+    return _SmartFiles(docs, topics, qrels, encoding)
 
 
 def _has_judgments(file: Path) -> bool:
     columns = [line.split() for line in read_first_lines(file)[:1]]
-    return any(len(own) in {3, 4} and NUMBER.fullmatch(own[0]) for own in columns)
+    return any(len(row) in {3, 4} and NUMBER.fullmatch(row[0]) for row in columns)
 
 
 def _conditions(path: Path) -> Conditions:
@@ -185,8 +198,10 @@ def _conditions(path: Path) -> Conditions:
     )
 
 
-def _open(path: Path, encoding: str) -> Collection:
-    files = _smart_files(path, encoding)
+def _open(
+    path: Path, encoding: str, documents: str = "", queries: str = "", judgments: str = ""
+) -> Collection:
+    files = _smart_files(path, encoding, documents, queries, judgments)
     if files.docs is None and files.queries is None:
         raise CollectionError(f"{path}: no file that begins with .I and a number")
     return Collection(
@@ -202,4 +217,10 @@ def _open(path: Path, encoding: str) -> Collection:
     )
 
 
-SMART = Format("smart", _conditions, _open, "SMART files: .I, .T, .W, … (Cranfield, CISI, MED, ADI, CACM)")
+SMART = Format(
+    "smart",
+    _conditions,
+    _open,
+    "SMART files: .I, .T, .W, … (Cranfield, CISI, MED, ADI, CACM)",
+    kinds=("documents", "queries", "judgments"),
+)

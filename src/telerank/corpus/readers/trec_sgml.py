@@ -14,10 +14,10 @@ comments become blanks, entities become characters (``&hyph;`` and ``&blank;`` o
 and unknown entities stay as they are.
 
 A collection is a file, or a folder with files of documents at any depth, topics (files that begin with
-``<top>``) and qrels (``qrels`` in the name). READMEs, change lists (``READCHG``, …), DTDs and hidden files
-are ignored. Robust04 does not include the Congressional Record: keep its folder ``CR`` elsewhere. Files
-packed by ``compress`` (``.Z``, ``.z``, ``.0z``) must be unpacked first; texts that are not UTF-8 need
-``--encoding latin-1``.
+``<top>``, or are named ``topics`` or ``queries``) and qrels (``qrels`` in the name). READMEs, change lists
+(``READCHG``, …), DTDs and hidden files are ignored. Robust04 does not include the Congressional Record: keep
+its folder ``CR`` elsewhere. Files packed by ``compress`` (``.Z``, ``.z``, ``.0z``) must be unpacked first;
+texts that are not UTF-8 need ``--encoding latin-1``.
 
 Source: TREC disks 4 and 5 (trec.nist.gov/data/cd45; licence: NIST's agreement, research only); Vaswani
 (University of Glasgow, ir.dcs.gla.ac.uk/resources/test_collections/npl; no licence stated).
@@ -38,9 +38,11 @@ from telerank.corpus.readers.reading import (
     WHOLE,
     bind,
     decode,
+    find_backups,
     find_file,
     group_by_split,
     has_file,
+    list_entries,
     list_files,
     read_all,
     read_beginning,
@@ -68,6 +70,7 @@ _FEDERAL = {"&hyph;": "-", "&blank;": " "}
 _FIRST = re.compile(
     r"(?>\s++|<!--.*?-->|<\?.*?\?>|<(?!doc\b|top\b)[a-z][^<>]*+>)*+<(doc|top)\b", re.IGNORECASE | re.DOTALL
 )
+_TOPICS = re.compile(r"(?:topics|queries)(?![a-z])", re.IGNORECASE)
 _NO_DOCUMENTS = re.compile(
     r"read(?:me|chg|frcg)\w*(?:\.(?:txt|md))?|.*\.dtd|licen[sc]e(?:\.txt)?", re.IGNORECASE
 )
@@ -197,10 +200,11 @@ def _kind(path: Path) -> str:
     """``doc`` or ``top`` by the content of the file, ``qrels`` by its name, or nothing."""
     if _is_compressed(path):
         return "doc"  # reading it says what to do
+    if _TOPICS.match(path.name):
+        return "top"
     if match := _FIRST.match(read_beginning(path)):
         return match[1].lower()
-    name = path.name.lower()
-    return "qrels" if "qrel" in name else "top" if name.startswith("topics") else ""
+    return "qrels" if "qrel" in path.name.lower() else ""
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -225,9 +229,19 @@ def _open(path: Path, encoding: str) -> Collection:
         path.name,
         TREC.name,
         docs,
-        bind(read_topics, questions, format="trec", encoding=encoding),
+        bind(read_topics, questions, encoding=encoding),
         bind(read_qrels, judgments),
+        unread=tuple(file.relative_to(path).as_posix() for file in _backups(path)),
     )
+
+
+def _backups(path: Path) -> Iterator[Path]:
+    """The backups of other files, at any depth."""
+    entries = list_entries(path)
+    yield from find_backups(entries)
+    for entry in entries:
+        if entry.is_dir():
+            yield from _backups(entry)
 
 
 TREC = Format("trec", _conditions, _open, "TREC SGML: files of <DOC> … </DOC>, with topics and qrels")

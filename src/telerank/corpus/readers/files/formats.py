@@ -24,7 +24,7 @@ from telerank.corpus.collection import Collection, Format
 from telerank.corpus.readers.files.folder import FolderFiles, list_files
 from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
 from telerank.corpus.readers.files.passages import PASSAGE_WORDS
-from telerank.corpus.readers.reading import is_note, read_first_lines
+from telerank.corpus.readers.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
 from telerank.trec.recognition import Conditions
 
@@ -91,7 +91,9 @@ def _are_no_data(files: Sequence[Path]) -> Conditions:
 
 
 def _first_files(folder: Path) -> list[Path]:
-    return list(itertools.islice(list_files(folder), _EXAMINED))
+    files = list(itertools.islice(list_files(folder), _EXAMINED))
+    backups = {*find_backups(files)}
+    return [file for file in files if file not in backups]
 
 
 def _is_document(path: Path) -> bool:

@@ -10,7 +10,7 @@ import codecs
 import re
 from collections.abc import Sequence
 
-from lxml.etree import _Element
+from lxml.etree import ParserError, _Element
 from lxml.html import HTMLParser, document_fromstring
 
 from telerank.corpus.readers.files.elements import read_elements
@@ -30,6 +30,12 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_DOCTYPE = re.compile(r"<!DOCTYPE\s", re.IGNORECASE)
+_DECLARATIONS = re.compile(
+    r"""[^<>\[]*+(\[(?>"[^"]*+"|'[^']*+'|<!--.*?-->|(?!<!--)[^]"'])*+\])\s*+>""", re.DOTALL
+)
+"""The rest of a document type with declarations (the group), which XHTML may have, and HTML does not know."""
+_DEEPEST = 100  # lists and quotations within each other
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*([\"']?)(.*)\1[ \t]*$", re.MULTILINE)
 _AROUND = "//nav | //header | //footer | //aside"
@@ -47,7 +53,7 @@ def read_html(content: bytes) -> FileText:
     UnreadableFile
         If it has no text, or its elements are nested too deeply to be read.
     """
-    text = decode_html(content)
+    text = _remove_declarations(decode_html(content))
     tree = _parse(text)
     main = _main_part(tree)
     paragraphs = list(read_elements(tree if main is None else main))
@@ -64,7 +70,7 @@ def read_markdown(text: str) -> FileText:
     Raises
     ------
     UnreadableFile
-        If it has no text.
+        If it has no text, or lists or quotations are nested too deeply to be read.
     """
     from markdown_it import MarkdownIt
 
@@ -72,7 +78,11 @@ def read_markdown(text: str) -> FileText:
     front = _FRONT.match(text)
     stated = _FRONT_TITLE.search(front[1]) if front else None
     body = text[front.end() :] if front else text
-    rendered = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(body)
+    markdown = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    tokens = markdown.parse(body)
+    if any(token.nesting == 1 and token.level >= _DEEPEST - 1 for token in tokens):
+        raise UnreadableFile(Problem.broken, "lists or quotations nested too deeply")  # whose text is lost
+    rendered = markdown.renderer.render(tokens, markdown.options, {})
     paragraphs = list(read_elements(_parse(rendered)))
     return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else _top_heading(paragraphs))
 
@@ -93,12 +103,21 @@ def decode_html(content: bytes) -> str:
         return content.decode("cp1252", "replace")
 
 
+def _remove_declarations(text: str) -> str:
+    doctype = _DOCTYPE.search(text)
+    match = _DECLARATIONS.match(text, doctype.end()) if doctype else None
+    return f"{text[: match.start(1)]}{text[match.end(1) :]}" if match else text
+
+
 def _parse(text: str) -> _Element:
     if not text.strip():
         raise UnreadableFile(Problem.empty)
     parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    # as bytes: a text may not declare an encoding
-    tree = document_fromstring(text.replace("\0", " ").encode(), parser=parser, ensure_head_body=True)
+    content = text.replace("\0", " ").encode()  # as bytes: a text may not declare an encoding
+    try:
+        tree = document_fromstring(content, parser=parser, ensure_head_body=True)
+    except ParserError as error:
+        raise UnreadableFile(Problem.empty) from error
     if any("Excessive depth" in entry.message for entry in parser.error_log):
         raise UnreadableFile(Problem.broken, "elements nested too deeply")
     return tree
