@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
 """telerank's own limits of grades: measures keep a count for each grade up to the highest."""
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Progress callback: ``(label, done, total or None)``."""
+ProgressSetting: TypeAlias = Progress | Literal[False] | None
+"""A callback; None: bars on standard error if that is a terminal; False: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
