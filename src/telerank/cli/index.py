@@ -60,7 +60,7 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
-    from telerank.sparse.manifest import has_index
+    from telerank.verbs.index import has_index
 
     opened = options.open_collection(collection, format, encoding)
     is_new = overwrite or not has_index(Path(index))

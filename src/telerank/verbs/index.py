@@ -33,6 +33,7 @@ __all__ = [
     "add_documents",
     "delete_documents",
     "describe_index",
+    "has_index",
     "index",
     "merge_segments",
     "open_source",
