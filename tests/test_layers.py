@@ -51,7 +51,7 @@ ALLOWED = {
     "models": {"errors", "npy", "records", "stored", "drafts", "model_names", "compiled"},
     "dense": {*_LOW, "stage", "corpus", "models"},
     "sparse": {*_LOW, "stage", "text", "corpus"},
-    "retrieval": {*_LOW, "stage", "text", "corpus", "dense", "sparse"},
+    "retrieval": {*_LOW, "stage", "text", "show", "corpus", "dense", "sparse"},
     "segments": {*_LOW, "stage", "text", "show", "corpus", "models", "fusion", "reranking"},
     "answers": {*_LOW, "stage", "trec", "show", "models", "evaluation", "reranking"},
     "pipelines": {

@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ PASSAGE = "#"
 """What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``."""
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Progress callback: ``(label, done, total or None)``."""
+ProgressSetting: TypeAlias = Progress | Literal[False] | None
+"""A callback; None: bars on standard error if that is a terminal; False: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,9 @@ def test_a_query_without_a_text_is_named(here):
 def test_a_query_without_a_text_is_refused_before_anything_is_scored(here, monkeypatch):
     (here / "some.tsv").write_text("q0\tq1 d4\n")
     in_process(["telerank", "index", "set", "idx"])
-    asked = ("-q", "some.tsv", "-i", "idx", "--model", "no-model")
+    (here / "unreadable").mkdir()
+    (here / "unreadable/config.json").write_text("{}")
+    asked = ("-q", "some.tsv", "-i", "idx", "--model", "unreadable")
     assert rerank(*asked) == "telerank: first.run: query q1 is none of the 1 queries of some.tsv\n"
     piped(monkeypatch, RUN.replace("q0", "q9"))
     assert rerank(*asked, run="-") == "telerank: -: query q9 is none of the 1 queries of some.tsv\n"

@@ -85,10 +85,11 @@ def test_lengths_of_a_model_over_words_are_changed_alike(tmp_path):
     assert scorer.counts.cut == 2
 
 
-def test_scorers_of_other_lengths_are_other_values():
-    one, other = (Scorer("a model", max_length=length) for length in (None, 20))
+def test_scorers_of_other_lengths_are_other_values(tmp_path):
+    model = small_encoder(tmp_path)
+    one, other = (Scorer(model, max_length=length) for length in (None, 20))
     assert one != other
-    assert other == Scorer("a model", max_length=20) == pickle.loads(pickle.dumps(other))
+    assert other == Scorer(model, max_length=20) == pickle.loads(pickle.dumps(other))
     assert repr(other).endswith(", max_length=20)")
 
 

@@ -203,6 +203,18 @@ def test_where_a_table_is_too_wide_heads_of_numbers_are_broken_and_numbers_are_n
     assert narrow[4].split()[-2:] == ["0.349", "0.186"]
 
 
+def test_columns_of_words_are_folded_between_words():
+    listed = "english-long-1, english-long-2, far-english"
+    rows = [
+        ["piaf/answers-end-to-end", "Answers end to end", listed],
+        ["demo", "First stages on PIAF", listed],
+    ]
+    lines = _printed(Table.of(("name", "title", "data"), rows, left=3), 60)
+    words = [word for line in lines for word in line.split()]
+    assert {"piaf/answers-end-to-end", "english-long-1,", "far-english"} <= set(words)
+    assert max(map(len, lines)) <= 60
+
+
 def _printed(table: Table, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(render_terminal(table))

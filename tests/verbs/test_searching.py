@@ -1,15 +1,20 @@
-"""tr.search, tr.encode, tr.tune and tr.train, and the command that saves pipelines."""
+"""tr.index, tr.search, tr.encode, tr.tune and tr.train, and the command that saves pipelines."""
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import telerank as tr
 from documents import in_process
-from telerank.errors import CollectionError, ExpressionError, FormatError, ModelError
+from small_vectors import Letters
+from telerank.errors import CollectionError, ExpressionError, FormatError, IndexFault, ModelError
 from telerank.trec import read_run
 from telerank.verbs.index import describe_index
 from telerank.verbs.search import open_topics
@@ -180,3 +185,44 @@ def test_judgments_that_cannot_be_read_do_not_keep_a_search_from_its_queries(ind
     assert [ranking.query.qid for ranking in run] == ["q1"]
     (remark,) = run.remarks
     assert remark.startswith("the judgments of topics cannot be read: ")
+
+
+def test_an_index_of_the_same_documents_and_analyzer_is_kept(index):
+    manifest = Path("idx/manifest.json").read_bytes()
+    assert tr.index(DOCS, "idx") == index
+    assert tr.index((tr.Doc(docno, text) for docno, text in DOCS.items()), "idx") == index
+    assert Path("idx/manifest.json").read_bytes() == manifest
+    with pytest.raises(IndexFault, match="idx: holds an index of other documents already: overwrite it"):
+        tr.index({**DOCS, "d0": "another text"}, "idx")
+    with pytest.raises(IndexFault, match="idx: holds an index of other documents already"):
+        tr.index({**DOCS, "d12": "one more"}, "idx")
+    with pytest.raises(IndexFault, match="built with the analyzer nfkc"):
+        tr.index(DOCS, "idx", analyzer="english")
+    assert Path("idx/manifest.json").read_bytes() == manifest
+
+
+def test_the_command_keeps_an_index_too(index, judged):
+    assert in_process(["telerank", "index", "set", "idx"]) == "12 documents of set are in idx already\n"
+    assert "indexed 12 documents of set" in in_process(["telerank", "index", "set", "idx", "--overwrite"])
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("progress", "shown"), [(None, True), (False, False)])
+def test_encoding_shows_a_bar_on_a_terminal_unless_it_is_refused(index, monkeypatch, progress, shown):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    clock = itertools.count(0.0, 10.0)  # a bar appears after two seconds
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    index.encode(Letters(), progress=progress)
+    assert ("encoding" in terminal.getvalue()) == shown
+
+
+def test_a_re_ranker_that_is_nowhere_is_refused_before_anything_is_ranked(index):
+    pytest.importorskip("torch")
+    with pytest.raises(ModelError, match="nowhere/of/anybody: no such folder"):
+        tr.rerank("nowhere/of/anybody", index)
+    with pytest.raises(ModelError, match="nowhere/of/anybody: no such folder"):
+        tr.pipeline("bm25 >> rerank('nowhere/of/anybody')", index)

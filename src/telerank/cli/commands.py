@@ -43,8 +43,7 @@ SHORT_HELPS = {
     "experiment": "Run experiments: tables and figures of papers, or YAML files of your own.",
     "data": "List, show, convert and describe collections; make ranking sets and long documents.",
     "analyze-text": "Show the output of each step of an analyzer for a text.",
-    "demo": "Try everything on a French collection that is installed with telerank: about a minute, no "
-    "network.",
+    "demo": "Try everything on a French collection that is installed with telerank, without a network.",
 }
 """The first lines of the commands' docstrings, in the order in which the commands are used.
 

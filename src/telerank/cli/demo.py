@@ -20,13 +20,13 @@ def demo(
         Path("telerank-demo"), "--output", "-o", help="A folder for the report, its plots and the indexes."
     ),
 ) -> None:
-    """Try everything on a French collection that is installed with telerank: about a minute, no network.
+    """Try everything on a French collection that is installed with telerank, without a network.
 
     Indexes PIAF with and without preprocessing, retrieves with five sparse models, tunes them on some
     questions, compares them on others, and writes `report.html`. With the extras `neural` and `e5` (or
     `minilm`, an English encoder) it adds dense vectors and fusion, and trains a re-ranker, a BERT-DMN head
-    on a frozen encoder: then it takes minutes. It is the packaged experiment `demo`
-    (`telerank experiment demo --show`).
+    on a frozen encoder. Without extras it takes about a minute, with them several. It is the packaged
+    experiment `demo` (`telerank experiment demo --show`).
 
     Example: `telerank demo --output telerank-demo`
     """

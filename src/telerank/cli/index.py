@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -54,13 +55,20 @@ def build(
 ) -> None:
     """Index the documents of a collection.
 
+    An existing index of the same documents and analyzer is kept; one of others is refused.
+
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
+    from telerank.verbs.index import has_index
 
     opened = options.open_collection(collection, format, encoding)
+    is_new = overwrite or not has_index(Path(index))
     began = time.perf_counter()
     documents = len(tr.index(opened, index, analyzer=analyzer, overwrite=overwrite, workers=workers))
+    if not is_new:
+        console.say(f"{count_noun(documents, 'document')} of {opened.name} are in {index} already")
+        return
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {documents / seconds:,.0f} a second"
     console.say(f"indexed {count_noun(documents, 'document')} of {opened.name} into {index} ({rate})")

@@ -19,7 +19,7 @@ from telerank.batches import batch_by_length
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.inference import batch_widths, pin, switch_often
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.rerankers.reranker import Reranker, load_reranker
+from telerank.models.rerankers.reranker import Reranker, load_reranker, locate_reranker
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
@@ -82,13 +82,13 @@ class Scorer(ComputedModel):
     whose memory is too small gets smaller batches (:meth:`describe_memory`). In float32 a score is the same
     in any batch, to 1e-5. ``samples`` are pairs to calibrate int8 on, similar to those that will be scored,
     but not the same. A query is cut at ``max_query`` tokens and a pair at ``max_length``; None leaves them to
-    the model. A named model is loaded with the first pair.
+    the model. A named model has to exist, or is fetched from the hub, and is loaded with the first pair.
 
     Raises
     ------
     ModelError
-        If there is no such back end or precision; with the first pair, if there is no such model, or it does
-        not read pairs of these lengths.
+        If there is no such model, back end or precision; with the first pair, if it is not a re-ranker, or
+        does not read pairs of these lengths.
     MissingExtra
         With the first pair, if the back end's package is not installed.
     """
@@ -97,6 +97,11 @@ class Scorer(ComputedModel):
     max_query: int | None = None
     max_length: int | None = None
     counts: ScoringCounts = field(default_factory=ScoringCounts, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.model, Reranker):
+            locate_reranker(self.model)
 
     @cached_property
     def reranker(self) -> Reranker:

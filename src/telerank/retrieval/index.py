@@ -15,6 +15,7 @@ from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
 from telerank.retrieval.hits import locate_hit
+from telerank.show.progress import show_progress
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
@@ -25,7 +26,7 @@ from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJeline
 from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, Progress, silent
+from telerank.types import Doc, Location, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import ApproximateRetriever
@@ -200,7 +201,7 @@ class Index(FolderReader):
         *,
         name: str | None = None,
         overwrite: bool = False,
-        progress: Progress = silent,
+        progress: ProgressSetting = None,
     ) -> Vectors:
         """Encode the documents with a bi-encoder and keep the vectors with the index, for :meth:`dense`.
 
@@ -225,9 +226,10 @@ class Index(FolderReader):
         settings = Encoding(
             batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
         )
-        return encode_documents(
-            self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=progress
-        )
+        with show_progress(progress, len(self)) as shown:
+            return encode_documents(
+                self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
+            )
 
     def vectors_folder(self, model: str) -> Path:
         """The folder in the index for the vectors of a model."""

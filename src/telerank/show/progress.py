@@ -8,21 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from telerank.types import Progress, silent
+from telerank.types import Progress, ProgressSetting, silent
 
 _DELAY = 2.0  # seconds before a bar appears
 
 
 @contextmanager
-def show_progress(progress: Progress | None = None, total: int | None = None) -> Iterator[Progress]:
-    """The callback itself, or (None) bars on standard error, one for each label, after two seconds.
+def show_progress(progress: ProgressSetting = None, total: int | None = None) -> Iterator[Progress]:
+    """The callback itself, nothing (False), or (None) bars on standard error, one a label, after two seconds.
 
     ``total`` stands in for the total of a callback without one. There are no bars if standard error is not a
     terminal.
     """
-    if progress is not None:
+    if callable(progress):
         yield progress
-    elif not sys.stderr.isatty():
+    elif progress is False or not sys.stderr.isatty():
         yield silent
     else:
         bars = _Bars(total)

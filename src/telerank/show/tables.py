@@ -100,8 +100,10 @@ class _FittedTable:
         broken = sum(_widths(table, broken=False)) > room
         excess = sum(_widths(table, broken=broken)) - room
         slack = [wide - least for wide, least in zip(_widths(table, broken=True), _least(table), strict=True)]
-        if excess <= 0 or table.left >= len(table.columns):  # words alone are folded by rich
+        if excess <= 0:
             yield _grid(table, broken=broken)
+        elif table.left >= len(table.columns):
+            yield _grid(table, broken=True, narrow=_wrapped_widths(table, room))
         elif excess <= max(slack):
             i = slack.index(max(slack))
             yield _grid(table, broken=True, narrow={i: _widths(table, broken=True)[i] - _GAP - excess})
@@ -162,6 +164,23 @@ def _least(table: Table) -> list[int]:
     return [
         max((len(word) for text in column for word in text.split()), default=0) + _GAP for column in columns
     ]
+
+
+def _wrapped_widths(table: Table, room: int) -> dict[int, int]:
+    """The widths of columns of words in which no word is broken; empty (rich decides) if there is no room.
+
+    What the longest words leave goes to the first columns, up to their longest texts.
+    """
+    least = _least(table)
+    spare = room - sum(least)
+    widths: dict[int, int] = {}
+    for i, (word, whole) in enumerate(zip(least, _widths(table, broken=True), strict=True)):
+        if spare < 0:
+            return {}
+        more = min(spare, max(whole - word, 0))
+        widths[i] = word + more - _GAP
+        spare -= more
+    return widths
 
 
 def _aligned(table: Table, i: int, *, broken: bool) -> list[str]:

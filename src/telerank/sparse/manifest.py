@@ -55,14 +55,19 @@ class IndexManifest(Manifest):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        if not (folder / MANIFEST).is_file():
+        if not has_index(folder):
             raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing)")
         return super().read(folder)
 
 
+def has_index(folder: Path) -> bool:
+    """Whether a folder holds an index, or something else with a manifest."""
+    return (folder / MANIFEST).is_file()
+
+
 def read_committed(folder: Path) -> IndexManifest:
     """The manifest on the disk; one of generation 0, without analyzer, if there is none yet."""
-    return IndexManifest.read(folder) if (folder / MANIFEST).is_file() else IndexManifest("", "")
+    return IndexManifest.read(folder) if has_index(folder) else IndexManifest("", "")
 
 
 def check_contents(folder: Path) -> None:

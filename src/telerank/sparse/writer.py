@@ -30,11 +30,12 @@ from telerank.sparse.manifest import (
     IndexManifest,
     SegmentEntry,
     check_contents,
+    has_index,
     read_committed,
     read_versions,
     sweep_index,
 )
-from telerank.stored import MANIFEST, StoredFile, record_files
+from telerank.stored import StoredFile, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -58,7 +59,7 @@ def build_index(
     no document or one cannot be stored.
     """
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
-    if not overwrite and Path(folder, MANIFEST).is_file():
+    if not overwrite and has_index(Path(folder)):
         raise IndexFault(
             f"{folder}: holds an index already: overwrite it (--overwrite), or add to it (index add)"
         )
@@ -169,7 +170,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
     def _read(self, analyzer: Analyzer | None, overwrite: bool) -> IndexManifest:
         """The manifest that changes start from: the index's, or one without documents."""
-        if not overwrite and (self.folder / MANIFEST).is_file():
+        if not overwrite and has_index(self.folder):
             index = SparseIndex(self.folder)
             index.require(analyzer or index.analyzer)
             return index.manifest

@@ -15,7 +15,7 @@ from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages
 from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answer, Answers, Progress, Query
+from telerank.types import Answer, Answers, ProgressSetting, Query
 from telerank.verbs.search import open_queries, read_queries
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def answer(
     depth: int | None = None,
     mu: float | None = None,
     threads: int = 1,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
     **settings: Any,
 ) -> AnswerRun:
     """Answer questions from the documents of an index: those of a collection's split, or in memory.

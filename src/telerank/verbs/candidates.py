@@ -27,7 +27,7 @@ from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.trec import read_run
-from telerank.types import Progress
+from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def depth(
     measure: MeasureNames = "RR@10",
     depths: Sequence[int] = DEPTHS,
     *,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> RerankingCurves:
     """Re-rank the first n documents of each run, for each n of ``depths``, and measure.
 

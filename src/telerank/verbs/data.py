@@ -18,7 +18,7 @@ from telerank.corpus.statistics import describe, token_counter
 from telerank.errors import CollectionError
 from telerank.retrieval.index import Index, TemporaryIndex, locate_model
 from telerank.show.progress import show_progress
-from telerank.types import Progress
+from telerank.types import ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Reranker
@@ -78,7 +78,7 @@ def segment_lengths(
     *,
     splits: Sequence[str] | None = None,
     limits: Sequence[int] = LIMITS,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
     **settings: Any,
 ) -> SegmentStatistics:
     """Lengths of the documents and their segments, and the shares of them and of known relevant text beyond.

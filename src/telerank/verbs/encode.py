@@ -16,7 +16,7 @@ from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
 from telerank.training import launched
-from telerank.types import Progress, silent
+from telerank.types import ProgressSetting, silent
 from telerank.verbs.index import open_source, stream_documents
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def encode(
     device: str | None = None,
     approximate: str | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> EncodedDocuments:
     """Encode the documents of an index or of a collection (or of the path of either) with a bi-encoder.
 
@@ -176,7 +176,7 @@ def _approximate(
     kind: str,
     source: Index | Collection,
     encoder: TorchEncoder,
-    progress: Progress | None,
+    progress: ProgressSetting,
 ) -> RecallReport:
     from telerank.dense.approximate import build_approximate
 

@@ -22,7 +22,7 @@ from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
-from telerank.types import Progress
+from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def evaluate(
     *,
     depths: Sequence[int] = (),
     relevance_level: int = 1,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> RunEvaluations:
     """Measure runs over all queries of the qrels; a query without results counts 0.
 
@@ -143,7 +143,7 @@ def compare(
     *,
     level: float = 0.05,
     relevance_level: int = 1,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> Comparison:
     """Compare runs with baselines, given by name or file (default: the first run).
 
@@ -177,7 +177,7 @@ def _find_baselines(baselines: Sequence[str], runs: JudgedRuns) -> list[str]:
 
 
 def measure_runs(
-    runs: JudgedRuns, measures: Sequence[str], *, progress: Progress | None = None
+    runs: JudgedRuns, measures: Sequence[str], *, progress: ProgressSetting = None
 ) -> dict[str, Evaluation]:
     """The evaluation of each run by name."""
     evaluations = {}

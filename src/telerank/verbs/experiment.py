@@ -26,7 +26,7 @@ from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage
-from telerank.types import Progress
+from telerank.types import ProgressSetting
 
 __all__ = [
     "ExperimentOutcome",
@@ -49,7 +49,7 @@ def experiment(
     index: Index | None = None,
     folder: str | Path | None = None,
     title: str = "",
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> ExperimentResult:
     """Measure systems on the judged queries of a split, and compare them with one or more baselines.
 
@@ -92,7 +92,7 @@ def run_experiment(
     skip: Sequence[str] = (),
     seeds: Sequence[int] = (),
     output: str | Path = "telerank-experiments",
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> list[ExperimentOutcome | PooledOutcome]:
     """Run an experiment of a YAML file, or a packaged one by its name; an outcome for each of its data.
 

@@ -14,7 +14,7 @@ from telerank.fusion.matrix import CombinationMatrix, combine_runs
 from telerank.fusion.tuning import FusionTuning, WeightGrid, tune_weights
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.show.progress import show_progress
-from telerank.types import Progress, Ranking
+from telerank.types import ProgressSetting, Ranking
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
 
 __all__ = ["Folds", "Fusion", "WeightGrid", "combine", "fuse", "tune_fusion"]
@@ -27,7 +27,7 @@ def fuse(
     runs: Runs,
     fusion: Fusion = Fusion(depth=DEPTH),  # noqa: B008 — frozen
     *,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> LazyRun:
     """Fuse runs query by query; a query that a run lacks is fused from the others.
 
@@ -78,7 +78,7 @@ def tune_fusion(
     *,
     grid: WeightGrid = WeightGrid(),  # noqa: B008 — frozen
     folds: Folds = Folds(),  # noqa: B008 — frozen
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> FusionTuning:
     """Tune the weights of the sum of the runs' min-max scaled scores over a grid.
 
@@ -112,7 +112,7 @@ def combine(
     *,
     fusion: Fusion = Fusion("interleave", depth=DEPTH),  # noqa: B008 — frozen
     level: float = 0.05,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> CombinationMatrix:
     """Fuse all ordered pairs of runs; compare each pair with its first run.
 

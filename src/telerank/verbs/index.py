@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,13 +11,15 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import warn_unread
 from telerank.dense.manifest import describe_vectors
+from telerank.errors import IndexFault
 from telerank.retrieval.folder_record import read_record, recorded_docs, replacing_record
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.manifest import has_index
 from telerank.text import Analyzer
 from telerank.text.steps import TEXT_STEPS
-from telerank.types import Doc, Progress
+from telerank.types import Doc, ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.corpus.readers.files.records import FileRecord
@@ -30,6 +33,7 @@ __all__ = [
     "add_documents",
     "delete_documents",
     "describe_index",
+    "has_index",
     "index",
     "merge_segments",
     "open_source",
@@ -40,6 +44,7 @@ __all__ = [
 
 Documents: TypeAlias = Collection | str | Path | Iterable[Doc] | Mapping[str, str]
 """A collection or its path, documents, or texts by docno."""
+_COMPARED = 1000  # documents between two calls of progress
 
 
 def index(
@@ -49,12 +54,13 @@ def index(
     analyzer: Analyzer | str = "standard",
     overwrite: bool = False,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> Index:
     """Index a collection (or the path of one), documents, or a mapping of texts by docno into a folder.
 
     ``analyzer`` is ``none``, ``standard``, ``english``, ``french`` or a chain of steps. ``workers`` is the
-    number of processes, by default one per core.
+    number of processes, by default one per core. An index of the same documents and analyzer that is there is
+    returned as it is: the documents are compared one by one, in their order.
 
     Of a folder of files the index keeps what :func:`update_index` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
@@ -64,7 +70,7 @@ def index(
     Raises
     ------
     IndexFault
-        If the folder holds an index already (and ``overwrite`` is not set), or something else.
+        If the folder holds another index already (and ``overwrite`` is not set), or something else.
     IndexLocked
         If another process writes to it.
     DocumentError
@@ -73,12 +79,35 @@ def index(
     from telerank.sparse.writer import build_index
 
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
+    if not overwrite and has_index(Path(folder)):
+        return _require_same(Index(folder), opened, analyzer, progress)
     files: dict[str, FileRecord] = {}
     settings: dict[str, Any] = {"analyzer": analyzer, "overwrite": overwrite, "workers": workers}
     total, stream = stream_documents(opened, files)
     with show_progress(progress, total) as shown, replacing_record(Path(folder), opened, files):
         build_index(stream, folder, **settings, progress=shown)
     return Index(folder)
+
+
+def _require_same(
+    index: Index, docs: Documents, analyzer: Analyzer | str, progress: ProgressSetting
+) -> Index:
+    """The index, if it has these documents in their order, and this analyzer."""
+    chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
+    if index.analyzer != chain:
+        built = f"holds an index already, built with the analyzer {index.analyzer}, not {chain}"
+        raise IndexFault(f"{index.folder}: {built}: overwrite it (--overwrite)")
+    total, stream = stream_documents(docs)
+    with show_progress(progress, total) as shown:
+        for number, (present, doc) in enumerate(zip_longest(index.docs, stream)):
+            if present != doc:
+                raise IndexFault(
+                    f"{index.folder}: holds an index of other documents already: "
+                    "overwrite it (--overwrite), or add to it (index add)"
+                )
+            if number % _COMPARED == 0:
+                shown("comparing documents", number, None)
+    return index
 
 
 def open_source(
@@ -99,7 +128,7 @@ def add_documents(
     *,
     update: bool = False,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> int:
     """Add documents to an index as a new segment; the number of documents.
 
@@ -125,7 +154,7 @@ def update_index(
     index: Index | str | Path,
     *,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> FolderChanges:
     """Bring an index up to date with the folder of files that it was made from.
 
@@ -164,13 +193,13 @@ def delete_documents(index: Index | str | Path, docnos: Iterable[str]) -> int:
         return writer.delete(docnos)
 
 
-def merge_segments(index: Index | str | Path, *, progress: Progress | None = None) -> None:
+def merge_segments(index: Index | str | Path, *, progress: ProgressSetting = None) -> None:
     """Merge all segments of an index into one, without the deleted documents."""
     with _open_writer(index) as writer, show_progress(progress) as shown:
         writer.merge(shown)
 
 
-def verify_index(index: Index | str | Path, *, progress: Progress | None = None) -> int:
+def verify_index(index: Index | str | Path, *, progress: ProgressSetting = None) -> int:
     """Compare every file of an index with its checksum; the number of files.
 
     Raises

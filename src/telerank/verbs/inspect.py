@@ -17,7 +17,7 @@ from telerank.inspect.token_outputs import BATCH, move
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.types import Progress
+from telerank.types import ProgressSetting
 from telerank.verbs.index import open_source
 
 
@@ -31,7 +31,7 @@ def diffusion(
     seed: int = 0,
     batch_tokens: int = BATCH,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> DiffusionReport:
     """Measure how far information has spread over the tokens of pairs, for several checkpoints.
 
@@ -66,7 +66,7 @@ def tsne(
     seed: int = 0,
     batch_tokens: int = BATCH,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> EmbeddingsReport:
     """Map the CLS outputs of ``each`` relevant and as many other pairs, and measure how far apart they lie.
 
@@ -98,7 +98,7 @@ def faithfulness(
     seed: int = 0,
     batch_tokens: int = BATCH,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> FaithfulnessReport:
     """Check gates: deleting the sentence with the highest gate should lower the score more often.
 

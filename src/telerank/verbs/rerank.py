@@ -24,7 +24,7 @@ from telerank.show.tables import count_noun
 from telerank.stage import Stage
 from telerank.training import launched
 from telerank.trec import read_run
-from telerank.types import Progress, Query, Ranking, silent
+from telerank.types import ProgressSetting, Query, Ranking, silent
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Reranker
@@ -52,7 +52,7 @@ def rerank(
     Raises
     ------
     ModelError
-        If there is no such back end or precision; with the first ranking, if there is no such model.
+        If there is no such model, back end or precision.
     MissingExtra
         If torch or the package of the back end is not installed.
     """
@@ -84,7 +84,7 @@ def rerank_run(
     depth: int | None = None,
     k: int | None = None,
     dev: DevRun | None = None,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
     **settings: Any,
 ) -> LazyRun:
     """Score the first ``depth`` documents of each query of a run file again, and keep ``k``.
@@ -103,7 +103,7 @@ def rerank_run(
     CollectionError
         If a query or a document of the run is unknown, or a query is in ``dev``, too.
     ModelError
-        If there is no such back end or precision, or ``dev`` is missing or not needed.
+        If there is no such model, back end or precision, or ``dev`` is missing or not needed.
     MissingExtra
         If torch or the package of the back end is not installed.
     """
@@ -131,7 +131,7 @@ class _Reranking:
         self,
         model: str | Path | Reranker | Scorer,
         settings: Mapping[str, Any],
-        progress: Progress | None,
+        progress: ProgressSetting,
     ) -> _Scoring:
         """Open what is read, and check it; int8 is calibrated."""
         texts, dev, run = self.texts, self.dev, str(self.run)
@@ -220,7 +220,7 @@ class _Scoring:
     total: int | None
     options: Mapping[str, Any]
     calibration: Calibration | None
-    progress: Progress | None
+    progress: ProgressSetting
     seconds: float = field(default=0.0, init=False)
 
     def compute(self) -> Iterator[Ranking]:

@@ -18,7 +18,7 @@ from telerank.pipelines.saved import remove_pipeline, save_pipeline, saved_pipel
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, walk_stages
-from telerank.types import Progress, Query, Ranking
+from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def search(
     split: str | None = None,
     k: int = 1000,
     threads: int = 1,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> LazyRun:
     """Rank the documents of an index for queries: those of a collection's split, or in memory.
 

@@ -11,7 +11,7 @@ from telerank.errors import ModelError
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
-from telerank.types import Progress
+from telerank.types import Progress, ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.training.log import Report as LogReport
@@ -82,7 +82,7 @@ def train(
     seeds: Sequence[int] = (),
     sizes: Sequence[int] = (),
     report: LogReport | None = None,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> TrainedModels:
     """Train a bi-encoder, a re-ranker or a reader as settings say: a YAML file, a packaged one by name, or a
     mapping.

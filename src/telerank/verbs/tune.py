@@ -23,7 +23,7 @@ from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.sparse.writer import build_index
 from telerank.stage import change_stages
 from telerank.text import Analyzer
-from telerank.types import Progress, Qrels, Query, Ranking
+from telerank.types import Progress, ProgressSetting, Qrels, Query, Ranking
 
 __all__ = ["Folds", "TuneResult", "TuneSetting", "tune"]
 
@@ -53,7 +53,7 @@ def tune(
     test: str | None = None,
     folds: Folds = Folds(),  # noqa: B008 — frozen
     k: int = 1000,
-    progress: Progress | None = None,
+    progress: ProgressSetting = None,
 ) -> TuneResult[TuneSetting]:
     """Choose the best of several pipelines for the judged queries of a split, by cross-validation.
 
