@@ -8,6 +8,9 @@ from pathlib import Path
 
 # Expected values are those of a processor; CUDA_VISIBLE_DEVICES=0 shows a GPU to the tests that need one.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+# One thread adds a sum in the same order every time; and on a busy machine threads of OpenMP wait for each other by
+# spinning, which takes longer than what small models compute. Processes that tests start inherit it.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 from hypothesis import HealthCheck, settings
