@@ -15,6 +15,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import pytest
 from hypothesis import HealthCheck, settings
 
+from forked import ForkingParent
+
 # no limits of time: a kernel's first call compiles it, and other tests may take the processors
 settings.register_profile("telerank", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("telerank")
@@ -38,3 +40,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkingParent]:
+    """Starts processes that need not import torch."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    parent = ForkingParent()
+    yield parent
+    parent.close()

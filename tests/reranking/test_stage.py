@@ -12,7 +12,14 @@ from telerank.models.rerankers.reranker import save_reranker
 from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
-from telerank.testing import check_stage
+from telerank.testing import (
+    Trial,
+    check_stage,
+    explains_its_scores,
+    is_a_value,
+    pickles,
+    refuses_to_explain_unknown_documents,
+)
 from telerank.types import Doc, Query, Ranking
 
 TEXTS = [passage for _, passage in pairs(12)]
@@ -45,10 +52,12 @@ def loaded(tmp_path_factory):
 
 
 def test_rerankers_obey_the_laws_of_stages(named, loaded, docs):
-    """By name and loaded, with texts of a docstore and of a mapping."""
+    """By name and loaded; of texts in a mapping, whose answers are a docstore's, those about values and names."""
     check_stage(CrossReranker(named, docs), CANDIDATES, tolerance=1e-5)
     check_stage(CrossReranker(Scorer(loaded, tokens=100), docs) % 3, CANDIDATES, tolerance=1e-5)
-    check_stage(CrossReranker(named, MAPPING), CANDIDATES, tolerance=1e-5)
+    of_texts = Trial(CrossReranker(named, MAPPING), tuple(CANDIDATES), 1e-5)
+    for law in (pickles, is_a_value, explains_its_scores, refuses_to_explain_unknown_documents):
+        law(of_texts)
 
 
 def test_a_mapping_of_texts_is_as_good_as_a_docstore(named, docs):
