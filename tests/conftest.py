@@ -31,17 +31,6 @@ def data() -> Path:
     return Path(folder)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """With one thread sums are added in the same order every time."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="session")
 def forks() -> Iterator[ForkingParent]:
     """Starts processes that need not import torch."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
 import sys
 from contextlib import nullcontext
 
@@ -26,13 +24,11 @@ from telerank.training.bi_encoder.dev import encode_texts, read_dev, search  # n
 from telerank.training.bi_encoder.train import BiEncoderJob, start_model, train_bi_encoder  # noqa: E402
 from telerank.training.log import Record, append_record, cut_log  # noqa: E402
 from telerank.training.parallel import Processes  # noqa: E402
-from telerank.training.settings import read_settings, write_settings  # noqa: E402
+from telerank.training.settings import read_settings  # noqa: E402
 from telerank.training.task import TrainingDevice  # noqa: E402
 from telerank.training.training import choose_device  # noqa: E402
 from telerank.training.training import choose_precision as precision  # noqa: E402
 from telerank.types import silent  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -55,39 +51,6 @@ def test_what_is_trained_finds_what_it_could_not_find_before(place, tmp_path):
     assert told[-1].loss < told[0].loss
     assert told[-1].remaining == 0
     assert set(json.loads((tmp_path / "out" / "versions.json").read_text())) >= {"telerank", "torch"}
-
-
-KILLED = """
-import os, signal, sys, torch
-torch.set_num_threads(1)
-from telerank.training.bi_encoder.train import train_bi_encoder
-from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.settings import read_settings
-def report(record):
-    if record.step == 7:
-        os.kill(os.getpid(), signal.SIGKILL)
-train_bi_encoder(read_settings(sys.argv[1], BiEncoderTraining), sys.argv[2], report=report)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-@pytest.mark.parametrize("source", ["run", "ids", "texts"])
-def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path, source):
-    """With dropout, accumulation, gradient caching and negatives; the classifier has weights of its own."""
-    data = {"negatives": {"run": str(hard_run(tmp_path / "hard.run")), "depth": 5}}
-    if source != "run":
-        data = triples(tmp_path / "triples.tsv", texts=source == "texts")
-    wanted = training(place, data=data, loss={"objective": "classification"})
-    write_settings(wanted, tmp_path / "config.yaml")
-    asked = [sys.executable, "-c", KILLED, str(tmp_path / "config.yaml"), str(tmp_path / "killed")]
-    ran = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert ran.returncode == -signal.SIGKILL, ran.stderr
-    assert max(losses(tmp_path / "killed")) == 7
-    whole = train_bi_encoder(wanted, tmp_path / "whole")
-    resumed = train_bi_encoder(wanted, tmp_path / "killed", resume=True)
-    assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
-    assert len(losses(tmp_path / "whole")) == 8
-    assert fingerprint_of(resumed) == fingerprint_of(whole)
 
 
 def test_chunks_change_the_memory_and_nothing_else(place, tmp_path):
