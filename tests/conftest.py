@@ -8,9 +8,14 @@ from pathlib import Path
 
 # Expected values are those of a processor; CUDA_VISIBLE_DEVICES=0 shows a GPU to the tests that need one.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+# One thread adds a sum in the same order every time; and on a busy machine threads of OpenMP wait for each other by
+# spinning, which takes longer than what small models compute. Processes that tests start inherit it.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from forked import ForkingParent
 
 # no limits of time: a kernel's first call compiles it, and other tests may take the processors
 settings.register_profile("telerank", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -50,12 +55,11 @@ def data() -> Path:
     return Path(folder)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """With one thread sums are added in the same order every time."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkingParent]:
+    """Starts processes that need not import torch."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    parent = ForkingParent()
+    yield parent
+    parent.close()

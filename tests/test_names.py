@@ -4,105 +4,100 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
+from collections import defaultdict
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-import telerank
+from source_files import check_offences, source_files
 from telerank.errors import MissingExtra
 
-SOURCE = Path(telerank.__file__).parent
-FILES = sorted(SOURCE.rglob("*.py"))
 VAGUE = {"one", "ones", "found", "told", "asked", "made", "wanted", "place", "places"}
 """Words that name nothing; a comprehension's variable may be ``one``."""
 REFERENCE = re.compile(r":(?:class|func|meth|attr|data|mod|exc):`~?([^`]+)`")
+DEFINITIONS = ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef
 
 
-def name(path: Path) -> str:
-    return str(path.relative_to(SOURCE))
-
-
-def trees():
-    for path in FILES:
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
-
-
-def in_comprehensions(tree: ast.AST) -> set[int]:
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.comprehension)]
-    return {id(inner) for loop in loops for inner in ast.walk(loop.target)}
-
-
-def bindings(tree: ast.AST):
-    """Every name that the file gives to something, with its line."""
-    free = in_comprehensions(tree)
-    for node in ast.walk(tree):
+def bindings(nodes: tuple[ast.AST, ...]):
+    """Every name that a file gives to something, with its line; not those of comprehensions."""
+    loops = [node.target for node in nodes if isinstance(node, ast.comprehension)]
+    free = {id(inner) for target in loops for inner in ast.walk(target)}
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in free:
             yield node.id, node.lineno
         elif isinstance(node, ast.arg):
             yield node.arg, node.lineno
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        elif isinstance(node, DEFINITIONS):
             yield node.name, node.lineno
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.attr, node.lineno
         elif isinstance(node, ast.alias) and node.asname:
-            yield node.asname, 0
+            yield node.asname, node.lineno
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             yield node.name, node.lineno
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_no_identifier_is_a_word_that_names_nothing(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    vague = [f"{line}: {word}" for word, line in bindings(tree) if word.strip("_").lower() in VAGUE]
-    assert vague == []
+def test_no_identifier_is_a_word_that_names_nothing():
+    vague = [
+        f"{file.at(line)}: {word}"
+        for file in source_files()
+        for word, line in bindings(file.nodes)
+        if word.strip("_").lower() in VAGUE
+    ]
+    check_offences(vague, "a name says what it names")
 
 
 def test_no_class_name_comes_twice():
-    classes = Counter(
-        node.name.lstrip("_")
-        for _, tree in trees()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    )
-    assert [cls for cls, count in classes.items() if count > 1] == []
+    classes = defaultdict(list)
+    for file in source_files():
+        for node in file.nodes:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name.lstrip("_")].append(file.at(node.lineno))
+    twice = [f"{', '.join(lines)}: {name}" for name, lines in classes.items() if len(lines) > 1]
+    check_offences(twice, "a class name is used once")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_only_public_names_say_what_they_raise(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def test_only_public_names_say_what_they_raise():
     private = [
-        f"{node.lineno}: {node.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        f"{file.at(node.lineno)}: {node.name}"
+        for file in source_files()
+        for node in file.nodes
+        if isinstance(node, DEFINITIONS)
         and node.name.startswith("_")
         and not node.name.startswith("__")
         and "Raises\n" in (ast.get_docstring(node) or "")
     ]
-    assert private == []
+    check_offences(private, "a section Raises is for public names")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_references_in_docstrings_lead_somewhere(path):
-    module_name = ".".join(("telerank", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(
-        ".__init__"
-    )
-    if module_name.endswith("__main__"):
-        return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    references = [(cls, target) for cls, text in docstrings(tree) for target in REFERENCE.findall(text)]
-    if not references:
-        return
-    try:
-        module = import_module(module_name)
-    except (MissingExtra, ModuleNotFoundError) as error:
-        pytest.skip(str(error))
-    assert [target for cls, target in references if not leads_somewhere(target, module, cls)] == []
+def test_references_in_docstrings_lead_somewhere():
+    lost, missing = [], []
+    for file in source_files():
+        references = [
+            (cls, target, line)
+            for cls, text, line in docstrings(file.tree)
+            for target in REFERENCE.findall(text)
+        ]
+        if not references or file.module.endswith("__main__"):
+            continue
+        try:
+            module = import_module(file.module)
+        except (MissingExtra, ModuleNotFoundError) as error:
+            missing.append(str(error))
+            continue
+        package = file.module if file.name.endswith("__init__.py") else file.module.rpartition(".")[0]
+        lost += [
+            f"{file.at(line)}: {target}"
+            for cls, target, line in references
+            if not leads_somewhere(target, module, package, cls)
+        ]
+    check_offences(lost, "a reference leads to a name")
+    if missing:
+        pytest.skip("; ".join(sorted({*missing})))
 
 
 def docstrings(tree: ast.AST, cls: str = ""):
-    """Every string that stands alone, docstrings of attributes among them, with the class that it is in."""
+    """Every string that stands alone, docstrings of attributes among them, with its class and line."""
     for node in ast.iter_child_nodes(tree):
         inner = node.name if isinstance(node, ast.ClassDef) else cls
         if (
@@ -110,23 +105,23 @@ def docstrings(tree: ast.AST, cls: str = ""):
             and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str)
         ):
-            yield cls, node.value.value
+            yield cls, node.value.value, node.lineno
         yield from docstrings(node, inner)
 
 
-def leads_somewhere(target: str, module, cls: str) -> bool:
+def leads_somewhere(target: str, module, package: str, cls: str) -> bool:
     target = target.rsplit("<", maxsplit=1)[-1].rstrip(">").removesuffix("()")
     if target.startswith("."):
-        target = f"{module.__name__.rpartition('.')[0]}{target}"
+        target = f"{package}{target}"
     if resolves(module, target) or (cls and resolves(getattr(module, cls, None), target)):
         return True
     parts = target.split(".")
     for end in range(len(parts), 0, -1):
         try:
-            module_found = import_module(".".join(parts[:end]))
+            longest = import_module(".".join(parts[:end]))
         except ImportError:
             continue
-        return resolves(module_found, ".".join(parts[end:]))
+        return resolves(longest, ".".join(parts[end:]))
     return False
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -117,7 +115,6 @@ def test_two_writers_do_not_meet(tmp_path):
 
 DYING = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[3])
 from small_vectors import Letters, docs
 from telerank.dense.encode import Encoding, encode_documents
 steps = 0
@@ -141,12 +138,11 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9")
 @pytest.mark.parametrize("step", [3, 7, 12, 19, 33, 40, 48])
-def test_a_killed_run_goes_on_to_the_same_bytes(step, tmp_path):
+def test_a_killed_run_goes_on_to_the_same_bytes(forks, step, tmp_path):
     usual = files(encoded(tmp_path / "usual").folder)
     folder = tmp_path / "v"
-    command = [sys.executable, "-c", DYING, str(folder), str(step), str(Path(__file__).parent.parent)]
-    died = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    (died,) = forks.run(DYING, folder, step)
+    assert died.status == -signal.SIGKILL, died.errors
     part = tmp_path / "v.writing"
     kept = len(VectorManifest.read(part).shards) if (part / MANIFEST).is_file() else 0
     asked: list[int] = []

@@ -101,6 +101,12 @@ def place(tmp_path_factory) -> Path:
     return place
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """The output of table 2, whose models figure 3 looks at."""
+    return tmp_path_factory.mktemp("trained")
+
+
 def run(place: Path, output: Path, name: str, data: str, changes: dict | None = None):
     record = read_experiment(FOLDER / "bert-dmn" / f"{name}.yaml", small=True).on(data).record()
     output.mkdir(exist_ok=True)
@@ -146,8 +152,8 @@ def test_table_1_has_the_papers_column(place, tmp_path):
 
 
 @pytest.mark.parametrize("data", ["antique", "msmarco"])
-def test_table_2_has_every_model_on_every_set(place, tmp_path, data):
-    outcome = run(place, tmp_path, "table2", data, TINY)
+def test_table_2_has_every_model_on_every_set(place, trained, data):
+    outcome = run(place, trained, "table2", data, TINY)
     assert not outcome.lacking
     means = results(outcome)["means"]
     assert len(means) == 8
@@ -155,7 +161,7 @@ def test_table_2_has_every_model_on_every_set(place, tmp_path, data):
     assert all(own.keys() == names for own in means.values())
     text = (outcome.folder / "tables.md").read_text(encoding="utf-8")
     assert {"antique": "0.866", "msmarco": "0.889"}[data] in text
-    config = yaml.safe_load(next(tmp_path.glob(f"{data}/trained/BERT-0-*/config.yaml")).read_text())
+    config = yaml.safe_load(next(trained.glob(f"{data}/trained/BERT-0-*/config.yaml")).read_text())
     assert config["data"]["negatives"]["judged"] is (data == "antique")
 
 
@@ -174,13 +180,13 @@ def test_table_3_times_updates_of_both_models_in_both_kinds_of_epochs(place, tmp
     assert not list(tmp_path.glob("antique/features/*"))  # every round stores its own, and throws them away
 
 
-def test_figure_3_measures_the_start_and_the_models_of_table_2_on_the_same_pairs(place, tmp_path):
+def test_figure_3_measures_the_start_and_the_models_of_table_2_on_the_same_pairs(place, trained):
     others = dict.fromkeys(("QA-LSTM", "K-NRM", "DMN", "BERT-DMN-lite", "BERT-lite"))
-    run(place, tmp_path, "table2", "msmarco", merge(TINY, {"systems": others}))
-    trained = sorted(path.name for path in tmp_path.glob("msmarco/trained/*"))
+    run(place, trained, "table2", "msmarco", merge(TINY, {"systems": others}))
+    before = sorted(path.name for path in trained.glob("msmarco/trained/*"))
     changes = {key: TINY[key] for key in ("training", "seeds", "queries")}
-    outcome = run(place, tmp_path, "figure3", "msmarco", changes)
-    assert sorted(path.name for path in tmp_path.glob("msmarco/trained/*")) == trained
+    outcome = run(place, trained, "figure3", "msmarco", changes)
+    assert sorted(path.name for path in trained.glob("msmarco/trained/*")) == before
     record = results(outcome, 1)
     assert list(record["checkpoints"]) == ["BERT-lite", "BERT", "BERT-DMN"]
     assert {own["pairs"] for own in record["checkpoints"].values()} == {3}  # a tenth of 8 queries with 4

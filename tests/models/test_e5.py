@@ -35,8 +35,6 @@ from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reran
 from telerank.training.bi_encoder.config import BiEncoderStart  # noqa: E402
 from telerank.training.bi_encoder.train import start_model, train_bi_encoder  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SHAPES = {
     "monobert": Shape("monobert", max_query=8, max_length=24),
     "bert": Shape("bert", max_query=8, max_length=24),

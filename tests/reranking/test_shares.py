@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -22,9 +16,6 @@ TEXTS = [f"{number} bears" for number in range(10)]
 WORKER = """
 import sys
 from types import SimpleNamespace
-sys.path.insert(0, sys.argv[1])
-import torch
-torch.set_num_threads(1)
 from torch import distributed
 distributed.init_process_group("gloo")
 from small_vectors import Letters, docs
@@ -36,7 +27,7 @@ from telerank.types import Query, Ranking
 
 texts = [f"{number} bears" for number in range(10)]
 for _ in range(2):  # the second time the vectors are there
-    vectors = encode_shares(docs(texts), sys.argv[2], Letters(), encoding=Encoding(shard=4))
+    vectors = encode_shares(docs(texts), sys.argv[1], Letters(), encoding=Encoding(shard=4))
     assert [len(shard) for shard in vectors.shards] == [4, 4, 2]
 
 counts = SimpleNamespace()
@@ -67,24 +58,9 @@ distributed.destroy_process_group()
 """
 
 
-def start(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
-    shared = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(Path(__file__).parent.parent), str(folder)],
-        env={**os.environ, **{name: str(value) for name, value in shared.items()}},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def test_two_processes_score_a_share_each_and_write_the_vectors_of_one(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    started = [start(tmp_path / "two", rank, port) for rank in range(2)]
-    said = [process.communicate()[0] for process in started]
-    assert [process.returncode for process in started] == [0, 0], said
+def test_two_processes_score_a_share_each_and_write_the_vectors_of_one(forks, tmp_path):
+    ended = forks.run(WORKER, tmp_path / "two", processes=2)
+    assert [own.status for own in ended] == [0, 0], ended
     one = encode_documents(docs(TEXTS), tmp_path / "one", Letters(), encoding=Encoding(shard=4))
     two = Vectors(tmp_path / "two")
     assert list(one.docnos) == list(two.docnos)

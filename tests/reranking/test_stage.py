@@ -12,7 +12,14 @@ from telerank.models.rerankers.reranker import save_reranker
 from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
-from telerank.testing import LAWS, Trial
+from telerank.testing import (
+    Trial,
+    check_stage,
+    explains_its_scores,
+    is_a_value,
+    pickles,
+    refuses_to_explain_unknown_documents,
+)
 from telerank.types import Doc, Query, Ranking
 
 TEXTS = [passage for _, passage in pairs(12)]
@@ -44,19 +51,13 @@ def loaded(tmp_path_factory):
     return small_reranker(tmp_path_factory.mktemp("loaded"), "bert-dmn")
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_named_reranker_obeys(law, named, docs):
-    law(Trial(CrossReranker(named, docs), tuple(CANDIDATES), 1e-5))
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_loaded_reranker_obeys(law, loaded, docs):
-    law(Trial(CrossReranker(Scorer(loaded, tokens=100), docs) % 3, tuple(CANDIDATES), 1e-5))
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_reranker_of_texts_in_a_mapping_obeys(law, named):
-    law(Trial(CrossReranker(named, MAPPING), tuple(CANDIDATES), 1e-5))
+def test_rerankers_obey_the_laws_of_stages(named, loaded, docs):
+    """By name and loaded; of texts in a mapping, whose answers are a docstore's, those about values and names."""
+    check_stage(CrossReranker(named, docs), CANDIDATES, tolerance=1e-5)
+    check_stage(CrossReranker(Scorer(loaded, tokens=100), docs) % 3, CANDIDATES, tolerance=1e-5)
+    of_texts = Trial(CrossReranker(named, MAPPING), tuple(CANDIDATES), 1e-5)
+    for law in (pickles, is_a_value, explains_its_scores, refuses_to_explain_unknown_documents):
+        law(of_texts)
 
 
 def test_a_mapping_of_texts_is_as_good_as_a_docstore(named, docs):

@@ -28,7 +28,7 @@ from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segmenter
 from telerank.segments.stage import SegmentReranker, SegmentSum, birch, passages
 from telerank.sparse.writer import build_index
-from telerank.testing import LAWS, Trial
+from telerank.testing import check_stage
 from telerank.types import Doc, Query, Ranking
 
 DOCS = [Doc(f"d{n}", said(13 * n, every=7, seed=n), "x1 x2" if n % 2 else "") for n in range(9)]
@@ -110,19 +110,17 @@ def test_wrong_aggregates_are_refused(wrong):
         Aggregate(*wrong)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("aggregate", KINDS[1:5:3], ids=lambda aggregate: aggregate.kind)
-def test_stages_by_segments_obey(law, aggregate, reranker):
-    law(Trial(SegmentReranker(reranker, aggregate), tuple(CANDIDATES), 1e-5))
+def test_stages_by_segments_obey(aggregate, reranker):
+    check_stage(SegmentReranker(reranker, aggregate), CANDIDATES, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("make", [passages, birch], ids=["passages", "birch"])
-def test_sums_with_the_first_stage_obey(law, make, reranker, index):
+def test_sums_with_the_first_stage_obey(make, reranker, index):
     weights = (0.3, 0.7) if make is passages else (0.3, (1.0, 0.5))
     settings = SegmentSettings(length=30, stride=20) if make is passages else NAMED["birch"]
     stage = make(index.bm25() % 4, reranker, *weights, settings=settings)
-    law(Trial(stage, tuple(map(Ranking, QUERIES)), 1e-5))
+    check_stage(stage, QUERIES, tolerance=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +12,7 @@ pytest.importorskip("transformers")
 
 from small_training import losses, small_place, training  # noqa: E402
 
+from forked import free_ports  # noqa: E402
 from small_ranking import dev_lists, ranking_training, small_ranking  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.models.loading import draw_encoder  # noqa: E402
@@ -25,8 +23,6 @@ from telerank.training.reranker.config import RerankerTraining  # noqa: E402
 from telerank.training.reranker.task import RerankerTask  # noqa: E402
 from telerank.training.reranker.train import train_reranker  # noqa: E402
 from telerank.training.settings import dump_settings  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +174,6 @@ WORKER = """
 import os, sys
 from pathlib import Path
 import torch
-torch.set_num_threads(1)
 from telerank.training.settings import OptimisationSettings, Training
 from telerank.training.training import train
 
@@ -214,32 +209,11 @@ for at, port in zip(("save", "rank 0", "rank 1"), ports):
 """
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [str(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch trains in one process alone")
-def test_no_process_waits_for_one_that_has_an_error(tmp_path):
+def test_no_process_waits_for_one_that_has_an_error(forks, tmp_path):
     """No ``torchrun`` ends them: each ends by itself, and could wait for seven days."""
-    (tmp_path / "worker.py").write_text(WORKER)
-    asked = [sys.executable, str(tmp_path / "worker.py"), str(tmp_path), *free_ports(3)]
-    common = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-    running = [
-        subprocess.Popen(asked, env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(2)
-    ]
-    try:
-        for each in running:
-            each.wait(540)
-    finally:
-        for each in running:
-            each.kill()
+    ended = forks.run(WORKER, tmp_path, *free_ports(3), processes=2)
+    assert [own.status for own in ended] == [0, 0], ended
 
     def said(at, rank):
         return (tmp_path / f"{at} {rank}").read_text()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -173,7 +171,6 @@ def test_the_encoder_runs_in_the_precision_that_is_asked_for(dropping):
 
 KILLED = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[2])
 from small_stored import TableEncoder
 from telerank.training.features.store import FeatureStore
 pairs = [(f"query {n % 5}", f"passage {n}. It has " + "some words. " * (n % 7)) for n in range(40)]
@@ -187,12 +184,9 @@ FeatureStore(sys.argv[1], encoder.fingerprint, encoder.width).fill(pairs, encode
 """
 
 
-def test_a_killed_filling_goes_on_after_its_last_whole_shard(tmp_path, store):
-    tests = str(Path(__file__).parent.parent)
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path / "killed"), tests], capture_output=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
+def test_a_killed_filling_goes_on_after_its_last_whole_shard(forks, tmp_path, store):
+    (killed,) = forks.run(KILLED, tmp_path / "killed")
+    assert killed.status == -signal.SIGKILL, killed.errors
     resumed, encoder = opened(tmp_path / "killed"), TableEncoder()
     left = len(PAIRS) - len(resumed)
     assert 0 < left < len(PAIRS)

@@ -32,7 +32,6 @@ from telerank.training.reranker.train import train_reranker  # noqa: E402
 from telerank.training.settings import OptimisationSettings, Training  # noqa: E402
 from telerank.training.training import train  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 GPU, META = torch.device("cuda"), torch.device("meta")
 
 

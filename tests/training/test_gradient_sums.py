@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
-import sys
 import weakref
 from contextlib import contextmanager
 
@@ -16,116 +14,29 @@ if not torch.distributed.is_available():
     pytest.skip("this torch trains in one process alone", allow_module_level=True)
 
 from small_training import small_place, training  # noqa: E402
-from summed_cases import summed_place  # noqa: E402
-from test_faults import free_ports  # noqa: E402
-from test_parallel import torchrun  # noqa: E402
 
+from forked import free_ports  # noqa: E402
 from telerank.training import parallel  # noqa: E402
 from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.parallel import ALONE, GradientSums, Processes  # noqa: E402
 
-HEAD = f"""
-import json, os, sys
-sys.path[:0] = {sys.path!r}
-from contextlib import nullcontext
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from telerank.training import parallel
-from telerank.training.parallel import Processes, join_processes
-from telerank.training.settings import OptimisationSettings, Training
-folder = Path(sys.argv[1])
-def write(values):
-    (folder / f"{{processes.rank}}.json").write_text(json.dumps(values))
-"""
 
-
-def launch(folder, script, *words, processes=2):
-    (folder / "worker.py").write_text(HEAD + script)
-    ran = torchrun(folder / "worker.py", folder, *words, processes=processes)
-    assert ran.returncode == 0, ran.stderr
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)]
-
-
-TRAININGS = """
-from summed_cases import numbers_of, trainings
-from telerank.training.parallel import GradientSums
-sent, last, finish = [], GradientSums.last, GradientSums.finish
-
-def finish_and_count(sums):
-    sent.append([len(sums._sent), len(sums._buckets)])
-    finish(sums)
-
-GradientSums.finish = finish_and_count
-values = {}
-with join_processes(torch.device("cpu")) as processes:
-    for when, context, size in (("during", last, 1000), ("after", lambda self: nullcontext(), 1 << 20)):
-        GradientSums.last, parallel._BUCKET = context, size
-        for name, (train, config) in trainings(folder / "place").items():
-            sent.clear()
-            train(config, folder / when / name)
-            values.setdefault(name, {})[when] = [numbers_of(folder / when / name), list(sent)]
-"""
-
-
-EVENTS = """
-from small_training import training
-from telerank.training.bi_encoder.train import train_bi_encoder
-events, backward, reduce = [], torch.Tensor.backward, torch.distributed.all_reduce
-
-def marked(*given, **named):
-    events.append("backward begins")
-    backward(*given, **named)
-    events.append("backward ends")
-
-def recorded(tensor, *given, **named):
-    events.append("sum")
-    return reduce(tensor, *given, **named)
-
-torch.Tensor.backward, torch.distributed.all_reduce, parallel._BUCKET = marked, recorded, 1000
-GradientSums.last = last
-with join_processes(torch.device("cpu")) as processes:
-    own = {"steps": 3, "accumulation": 2, "chunk": None}
-    train_bi_encoder(training(folder / "place" / "pairs", optimisation=own), folder / "out")
-    write({"trainings": values, "events": events})
-"""
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """What two processes computed in each training, with gradients that are summed during backward and after."""
-    folder = tmp_path_factory.mktemp("summed")
-    summed_place(folder / "place")
-    return launch(folder, TRAININGS + EVENTS)
-
-
-def test_every_training_has_the_losses_and_weights_of_sums_after_backward(trained):
-    """To the bit: two numbers have one sum."""
-    for own in trained:
-        for name, values in own["trainings"].items():
-            (during, _), (after, _) = values["during"], values["after"]
-            assert during == after, name
-            assert during["weights"], name
-    assert len(trained[0]["trainings"]) == 10
-
-
-def test_every_training_sends_gradients_before_its_backward_has_ended(trained):
+def test_every_training_sends_gradients_before_its_backward_has_ended(shared):
     """Except a process without a pair, which has no backward pass."""
-    for rank, own in enumerate(trained):
-        for name, values in own["trainings"].items():
-            (_, during), (_, after) = values["during"], values["after"]
-            assert {early for early, _ in after} == {0}
-            early = [sent / of for sent, of in during[1:]]
-            assert min(of for _, of in during) >= 3
+    for rank, report in enumerate(shared.reports):
+        assert len(report["sent"]) == 11
+        for name, sent in report["sent"].items():
+            early = [sums / of for sums, of in sent[1:]]
+            assert min(of for _, of in sent) >= 3
             if (name, rank) == ("one group", 1):
                 assert max(early) == 0
             else:
                 assert max(early) == 1, (name, rank)
 
 
-def test_sums_begin_before_the_last_backward_of_an_update_has_ended(trained):
-    for own in trained:
-        events = own["events"]
+def test_sums_begin_before_the_last_backward_of_an_update_has_ended(shared):
+    for report in shared.reports:
+        events = report["events"]
         ends = [place for place, event in enumerate(events) if event == "backward ends"]
         begins = [place for place, event in enumerate(events) if event == "backward begins"]
         within = [events[begin:end].count("sum") for begin, end in zip(begins, ends, strict=True)]
@@ -136,6 +47,10 @@ def test_sums_begin_before_the_last_backward_of_an_update_has_ended(trained):
 
 UNEQUAL = """
 import random
+from contextlib import nullcontext
+from telerank.training import parallel
+from telerank.training.parallel import join_processes
+from telerank.training.settings import OptimisationSettings, Training
 from torch import distributed, nn
 from telerank.training.parallel import GradientSums
 parallel._BUCKET, sizes, reduce, wrong = 8, [], distributed.all_reduce, []
@@ -218,10 +133,10 @@ write({**computed, "said": said})
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory):
+def three(forks, tmp_path_factory):
     """What three processes say of their sums, and of their errors in trainings one after the other."""
     folder = tmp_path_factory.mktemp("three")
-    return launch(folder, UNEQUAL + FAILING, *free_ports(3), processes=3)
+    return forks.compute(UNEQUAL + FAILING, folder, *free_ports(3), processes=3)
 
 
 def test_sums_are_right_whatever_each_process_computes(three):

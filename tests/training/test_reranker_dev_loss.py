@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_training import dev_losses, losses  # noqa: E402
+from small_training import dev_losses  # noqa: E402
 
 from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
 from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.models.fingerprints import reranker_fingerprint  # noqa: E402
-from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
 from telerank.training.examples.reading import Reading, read_counts  # noqa: E402
-from telerank.training.log import read_log  # noqa: E402
 from telerank.training.parallel import Processes  # noqa: E402
 from telerank.training.reranker.candidates import assign_queries  # noqa: E402
 from telerank.training.reranker.compare import train_rerankers  # noqa: E402
@@ -28,11 +22,8 @@ from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
 from telerank.training.reranker.plan import TrainingPlan  # noqa: E402
 from telerank.training.reranker.task import ranking_loss  # noqa: E402
 from telerank.training.reranker.train import RerankerJob, train_reranker  # noqa: E402
-from telerank.training.settings import write_settings  # noqa: E402
 from telerank.training.task import TrainingDevice  # noqa: E402
 from telerank.types import silent  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
 MONOBERT = {"kind": "monobert", "dropout": 0.5}
@@ -157,50 +148,6 @@ def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(place, tmp_path):
     again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     again.dev_loss(silent)
     assert len(runs) == after
-
-
-KILLED = """
-import os, signal, sys, torch
-torch.set_num_threads(1)
-from telerank.training.reranker.train import train_reranker
-from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import read_settings
-def report(record):
-    if record.step == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-config = read_settings(f"{sys.argv[1]}/config.yaml", RerankerTraining)
-train_reranker(config, f"{sys.argv[1]}/killed", report=report)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-@pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
-def test_a_killed_training_that_stops_by_its_dev_loss_reaches_the_same_end(place, tmp_path, model):
-    config = ranking_training(
-        place,
-        model={**model, "max_length": 9, "max_query": None},
-        dev=dev_lists(place, measure="loss", every=1, patience=4),
-        optimisation={"steps": 40, "batch": 4, "learning_rate": 0.05, "warm_up": 0},
-        checkpoint_every=2,
-    )
-    write_settings(config, tmp_path / "config.yaml")
-    ran = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == -signal.SIGKILL, ran.stderr
-    whole = train_reranker(config, tmp_path / "whole")
-    resumed = train_reranker(config, tmp_path / "killed", resume=True)
-    assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
-    assert dev_losses(tmp_path / "killed") == dev_losses(tmp_path / "whole")
-    assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
-    end, best = max(dev_losses(tmp_path / "whole").items()), dev_losses(tmp_path / "whole")
-    assert end[0] < 40
-    assert min(best, key=lambda step: best[step]) == end[0] - 4
-    assert all(record.dev is None for record in read_log(tmp_path / "whole" / "log.jsonl"))
-    counts = [json.loads((tmp_path / name / "data.json").read_text()) for name in ("whole", "killed")]
-    assert counts[0] == counts[1]
-    for name in ("whole", "killed"):
-        assert (tmp_path / name / "losses.svg").exists()
 
 
 def test_a_grid_may_choose_by_the_dev_loss(place, tmp_path):

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_training import dev_losses, losses  # noqa: E402
-from test_parallel import torchrun  # noqa: E402
+from small_training import losses  # noqa: E402
 
 from small_models import WORDS, save_vectors  # noqa: E402
 from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
@@ -35,12 +31,10 @@ from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
 from telerank.training.reranker.stored_logits import FromStore, Stored  # noqa: E402
 from telerank.training.reranker.task import RerankerTask, ranking_loss  # noqa: E402
 from telerank.training.reranker.train import start_reranker, train_reranker  # noqa: E402
-from telerank.training.settings import read_settings, write_settings  # noqa: E402
+from telerank.training.settings import read_settings  # noqa: E402
 from telerank.training.task import TrainingDevice  # noqa: E402
 from telerank.trec import read_run  # noqa: E402
 from telerank.types import silent  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 KINDS = {
     "monobert": {"kind": "monobert"},
@@ -80,90 +74,6 @@ def test_what_is_trained_orders_what_it_could_not_order_before(place, tmp_path):
     assert measure(rankings, qrels, "RR").mean["RR"] == pytest.approx(tested["measures"]["RR"])
     assert json.loads((tmp_path / "out" / "data.json").read_text())["relevant pairs"] == QUERIES
     assert load_reranker(model).shape.max_query == 8
-
-
-KILLED = """
-import os, signal, sys, torch
-torch.set_num_threads(1)
-from telerank.training.reranker.train import train_reranker
-from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import read_settings
-def report(record):
-    if record.step == 7:
-        os.kill(os.getpid(), signal.SIGKILL)
-for name in sys.argv[2:]:
-    if os.fork() == 0:
-        config = read_settings(f"{sys.argv[1]}/{name}.yaml", RerankerTraining)
-        train_reranker(config, f"{sys.argv[1]}/killed/{name}", report=report)
-        os._exit(1)
-    else:
-        assert os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-def test_a_killed_training_goes_on_to_the_same_losses(place, tmp_path):
-    """With dropout, in the encoder or in the head, accumulation and negatives drawn anew."""
-    negatives = {"run": str(place / "train.run"), "per_positive": 1, "resample": True}
-    more = {"optimisation": {"accumulation": 2, "batch": 4}, "data": {"negatives": negatives}}
-    cases = {
-        name: ranking_training(place, model=KINDS[name], **more) for name in ("monobert", "bert-dmn-lite")
-    }
-    for name, wanted in cases.items():
-        write_settings(wanted, tmp_path / f"{name}.yaml")
-    asked = [sys.executable, "-c", KILLED, str(tmp_path), *cases]
-    ran = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    for name, wanted in cases.items():
-        killed = tmp_path / "killed" / name
-        assert max(losses(killed)) == 7
-        whole = train_reranker(wanted, tmp_path / "whole" / name)
-        resumed = train_reranker(wanted, killed, resume=True)
-        assert losses(killed) == losses(tmp_path / "whole" / name)
-        assert len(losses(killed)) == 8
-        assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
-
-
-WORKER = """
-import sys, torch
-torch.set_num_threads(1)
-from telerank.training.reranker.train import train_reranker
-from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import read_settings
-for name in sys.argv[2:]:
-    config = read_settings(f"{sys.argv[1]}/{name}.yaml", RerankerTraining)
-    train_reranker(config, f"{sys.argv[1]}/two/{name}")
-"""
-
-
-def test_two_processes_reach_the_losses_of_one(place, tmp_path):
-    """A batch of five groups is shared; the first process fills the store, looks and measures."""
-    cases = {}
-    for name in ("monobert", "bert-dmn-lite"):
-        head = {**KINDS[name].get("head", {}), **({} if name == "monobert" else {"dropout": 0.0})}
-        cases[name] = ranking_training(
-            place,
-            model=KINDS[name] | {"dropout": 0.0, "head": head},
-            optimisation={"batch": 5, "steps": 5, "eps": 1e-4},
-            dev=dev_lists(place, every=3),
-            test=dev_lists(place, queries=5),
-        )
-        write_settings(cases[name], tmp_path / f"{name}.yaml")
-    (tmp_path / "worker.py").write_text(WORKER)
-    ran = torchrun(tmp_path / "worker.py", tmp_path, *cases)
-    assert ran.returncode == 0, ran.stderr
-    for name, wanted in cases.items():
-        train_reranker(wanted, tmp_path / "one" / name)
-        one, two = tmp_path / "one" / name, tmp_path / "two" / name
-        assert losses(two) == pytest.approx(losses(one), rel=1e-4)
-        assert list(losses(two)) == [1, 2, 3, 4, 5]
-        found = [json.loads((folder / "test.json").read_text()) for folder in (one, two)]
-        assert found[0] == found[1]
-        counts = [json.loads((folder / "data.json").read_text()) for folder in (one, two)]
-        assert counts[0] == counts[1]
-        assert counts[0]["pairs learned from"] == 3 * QUERIES  # 25 groups, of which one repeats
-        assert dev_losses(two) == pytest.approx(dev_losses(one), rel=1e-4)
-        assert list(dev_losses(two)) == [3, 5]
 
 
 @pytest.mark.parametrize("name", ["bert-lite", "bert-dmn-lite"])

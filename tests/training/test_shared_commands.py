@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 
 import filelock
 import pytest
@@ -21,11 +17,9 @@ from small_rerankers import small_reranker  # noqa: E402
 from telerank.models.rerankers.reranker import save_reranker  # noqa: E402
 from telerank.trec import read_run  # noqa: E402
 
-WORKER = f"""
+WORKER = """
 import os, sys
-sys.path[:0] = {sys.path!r}
 import torch
-torch.set_num_threads(1)
 from telerank.cli.main import main
 from telerank.dense.encoder import TorchEncoder
 from telerank.errors import CollectionError, ModelError
@@ -66,7 +60,7 @@ RERANK = ("rerank", "first.run", "--model", "mono", "-c", "set", "--split", "tes
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder of a set, a run and models, and what one process makes of them in ``one``."""
+    """A folder of a set, a run and models."""
     place = tmp_path_factory.mktemp("place")
     save_reranker(small_reranker(place), place / "mono")
     small_encoder(place / "encoder")
@@ -78,45 +72,25 @@ def place(tmp_path_factory):
     (place / "set" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(qrels))
     run = [f"q{n} Q0 d{(n + i) % 23} {i} {9 - i} t\n" for n in range(9) for i in range(1, 2 + n % 4)]
     (place / "first.run").write_text("".join(run))
-    (place / "worker.py").write_text(WORKER)
-    for words in (ENCODE, RERANK):
-        status, _, said = start(place, "one", words, "pass", processes=1)[0]
-        assert status == 0, said
     return place
 
 
-def start(place, out, words, fault, *, processes=2):
-    """The exit status, the output and the errors of each process; ``fault`` is done in the second one."""
-    (place / out).mkdir(exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "worker.py", fault, *(word.format(out=out) for word in words)],
-            env=environment(shared | {"RANK": rank} if processes > 1 else {}),
-            cwd=place,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(processes)
-    ]
-    ended = []
-    try:
-        for process in started:
-            output, said = process.communicate(timeout=240)
-            ended.append((process.returncode, output, said))
-    finally:
-        for process in started:
-            process.kill()
-    return ended
+@pytest.fixture(scope="module")
+def start(place, forks):
+    """Runs a command with a folder for its output; the ``fault`` happens in the second process.
 
+    In ``one`` is the output of one process.
+    """
 
-def environment(more):
-    names = {"OMP_NUM_THREADS": 1, "COLUMNS": 200, "CUDA_VISIBLE_DEVICES": "", **more}
-    return {**os.environ, **{name: str(value) for name, value in names.items()}}
+    def run(out, words, fault="pass", *, processes=2):
+        (place / out).mkdir(exist_ok=True)
+        given = (word.format(out=out) for word in words)
+        return forks.run(WORKER, fault, *given, processes=processes, cwd=place)
+
+    for words in (ENCODE, RERANK):
+        (ended,) = run("one", words, processes=1)
+        assert ended.status == 0, ended.errors
+    return run
 
 
 def files(folder):
@@ -134,20 +108,20 @@ def last_lines(ended):
     return [own[0].removeprefix("telerank: ") for own in lines]
 
 
-def test_two_processes_encode_the_files_of_one(place):
-    first, second = start(place, "two", ENCODE, "pass")
-    assert (first[0], second[0]) == (0, 0), (first[2], second[2])
+def test_two_processes_encode_the_files_of_one(place, start):
+    first, second = start("two", ENCODE)
+    assert (first.status, second.status) == (0, 0), (first.errors, second.errors)
     assert files(place / "two" / "v") == files(place / "one" / "v")
-    assert first[2].count("encoded 23 documents") == 1
+    assert first.errors.count("encoded 23 documents") == 1
     assert second[1:] == ("", "")
-    first, second = start(place, "two", ENCODE, "pass")  # they are there
-    assert (first[0], second[0]) == (0, 0), (first[2], second[2])
-    assert "23 documents of set are in two/v already" in first[2]
+    first, second = start("two", ENCODE)  # they are there
+    assert (first.status, second.status) == (0, 0), (first.errors, second.errors)
+    assert "23 documents of set are in two/v already" in first.errors
 
 
-def test_two_processes_write_the_run_of_one(place):
-    first, second = start(place, "two", RERANK, "pass")
-    assert (first[0], second[0]) == (0, 0), (first[2], second[2])
+def test_two_processes_write_the_run_of_one(place, start):
+    first, second = start("two", RERANK)
+    assert (first.status, second.status) == (0, 0), (first.errors, second.errors)
     assert second[1:] == ("", "")
     one, two = (list(read_run(place / out / "out.run")) for out in ("one", "two"))
     assert [(ranking.query.qid, ranking.docnos) for ranking in two] == [
@@ -160,19 +134,19 @@ def test_two_processes_write_the_run_of_one(place):
     assert records[0] == records[1]
 
 
-def test_what_the_smallest_memory_holds_is_said_once(place):
+def test_what_the_smallest_memory_holds_is_said_once(place, start):
     """That of the second process, which says nothing."""
     for words, out in ((ENCODE, "small"), (RERANK, "small")):
-        first, second = start(place, out, words, "room_for(30)")
-        assert (first[0], second[0]) == (0, 0), (first[2], second[2])
-        assert first[2].count("out of memory: batches of ") == 1
+        first, second = start(out, words, "room_for(30)")
+        assert (first.status, second.status) == (0, 0), (first.errors, second.errors)
+        assert first.errors.count("out of memory: batches of ") == 1
         assert second[1:] == ("", "")
     assert list(read_run(place / "small" / "out.run"))
 
 
-def test_one_process_says_once_what_its_memory_holds(place):
+def test_one_process_says_once_what_its_memory_holds(place, start):
     for words in (ENCODE, RERANK):
-        ((status, _, said),) = start(place, "alone", words, "all room_for(30)", processes=1)
+        ((status, _, said),) = start("alone", words, "all room_for(30)", processes=1)
         assert status == 0, said
         assert said.count("out of memory: batches of ") == 1
 
@@ -187,55 +161,55 @@ def test_one_process_says_once_what_its_memory_holds(place):
         (RERANK, "scorer.tokenize_for = fail(CollectionError('this one failed'))"),
     ],
 )
-def test_the_error_of_one_process_is_the_line_of_both(place, words, fault):
-    assert last_lines(start(place, "failed", words, fault)) == ["this one failed"] * 2
+def test_the_error_of_one_process_is_the_line_of_both(place, start, words, fault):
+    assert last_lines(start("failed", words, fault)) == ["this one failed"] * 2
     assert not (place / "failed" / "v").exists()
     assert not (place / "failed" / "out.run").exists()
 
 
-def test_a_folder_that_another_program_writes_to_ends_both_with_one_line(place):
+def test_a_folder_that_another_program_writes_to_ends_both_with_one_line(place, start):
     """Only the first process looks at it."""
     (place / "locked").mkdir()
     with filelock.FileLock(place / "locked" / "v.writing.lock"):
-        first, second = last_lines(start(place, "locked", ENCODE, "pass"))
+        first, second = last_lines(start("locked", ENCODE))
     assert first == second
     assert first.endswith("v: another process encodes into it")
 
 
 @pytest.mark.parametrize("words", [ENCODE, RERANK])
-def test_a_process_that_breaks_down_ends_the_other_with_one_line(place, words):
+def test_a_process_that_breaks_down_ends_the_other_with_one_line(start, words):
     fault = "TorchEncoder.encode_tokens = scorer.compute = fail(ZeroDivisionError('no'))"
-    first, second = start(place, "broken", words, fault)
-    assert first[0] == 2
-    assert first[2].splitlines()[-1] == "telerank: process 2 of 2 has ended: its message says why"
-    assert second[0] == 1
-    assert "ZeroDivisionError: no" in second[2]
+    first, second = start("broken", words, fault)
+    assert first.status == 2
+    assert first.errors.splitlines()[-1] == "telerank: process 2 of 2 has ended: its message says why"
+    assert second.status == 1
+    assert "ZeroDivisionError: no" in second.errors
 
 
 @pytest.mark.parametrize("words", [ENCODE, RERANK])
-def test_a_process_that_is_killed_ends_the_other_with_one_line(place, words):
+def test_a_process_that_is_killed_ends_the_other_with_one_line(start, words):
     fault = "TorchEncoder.encode_tokens = scorer.compute = lambda *_: os._exit(9)"
-    first, second = start(place, "killed", words, fault)
-    assert (first[0], second[0]) == (2, 9), first[2]
-    assert "Traceback" not in first[2]
-    assert first[2].splitlines()[-1] == "telerank: another process has ended: its message says why"
+    first, second = start("killed", words, fault)
+    assert (first.status, second.status) == (2, 9), first.errors
+    assert "Traceback" not in first.errors
+    assert first.errors.splitlines()[-1] == "telerank: another process has ended: its message says why"
 
 
-def test_two_processes_of_which_one_was_killed_go_on_to_the_files_of_one(place):
+def test_two_processes_of_which_one_was_killed_go_on_to_the_files_of_one(place, start):
     """After the last shard that was written."""
     fault = """
 encode, calls = TorchEncoder.encode_tokens, []
 TorchEncoder.encode_tokens = lambda *given: calls.append(1) or (os._exit(9) if calls[1:] else encode(*given))
 """
-    assert [ended[0] for ended in start(place, "resumed", ENCODE, fault)] == [2, 9]
+    assert [ended.status for ended in start("resumed", ENCODE, fault)] == [2, 9]
     assert len(list((place / "resumed" / "v.writing").glob("codes.*"))) == 2
-    first, second = start(place, "resumed", ENCODE, "pass")
-    assert (first[0], second[0]) == (0, 0), (first[2], second[2])
+    first, second = start("resumed", ENCODE)
+    assert (first.status, second.status) == (0, 0), (first.errors, second.errors)
     assert files(place / "resumed" / "v") == files(place / "one" / "v")
 
 
-def test_an_output_that_cannot_be_written_ends_both_with_one_line(place):
+def test_an_output_that_cannot_be_written_ends_both_with_one_line(place, start):
     words = (*RERANK[:-1], "first.run/out.run")
-    first, second = last_lines(start(place, "unwritten", words, "pass"))
+    first, second = last_lines(start("unwritten", words))
     assert "first.run" in first
     assert second == "another process has ended: its message says why"

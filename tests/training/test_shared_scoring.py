@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -13,48 +12,27 @@ if not torch.distributed.is_available():
     pytest.skip("this torch trains in one process alone", allow_module_level=True)
 
 from shared_cases import compute_all, shared_place  # noqa: E402
-from test_parallel import torchrun  # noqa: E402
 
 from small_ranking import small_ranking  # noqa: E402
 from telerank.training.parallel import ALONE, share_by_length  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-HEAD = f"""
-import json, os, sys
-sys.path[:0] = {sys.path!r}
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from telerank.training.parallel import join_processes
-folder = Path(sys.argv[1])
-"""
 SHARED = """
+from telerank.training.parallel import join_processes
 from shared_cases import compute_all
 with join_processes(torch.device("cpu")) as processes:
     values = compute_all(folder / "place", folder / "two", processes)
-    (folder / f"{processes.rank}.json").write_text(json.dumps(values))
+    write(values)
 """
 
 
-def launch(folder, script):
-    (folder / "worker.py").write_text(HEAD + script)
-    ran = torchrun(folder / "worker.py", folder)
-    assert ran.returncode == 0, ran.stderr
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
-
-
 @pytest.fixture(scope="module")
-def computed(tmp_path_factory):
+def computed(forks, tmp_path_factory):
     """The values of one process, and of each of two; the folder of both."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "place").mkdir()
     shared_place(folder / "place")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     alone = compute_all(folder / "place", folder / "one", ALONE)
-    torch.set_num_threads(threads)
-    return json.loads(json.dumps(alone)), launch(folder, SHARED), folder
+    return json.loads(json.dumps(alone)), forks.compute(SHARED, folder), folder
 
 
 @pytest.mark.parametrize("name", ["bi-encoder", "monobert", "frozen", "segments", "reader"])
@@ -104,6 +82,7 @@ def files(folder):
 
 
 FAULTS = """
+from telerank.training.parallel import join_processes
 from shared_cases import PAIRS, TableEncoder, FeatureStore
 from filelock import FileLock
 from telerank.errors import CollectionError, ModelError, TelerankError
@@ -148,13 +127,13 @@ with join_processes(torch.device("cpu")) as processes:
     processes.first(lambda: lock.release())
     say(lambda: fill(1 if rank == 0 else float("nan")))
     say(lambda: (fill(1), len(store)))
-    (folder / f"{rank}.json").write_text(json.dumps(said))
+    write(said)
 """
 
 
-def test_the_error_of_one_process_ends_what_all_compute(tmp_path):
+def test_the_error_of_one_process_ends_what_all_compute(forks, tmp_path):
     """And what is computed afterwards is right again: no process waits for another, or is ahead of it."""
-    first, second = launch(tmp_path, FAULTS)
+    first, second = forks.compute(FAULTS, tmp_path)
     assert first[0] == [[0, 2, 4, 6], [8, 10, 12]]
     assert second[0] == [[], []]
     assert first[1] == second[1] == "ModelError: no 1"
@@ -186,14 +165,14 @@ if rank == 1:
 try:
     train_reranker(config, folder / "out")
 except TelerankError as error:
-    (folder / f"{rank}.json").write_text(json.dumps(str(error)))
+    write(str(error))
 """
 
 
-def test_a_process_that_lacks_memory_for_the_test_ends_the_others(tmp_path):
+def test_a_process_that_lacks_memory_for_the_test_ends_the_others(forks, tmp_path):
     (tmp_path / "place").mkdir()
     small_ranking(tmp_path / "place")
-    first, second = launch(tmp_path, MEMORY)
+    first, second = forks.compute(MEMORY, tmp_path)
     assert first == "process 2 of 2 has ended: its message says why"
     assert second.startswith("out of memory: set optimisation.tokens to less than")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -365,25 +363,6 @@ def test_a_longer_training_finds_answers(place, tmp_path):
     assert np.mean([values[step] for step in range(56, 61)]) < 0.7 * np.mean([values[s] for s in range(1, 6)])
 
 
-def test_a_killed_training_resumes_to_the_same_losses(place, tmp_path):
-    whole = train_reader(reader_training(place), tmp_path / "whole")
-    half = reader_training(place)
-
-    class KilledError(Exception):
-        pass
-
-    def die(record):
-        if record.step == 5:
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        train_reader(half, tmp_path / "half", report=die)
-    resumed = train_reader(half, tmp_path / "half", resume=True)
-    assert losses(tmp_path / "half") == losses(tmp_path / "whole")
-    for name, weight in load_reader(resumed).model.state_dict().items():
-        assert torch.equal(weight, load_reader(whole).model.state_dict()[name])
-
-
 def test_seeds_change_the_new_layer_and_the_order(place, tmp_path):
     first, again, other = (
         train_reader(reader_training(place, seed=seed), tmp_path / f"out{n}")
@@ -429,30 +408,6 @@ def test_a_training_starts_from_a_reader_of_ours(place, tmp_path):
     second = train_reader(config, tmp_path / "second")
     layers = [load_reader(model).model.qa_outputs.weight for model in (first, second)]
     assert torch.allclose(*layers, atol=1e-6)
-
-
-def test_several_processes_learn_what_one_does(place, tmp_path):
-    script = f"""
-import sys
-sys.path[:0] = {sys.path!r}
-from pathlib import Path
-from reader_place import reader_training
-from telerank.training.reader.train import ReaderJob, train_reader
-place, output = Path({str(place)!r}), Path(sys.argv[1])
-train_reader(reader_training(place, model={{"dropout": 0.0}}, device="cpu"), output)
-"""
-    (tmp_path / "script.py").write_text(script)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    ran = subprocess.run(
-        [*command, str(tmp_path / "script.py"), str(tmp_path / "two")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    train_reader(reader_training(place, model={"dropout": 0.0}, device="cpu"), tmp_path / "one")
-    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
-    assert two == pytest.approx(one, rel=1e-4)
 
 
 # ---- settings

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -13,8 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_training import losses  # noqa: E402
-from test_parallel import torchrun  # noqa: E402
 
 from small_segments import QUERIES, segment_settings, segment_training, small_segments  # noqa: E402
 from telerank.drafts import remove  # noqa: E402
@@ -31,7 +26,6 @@ from telerank.training.segments import iterations  # noqa: E402
 from telerank.training.segments.learning import read_truth  # noqa: E402
 from telerank.training.segments.report import IterationResult, draw, read_results, tabulate, write_result  # noqa: E402
 from telerank.training.segments.selection import Selection, read_selection  # noqa: E402
-from telerank.training.settings import write_settings  # noqa: E402
 from telerank.training.task import TrainingDevice  # noqa: E402
 from telerank.types import silent  # noqa: E402
 
@@ -45,19 +39,9 @@ def place(tmp_path_factory):
     return small_segments(tmp_path_factory.mktemp("best"))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def trained(place, tmp_path_factory):
     """Two iterations; the checkpoints of each are moved to ``checkpoints-N`` beside the folder."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     output = tmp_path_factory.mktemp("trained") / "out"
 
     def move_checkpoints(path):
@@ -69,7 +53,6 @@ def trained(place, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iterations, "remove", move_checkpoints)
         train_reranker(segment_training(place, "best", TWO), output)
-    torch.set_num_threads(threads)
     return output
 
 
@@ -288,80 +271,6 @@ def test_the_share_that_changed_compares_two_files(trained):
     share = sum(first[key] != second[key] for key in first) / len(first)
     results = json.loads((trained / "iterations.json").read_text())["iterations"]
     assert results[1]["changed"] == pytest.approx(share)
-
-
-KILLED = """
-import os, signal, sys, torch
-torch.set_num_threads(1)
-from telerank.training.reranker.train import train_reranker
-from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import read_settings
-seen = []
-def report(record):
-    seen.append(record.step)
-    if len(seen) == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-config = read_settings(f"{sys.argv[1]}/config.yaml", RerankerTraining)
-train_reranker(config, f"{sys.argv[1]}/killed{sys.argv[2]}", report=report)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-@pytest.mark.parametrize("at", [3, 7])
-def test_a_killed_iteration_goes_on_to_the_same_result(place, trained, tmp_path, at):
-    """In the first iteration, with both models and their dropout, and in the second."""
-    config = segment_training(place, "best", TWO)
-    write_settings(config, tmp_path / "config.yaml")
-    asked = [sys.executable, "-c", KILLED, str(tmp_path), str(at)]
-    ran = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert ran.returncode == -signal.SIGKILL, ran.stderr
-    killed = tmp_path / f"killed{at}"
-    with pytest.raises(ModelError, match="resume"):
-        train_reranker(config, killed)
-    model = train_reranker(config, killed, resume=True)
-    assert not [*killed.glob("iterations/*/checkpoints")]  # nothing of them is resumed
-    assert reranker_fingerprint(load_reranker(model)) == reranker_fingerprint(
-        load_reranker(trained / "model")
-    )
-    for name in ("iterations.json", "selections/1.jsonl", "selections/2.jsonl", "selections/3.jsonl"):
-        assert (killed / name).read_text() == (trained / name).read_text()
-
-
-WORKER = """
-import os, sys, torch
-torch.set_num_threads(1)
-from telerank.training.reranker.train import train_reranker
-from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import read_settings
-from telerank.training.reranker.pair_logits import EndToEnd
-score, counts = EndToEnd.score, []
-def counted(self, pairs, *given):
-    counts.append(len(pairs))
-    return score(self, pairs, *given)
-EndToEnd.score = counted
-config = read_settings(f"{sys.argv[1]}/config.yaml", RerankerTraining)
-train_reranker(config, f"{sys.argv[1]}/two")
-with open(f"{sys.argv[1]}/{os.environ['RANK']}.json", "w") as file:
-    file.write(str(sum(counts)))
-"""
-
-
-def test_two_processes_select_as_one(place, tmp_path):
-    """Each takes a share of a batch, and of what is scored to select and to measure."""
-    model = segment_settings(place, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
-    config = segment_training(place, "best", TWO, model=model, loss=HINGE, optimisation={"eps": 1e-4})
-    write_settings(config, tmp_path / "config.yaml")
-    (tmp_path / "worker.py").write_text(WORKER)
-    ran = torchrun(tmp_path / "worker.py", tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    train_reranker(config, tmp_path / "one")
-    for number in (1, 2):
-        one, two = (tmp_path / name / "iterations" / str(number) for name in ("one", "two"))
-        assert losses(two) == pytest.approx(losses(one), rel=1e-3)
-    one, two = (json.loads((tmp_path / name / "iterations.json").read_text()) for name in ("one", "two"))
-    assert [own["pairs"] for own in one["iterations"]] == [own["pairs"] for own in two["iterations"]]
-    counts = [int((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
-    assert min(counts) > 0.4 * sum(counts)
 
 
 def test_other_settings_do_not_resume(place, trained):

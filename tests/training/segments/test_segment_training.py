@@ -42,14 +42,6 @@ def place(tmp_path_factory):
     return small_segments(tmp_path_factory.mktemp("segments"))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 HARDWARE = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
 
 
