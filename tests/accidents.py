@@ -15,7 +15,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +32,7 @@ class Accidents:
 class Death(NamedTuple):
     said: str  # by the child, "" where it was killed
     status: int
-    took: float
+    took: float  # processor time
 
 
 class Dying:
@@ -52,7 +51,7 @@ class Dying:
     def change(
         self, name: str, folder: Path, *, accident: str = "kill", at: int = 0, after: float | None = None
     ) -> Death:
-        """Have a change made, with an accident at a step of it, or killed after some seconds."""
+        """Have a change made, with an accident at a step of it, or killed after some processor time."""
         request = {"change": name, "folder": str(folder), "accident": accident, "at": at, "after": after}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -73,15 +72,11 @@ class Dying:
 def serve(changes: Mapping[str, Change]) -> None:
     for line in sys.stdin:
         request = json.loads(line)
-        began = time.perf_counter()
         child = os.fork()
         if not child:
             _work(changes[request["change"]], request)
-        if request["after"] is not None:
-            time.sleep(request["after"])
-            os.kill(child, signal.SIGKILL)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        _tell(f"ended {status} {time.perf_counter() - began}")
+        _, status, usage = os.wait4(child, 0)
+        _tell(f"ended {os.waitstatus_to_exitcode(status)} {usage.ru_utime + usage.ru_stime}")
 
 
 def _work(change: Change, request: Mapping[str, object]) -> None:
@@ -91,6 +86,8 @@ def _work(change: Change, request: Mapping[str, object]) -> None:
     if accident == "large file":
         resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
     steps = _hooked(folder, accident, at)
+    if request["after"] is not None:
+        signal.setitimer(signal.ITIMER_PROF, float(str(request["after"])))
     try:
         change(folder)
         _tell(f"done after {len(steps)}")

@@ -51,14 +51,19 @@ COLLECTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("rankings")
 
 
+@pytest.fixture(scope="session")
+def indexes(folder) -> dict[str, SparseIndex]:
+    return {name: build(folder / name, texts) for name, texts in COLLECTIONS.items()}
+
+
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_every_model_ranks_as_plain_python_does(name, folder):
-    index = build(folder / name, COLLECTIONS[name])
+def test_every_model_ranks_as_plain_python_does(name, indexes):
+    index = indexes[name]
     documents = terms_of(index)
     for model in MODELS:
         stage = retriever(index, model)
@@ -74,8 +79,8 @@ def test_every_model_ranks_as_plain_python_does(name, folder):
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_numpy_ranks_as_compiled_code_does(name, folder):
-    index = build(folder / f"{name} by numpy", COLLECTIONS[name])
+def test_numpy_ranks_as_compiled_code_does(name, indexes):
+    index = indexes[name]
     segment = index.segments[0]
     for model in MODELS:
         impacts = index.impacts(model)[0]
@@ -92,8 +97,8 @@ def test_numpy_ranks_as_compiled_code_does(name, folder):
 
 
 @pytest.mark.parametrize("name", ["many documents", "one length", "frequencies about a byte's"])
-def test_the_explanation_of_every_score_sums_to_it_exactly(name, folder):
-    index = build(folder / f"explained {name}", COLLECTIONS[name])
+def test_the_explanation_of_every_score_sums_to_it_exactly(name, indexes):
+    index = indexes[name]
     for model in MODELS:
         stage = retriever(index, model)
         for query in QUERIES:
@@ -156,12 +161,12 @@ class Drawn(Similarity):
         return table[rows.astype(np.int64) % 997] * STEP
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plain(folder) -> SparseIndex:
     return build(folder / "drawn", zipf(8, 1300))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def with_gaps(folder) -> SparseIndex:
     """The same, a third deleted."""
     build(folder / "gaps", zipf(8, 1300))
@@ -195,14 +200,12 @@ def test_whatever_a_model_adds_the_fast_path_ranks_as_the_slow_one(plain, with_g
 @pytest.mark.parametrize("base", [2**24, 2**27, 2**30])
 def test_a_score_that_float32_rounds_up_to_a_tie_is_not_pruned(base, folder):
     """Ten documents are known to reach ``base`` + 1; the eleventh adds less, but its score is the same."""
-    model = ByLength(base)
     texts = [" ".join(["a"] * 4 + ["x"] * 6)] * 10 + ["b " * 12] * 150
-    name = folder / f"tie at {base}"
-    build_index([*docs(texts), *docs(["a x x"], 999)], name, analyzer="none", workers=1)
-    index = SparseIndex(name)
-    expected, _ = reference(terms_of(index), ["a"], model)
+    documents = [*docs(texts), *docs(["a x x"], 999)]
+    index = build_index(documents, folder / f"tie at {base}", analyzer="none", workers=1)
+    expected, _ = reference(terms_of(index), ["a"], ByLength(base))
     assert len({score for _, score in expected}) == 1
-    assert list((retriever(index, model) % 10).search("a")) == expected[:10]
+    assert list((retriever(index, ByLength(base)) % 10).search("a")) == expected[:10]
 
 
 @pytest.mark.parametrize("model", ["bm25", "lm_dirichlet", "dfr", "dfi"])

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from small import MODELS, build, docs, reference, retriever, terms_of
+from small import MODELS, build, contents, docs, reference, retriever, terms_of
 
 from telerank.errors import AnalyzerError, DocumentError, IndexFault, IndexLocked
+from telerank.sparse.build import merge_segments
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet
@@ -25,12 +26,6 @@ from telerank.types import Doc
 TEXTS = ["a b c", "a a", "", "b c d", "c", "a b", "d d d", "a", "b a", "e"]
 FEW = (BM25(), LMDirichlet(20), DFR("g", "b"), DFI())
 QUERIES = ("a", "b c", "d a a", "e")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files of an index's one segment."""
-    [segment] = (folder / "segments").iterdir()
-    return {path.name: path.read_bytes() for path in segment.iterdir()}
 
 
 def rankings(index: SparseIndex) -> list[list[tuple[str, float]]]:
@@ -84,20 +79,12 @@ def test_a_merged_index_has_the_files_of_one_built_afresh(tmp_path):
         writer.add(docs(texts[5:100], 5))
         writer.add([Doc("gone-too", "a b"), *docs(texts[100:], 100)])
         writer.delete(["gone", "gone-too"])
+        small = tmp_path / "small" / "segments" / "pieces"
+        small.mkdir(parents=True)
+        merge_segments(small, SparseIndex(tmp_path / "merged").segments, piece=3)
         writer.merge()
     build(tmp_path / "fresh", texts)
-    assert contents(tmp_path / "merged") == contents(tmp_path / "fresh")
-
-
-def test_a_merge_by_small_pieces_is_the_same(tmp_path, monkeypatch):
-    for name, piece in (("small", 3), ("large", 1 << 20)):
-        monkeypatch.setattr("telerank.sparse.build._PIECE", piece)
-        with IndexWriter(tmp_path / name, Analyzer.parse("none"), workers=1) as writer:
-            writer.add(docs(TEXTS[:6]))
-            writer.add(docs(TEXTS[6:], 6))
-            writer.delete(["d3"])
-            writer.merge()
-    assert contents(tmp_path / "small") == contents(tmp_path / "large")
+    assert contents(tmp_path / "merged") == contents(tmp_path / "small") == contents(tmp_path / "fresh")
 
 
 def test_merging_what_is_one_whole_segment_changes_nothing(tmp_path):
@@ -154,11 +141,8 @@ def test_an_index_whose_documents_are_all_deleted_finds_nothing_and_cannot_be_me
         assert SparseIndex(tmp_path / "index") == index
         writer.add([Doc("d1", "a")])
         writer.merge()
-    assert rankings(SparseIndex(tmp_path / "index")) == rankings(build_one(tmp_path / "one"))
-
-
-def build_one(folder: Path) -> SparseIndex:
-    return build_index([Doc("d1", "a")], folder, analyzer="none", workers=1)
+    one = build_index([Doc("d1", "a")], tmp_path / "one", analyzer="none", workers=1)
+    assert rankings(SparseIndex(tmp_path / "index")) == rankings(one)
 
 
 def test_overwriting_takes_the_place_of_all_that_was_there(tmp_path):
@@ -172,16 +156,6 @@ def test_overwriting_takes_the_place_of_all_that_was_there(tmp_path):
     assert index.analyzer == Analyzer.parse("english")
     assert retriever(index).search("runs").docnos == ("only",)
     assert len(list((tmp_path / "index/segments").iterdir())) == 1
-
-
-def test_only_the_first_addition_overwrites(tmp_path):
-    build(tmp_path / "index", TEXTS)
-    with IndexWriter(tmp_path / "index", overwrite=True, workers=1) as writer:
-        with pytest.raises(DocumentError):
-            writer.add([])
-        writer.add([Doc("x", "a")])
-        writer.add([Doc("y", "a")])
-    assert [doc.docno for doc in SparseIndex(tmp_path / "index").docs] == ["x", "y"]
 
 
 def test_an_index_takes_no_other_analyzer_than_its_own(tmp_path):
@@ -224,10 +198,9 @@ def test_documents_may_come_from_the_index_that_they_replace(tmp_path):
     assert retriever(again).search("run cat").docnos == ("d1", "d0")
 
 
-def test_any_number_of_additions_keeps_the_segments_few(tmp_path, monkeypatch):
+def test_any_number_of_additions_keeps_the_segments_few(tmp_path):
     """A large segment is not written again with every few small ones."""
-    monkeypatch.setattr("telerank.sparse.writer._MOST_SEGMENTS", 4)
-    with IndexWriter(tmp_path / "index", Analyzer.parse("none"), workers=1) as writer:
+    with IndexWriter(tmp_path / "index", Analyzer.parse("none"), workers=1, most_segments=4) as writer:
         writer.add(docs(["a b"] * 20))
         large, most = writer.manifest.segments[0], 0
         for number in range(20, 36):
