@@ -141,13 +141,6 @@ def test_a_manifest_of_another_kind_or_format_is_refused(folder, box):
         type("Later", (Box,), {"format": 2}).read(folder)
 
 
-def test_a_file_is_replaced(folder):
-    replace_file(folder / "a", b"two")
-    replace_file(folder / "d", b"new")
-    assert ((folder / "a").read_bytes(), (folder / "d").read_bytes()) == (b"two", b"new")
-    assert names(folder) == {"a", "b", "c", "d"}
-
-
 def write_draft(folder: Path, name: str) -> Path:
     draft = folder / f"{name}.writing"
     (draft / "inner").mkdir(parents=True)
@@ -188,7 +181,7 @@ def test_a_folder_whose_replacement_was_killed_is_old_or_new(tmp_path, monkeypat
     assert names(tmp_path / "x") == ({"inner"} if exchange else set())
 
 
-def test_a_file_appears_when_it_is_complete(folder):
+def test_a_file_is_replaced_when_it_is_complete(folder):
     with suppress(KeyboardInterrupt), open_draft(folder / "a") as file:
         file.write(b"half")
         raise KeyboardInterrupt
@@ -196,8 +189,10 @@ def test_a_file_appears_when_it_is_complete(folder):
     (folder / "link").symlink_to("a")
     with open_draft(folder / "link") as file:
         file.write(b"two")
+    replace_file(folder / "d", b"new")
     assert (folder / "link").is_symlink()
-    assert (folder / "a").read_bytes() == b"two"
+    assert ((folder / "a").read_bytes(), (folder / "d").read_bytes()) == (b"two", b"new")
+    assert names(folder) == {"a", "b", "c", "d", "link"}
 
 
 def test_a_draft_has_one_writer_and_what_a_killed_one_left_is_written_anew(folder):

@@ -82,10 +82,7 @@ def test_a_run_has_six_columns_ranks_from_one_and_each_query_once(tmp_path):
     ("text", "expected"),
     [
         ("1 Q0 a 1 0.5 t\n1 Q0 c 9 7 t\n1\tQ0\tb  2 0.5 t\n", [("c", 7.0), ("b", 0.5), ("a", 0.5)]),
-        (
-            "1 Q0 b 1 21.4567891230 t\n1 Q0 a 2 21.4567891234 t\n",
-            [("a", 21.4567891234), ("b", 21.4567891230)],
-        ),
+        ("1 Q0 b 1 1.4567891230 t\n1 Q0 a 2 1.4567891234 t\n", [("a", 1.4567891234), ("b", 1.4567891230)]),
         ("\ufeff\r\n1 Q0 a 1 2 t\r\n\n  \n1 Q0 b 2 1 t", [("a", 2.0), ("b", 1.0)]),
         ("1 Q0 a\u00a0b\u2028c 1 2 t\n", [("a\u00a0b\u2028c", 2.0)]),
         (f"1 Q0 a {'9' * 5000} 1 t\n", [("a", 1.0)]),
@@ -108,39 +105,24 @@ def test_a_run_is_read_as_it_streams(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line", "said"),
     [
-        ("1 Q0 a 1 2\n", "file:1: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2'"),
-        (
-            "\n1 Q0 a 1 2 t x\n",
-            "file:2: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2 t x'",
-        ),
-        ("1 Q0 a 1 high t\n", "file:1: expected a score that is a finite number, got 'high'"),
-        ("1 Q0 a 1 nan t\n", "file:1: expected a score that is a finite number, got 'nan'"),
-        ("1 Q0 a 1 -inf t\n", "file:1: expected a score that is a finite number, got '-inf'"),
-        ("1 Q0 a 1 1e309 t\n", "file:1: expected a score that is a finite number, got '1e309'"),
-        (f"1 Q0 a 1 {'9' * 5000} t\n", "file:1: expected a score that is a finite number, got '9999"),
-        ("1 Q0 a 1 1_0 t\n", "file:1: expected a score that is a finite number, got '1_0'"),
-        (
-            "1 Q0 a 1 2 t\n1 Q0 b 1 2 t\n1 Q0 a 3 1 t\n",
-            "file:3: expected document a once for query 1, as on line 1",
-        ),
-        (
-            "1 Q0 a 1 2 t\n2 Q0 a 1 2 t\n1 Q0 b 2 1 t\n",
-            "file:3: expected the lines of query 1 together, from line 1 on",
-        ),
-        (
-            "1 Q0 a\0b 1 2 t\n",
-            "file:1: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a\\x00b 1 2 t'",
-        ),
-        (
-            b"1 Q0 a 1 2 t\n2 Q0 \xe9 1 2 t\n",
-            "file:2: expected ids in UTF-8 in this line and those of its query",
-        ),
+        ("1 Q0 a 1 2\n", 1, "6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2'"),
+        ("\n1 Q0 a 1 2 t x\n", 2, "6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2 t x'"),
+        ("1 Q0 a 1 high t\n", 1, "a score that is a finite number, got 'high'"),
+        ("1 Q0 a 1 nan t\n", 1, "a score that is a finite number, got 'nan'"),
+        ("1 Q0 a 1 -inf t\n", 1, "a score that is a finite number, got '-inf'"),
+        ("1 Q0 a 1 1e309 t\n", 1, "a score that is a finite number, got '1e309'"),
+        (f"1 Q0 a 1 {'9' * 5000} t\n", 1, "a score that is a finite number, got '9999"),
+        ("1 Q0 a 1 1_0 t\n", 1, "a score that is a finite number, got '1_0'"),
+        ("1 Q0 a 1 2 t\n1 Q0 b 1 2 t\n1 Q0 a 3 1 t\n", 3, "document a once for query 1, as on line 1"),
+        ("1 Q0 a 1 2 t\n2 Q0 a 1 2 t\n1 Q0 b 2 1 t\n", 3, "the lines of query 1 together, from line 1 on"),
+        ("1 Q0 a\0b 1 2 t\n", 1, "6 columns: qid Q0 docno rank score tag, got '1 Q0 a\\x00b 1 2 t'"),
+        (b"1 Q0 a 1 2 t\n2 Q0 \xe9 1 2 t\n", 2, "ids in UTF-8 in this line and those of its query"),
     ],
 )
-def test_a_run_that_is_wrong_is_refused_by_line(tmp_path, text, said):
-    assert refusal(read_run, written(tmp_path, text)).startswith(said)
+def test_a_run_that_is_wrong_is_refused_by_line(tmp_path, text, line, said):
+    assert refusal(read_run, written(tmp_path, text)).startswith(f"file:{line}: expected {said}")
 
 
 @pytest.mark.parametrize("docno", ["", "a b", "a\tb", "a\nb", "a\0b", "\ufeffa"])
@@ -155,6 +137,7 @@ def test_ids_that_could_not_be_read_back_are_not_written(tmp_path, docno):
 # qrels
 
 
+BEIR = "query-id\tcorpus-id\tscore\n"
 QIDS = IDS.filter(lambda qid: not qid.startswith("#"))  # a first line that begins with # may be a comment
 QRELS = st.dictionaries(QIDS, st.dictionaries(IDS, st.integers(-2, 4), min_size=1, max_size=5), max_size=5)
 
@@ -195,36 +178,21 @@ def test_a_document_has_one_grade_from_the_least_to_the_greatest(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line", "said"),
     [
-        (
-            "1 0 a\n",
-            "file:1: expected qrels in a known format, got '1 0 a'",
-        ),
-        (
-            "1 0 a 1\n1 0 b\n",
-            "file:2: expected 4 columns: qid iteration docno grade, got '1 0 b'",
-        ),
-        (
-            "query-id\tcorpus-id\tscore\n1 a 1\n",
-            "file:2: expected 3 columns with tabs between: query-id corpus-id score, got '1 a 1'",
-        ),
-        (
-            "query-id\tcorpus-id\tscore\n1\ta b\t1\n",
-            "file:2: expected a docno that is not empty and has no blank, got 'a b'",
-        ),
-        (
-            "query-id\tcorpus-id\tscore\n\ta\t1\n",
-            "file:2: expected a qid that is not empty and has no blank, got ''",
-        ),
-        ("1 0 a 1.5\n", "file:1: expected a grade that is a whole number from -32,768 to 32,767, got '1.5'"),
-        ("1 0 a 1_0\n", "file:1: expected a grade that is a whole number from -32,768 to 32,767, got '1_0'"),
-        ("1 0 a 1\n1 0 a 2\n", "file:2: expected one grade for document a of query 1, 1 as before, got '2'"),
-        (b"1 0 \xff 1\n", "file:1: expected ids in UTF-8, got \"b'1 0 \\\\xff 1'\""),
+        ("1 0 a\n", 1, "qrels in a known format, got '1 0 a'"),
+        ("1 0 a 1\n1 0 b\n", 2, "4 columns: qid iteration docno grade, got '1 0 b'"),
+        (f"{BEIR}1 a 1\n", 2, "3 columns with tabs between: query-id corpus-id score, got '1 a 1'"),
+        (f"{BEIR}1\ta b\t1\n", 2, "a docno that is not empty and has no blank, got 'a b'"),
+        (f"{BEIR}\ta\t1\n", 2, "a qid that is not empty and has no blank, got ''"),
+        ("1 0 a 1.5\n", 1, "a grade that is a whole number from -32,768 to 32,767, got '1.5'"),
+        ("1 0 a 1_0\n", 1, "a grade that is a whole number from -32,768 to 32,767, got '1_0'"),
+        ("1 0 a 1\n1 0 a 2\n", 2, "one grade for document a of query 1, 1 as before, got '2'"),
+        (b"1 0 \xff 1\n", 1, "ids in UTF-8, got \"b'1 0 \\\\xff 1'\""),
     ],
 )
-def test_qrels_that_are_wrong_are_refused_by_line(tmp_path, text, said):
-    assert refusal(read_qrels, written(tmp_path, text)) == said
+def test_qrels_that_are_wrong_are_refused_by_line(tmp_path, text, line, said):
+    assert refusal(read_qrels, written(tmp_path, text)).startswith(f"file:{line}: expected {said}")
 
 
 # topics
@@ -248,6 +216,7 @@ def test_topics_are_read_back_as_they_were(tmp_path_factory, topics):
 
 OUTLINE = "enwiki:Green%20tea/Brewing%20%26%20serving"
 NINES = "9" * 5000
+HALF = "whole characters, got 'half of a surrogate pair"
 SGML = """<top>
 <num> Number: 301
 <title> Topic: International Organized
@@ -328,45 +297,35 @@ def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line", "said"),
     [
-        (
-            "what is this\n",
-            "file:1: expected topics in a known format, got 'what is this'",
-        ),
-        ("1\tone\n2 two\n", "file:2: expected 2 columns with a tab between: qid text, got '2 two'"),
-        ("1\tone\ttwo\n", "file:1: expected 2 columns with a tab between: qid text, got '1\\tone\\ttwo'"),
-        ("1\tone\n\n1\ttwo\n", "file:3: expected query 1 once, as on line 1"),
-        ("a b\tone\n", "file:1: expected a qid that is not empty and has no blank, got 'a b'"),
-        ('{"_id": "1", "text": "x"}\n[]\n', "file:2: expected a JSON object, got '[]'"),
-        ('{"_id": "1", "text": 3}\n', "file:1: expected a text as text or query or title or question, got"),
-        ('{"_id": true, "text": "x"}\n', "file:1: expected a qid as _id or qid or id or query_id, got"),
-        ('{"text": "x"}\n', "file:1: expected a qid as _id or qid or id or query_id, got"),
-        (
-            '{"_id": "1"\n',
-            "file:1: expected a JSON object (Expecting ',' delimiter: line 1 column 12 (char 11)), got",
-        ),
-        (
-            "<top>\n<num>1\n<title>x\n",
-            "file:1: expected </top> for the topic that begins here, before the file ends",
-        ),
-        ("<top>\n<num>1\n<top>\n", "file:3: expected </top> for the topic of line 1, got '<top>'"),
-        ("</top>\n", "file:1: expected <top> before </top>, got '</top>'"),
-        (
-            "<top>\n<num>1<title>x</top>\ny <top>\n",
-            "file:3: expected no text outside of <top> and </top>, got 'y'",
-        ),
-        ("<top>\n<num>1\n</top>\n", "file:1: expected a <title> in the topic that begins here"),
-        ("<top>\n<title>x\n</top>\n", "file:1: expected a <num> in the topic that begins here"),
-        (
-            "<top>\n<num>\n<title>x\n</top>\n",
-            "file:1: expected a qid that is not empty and has no blank, got ''",
-        ),
-        (b"1\tcaf\xe9\n", "file:1: expected text in utf-8, got"),
+        ("what is this\n", 1, "topics in a known format, got 'what is this'"),
+        ("1\tone\n2 two\n", 2, "2 columns with a tab between: qid text, got '2 two'"),
+        ("1\tone\ttwo\n", 1, "2 columns with a tab between: qid text, got '1\\tone\\ttwo'"),
+        ("1\tone\n\n1\ttwo\n", 3, "query 1 once, as on line 1"),
+        ("a b\tone\n", 1, "a qid that is not empty and has no blank, got 'a b'"),
+        ('{"_id": "1", "text": "x"}\n[]\n', 2, "a JSON object, got '[]'"),
+        ('{"_id": "1", "text": 3}\n', 1, "a text as text or query or title or question, got"),
+        ('{"_id": true, "text": "x"}\n', 1, "a qid as _id or qid or id or query_id, got"),
+        ('{"text": "x"}\n', 1, "a qid as _id or qid or id or query_id, got"),
+        ('{"_id": "1"\n', 1, "a JSON object (Expecting ',' delimiter: line 1 column 12 (char 11)), got"),
+        ("<top>\n<num>1\n<title>x\n", 1, "</top> for the topic that begins here, before the file ends"),
+        ("<top>\n<num>1\n<top>\n", 3, "</top> for the topic of line 1, got '<top>'"),
+        ("</top>\n", 1, "<top> before </top>, got '</top>'"),
+        ("<top>\n<num>1<title>x</top>\ny <top>\n", 3, "no text outside of <top> and </top>, got 'y'"),
+        ("<top>\n<num>1\n</top>\n", 1, "a <title> in the topic that begins here"),
+        ("<top>\n<title>x\n</top>\n", 1, "a <num> in the topic that begins here"),
+        ("<top>\n<num>\n<title>x\n</top>\n", 1, "a qid that is not empty and has no blank, got ''"),
+        (b"1\tcaf\xe9\n", 1, "text in utf-8, got"),
+        ('{"_id": "1", "text": "\\ud83d"}\n', 1, f"{HALF}, U+D83D'"),
+        ('{"_id": "1", "text": "\\ude00\\ud83d"}\n', 1, f"{HALF}, U+DE00'"),
+        ('{"_id": "1", "text": "a", "text": "b"}\n', 1, "a JSON object (the key 'text' comes twice in one"),
+        (f'{{"_id": "1", "text": {"[" * 100_000}\n', 1, "a JSON object (maximum recursion depth exceeded"),
+        (f'{{"_id": {NINES}}}\n', 1, "a JSON object (Exceeds the limit (4300 digits)"),
     ],
 )
-def test_topics_that_are_wrong_are_refused_by_line(tmp_path, text, said):
-    assert refusal(read_topics, written(tmp_path, text)).startswith(said)
+def test_topics_that_are_wrong_are_refused_by_line(tmp_path, text, line, said):
+    assert refusal(read_topics, written(tmp_path, text)).startswith(f"file:{line}: expected {said}")
 
 
 def test_a_format_that_is_not_known_and_a_field_where_there_are_none_are_errors(tmp_path):
@@ -541,42 +500,21 @@ def test_qrels_that_only_trec_eval_reads_are_read_with_warnings(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1 1 1 a 2\n", "file:1: expected 4 columns: .*; preferences .* are not read"),
-        ("1 map 0.25 0.1\n", "file:1: expected 4 columns: .*; z-scores .* are not read"),
+        ("1 1 1 a 2\n", "1: expected 4 columns: .*; preferences .* are not read"),
+        ("1 map 0.25 0.1\n", "1: expected 4 columns: .*; z-scores .* are not read"),
         (
             "1 x a 1\n1 y a 0\n",
-            r"file:2: expected one grade .* 1 as before \(judgment groups are not read\), got '0'",
+            r"2: expected one grade .* 1 as before \(judgment groups are not read\), got '0'",
         ),
-        ("1 0 a 32768\n", "file:1: expected a grade .* from -32,768 to 32,767, got '32768'"),
-        ("1 0 a -32769\n", "file:1: expected a grade .* from -32,768 to 32,767, got '-32769'"),
-        ("1 0 a 4294967297\n", "file:1: expected a grade .* from -32,768 to 32,767, got '4294967297'"),
-        (f"1 0 a {'9' * 5000}\n", "file:1: expected a grade .* from -32,768 to 32,767, got '9999"),
+        *(
+            (f"1 0 a {grade}\n", f"1: expected a grade .* from -32,768 to 32,767, got '{grade[:4]}")
+            for grade in ("32768", "-32769", "4294967297", NINES)
+        ),
     ],
 )
 def test_other_formats_of_trec_eval_and_grades_beyond_the_limits_are_refused(tmp_path, text, said, strict):
-    with pytest.raises(FormatError, match=said):
+    with pytest.raises(FormatError, match=f"file:{said}"):
         list(read_qrels(written(tmp_path, text), strict=strict))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"_id": "1", "text": "\\ud83d"}\n', "whole characters, got 'half of a surrogate pair, U+D83D'"),
-        (
-            '{"_id": "1", "text": "\\ude00\\ud83d"}\n',
-            "whole characters, got 'half of a surrogate pair, U+DE00'",
-        ),
-        (
-            '{"_id": "1", "text": "a", "text": "b"}\n',
-            "a JSON object (the key 'text' comes twice in one object)",
-        ),
-        ('{"_id": "1", "text": ' + "[" * 100_000 + "\n", "a JSON object (maximum recursion depth exceeded"),
-        ('{"_id": ' + "9" * 5000 + "}\n", "a JSON object (Exceeds the limit (4300 digits)"),
-    ],
-    ids=["half", "two halves", "key", "deep", "digits"],
-)
-def test_json_topics_are_refused_as_json_documents_are(tmp_path, text, said):
-    assert refusal(read_topics, written(tmp_path, text)).startswith(f"file:1: expected {said}")
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,7 @@ def test_a_wrapped_paragraph_is_recognised_and_not_cut_at_its_lines():
     [
         (WRAPPED.partition("\n\n")[0], True),
         ("Conditions à remplir\nPersonnes concernées\nSalarié ou fonctionnaire", False),
-        (
-            "Une phrase qui est longue, et même plus longue que toutes les autres.\nUne courte.\nUne autre.",
-            False,
-        ),
+        ("Une phrase longue, et même plus longue que toutes les autres.\nUne courte.\nUne autre.", False),
         ("one line", False),
         ("", False),
     ],
