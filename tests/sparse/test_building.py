@@ -180,8 +180,12 @@ def building_for_ever(script: Path, folder: Path, **how: object) -> tuple[psutil
     return parent, children
 
 
-def test_processes_end_when_their_parent_is_killed(tmp_path):
-    parent, children = building_for_ever(tmp_path / "script.py", tmp_path / "index")
+def test_processes_take_no_modules_from_the_working_folder_and_end_when_their_parent_is_killed(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("queue", "pickle", "numpy", "telerank"):
+        (work / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    parent, children = building_for_ever(tmp_path / "script.py", tmp_path / "index", cwd=work)
     parent.kill()
     parent.wait()
     assert gone(children)
@@ -203,16 +207,6 @@ def test_processes_leave_the_answer_to_ctrl_c_to_their_parent(tmp_path):
     assert said.count("Traceback") == 1
     assert gone(children)
     assert list((tmp_path / "index/segments").iterdir()) == []
-
-
-def test_processes_take_no_modules_from_the_working_folder(tmp_path):
-    work = tmp_path / "work"
-    work.mkdir()
-    for name in ("queue", "pickle", "numpy", "telerank"):
-        (work / f"{name}.py").write_text("raise SystemExit('the wrong module')")
-    parent, _ = building_for_ever(tmp_path / "script.py", tmp_path / "index", cwd=work)
-    parent.kill()
-    parent.wait()
 
 
 MSDOCS = """

@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import MODELS, STEP, build, docs, reference, retriever, terms_of
 
-from telerank.corpus.formats import open_collection
 from telerank.sparse import kernel
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.sparse.similarities.dfr import DFR, NoNormalization
-from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet
+from telerank.sparse.similarities.models import BM25
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Doc, Query
 
@@ -37,8 +36,8 @@ def zipf(seed: int, size: int, longest: int = 30) -> list[str]:
 
 QUERIES = ("a", "i", "b d", "h h h a", "a b c d e f g h i", "i nowhere", "nowhere", "")
 COLLECTIONS = {
-    "many documents": zipf(1, 900),
-    "many that are equal": ["a b c", "a b", "a", "a b c"] * 250,
+    "many documents": zipf(1, 700),
+    "many that are equal": ["a b c", "a b", "a", "a b c"] * 100,
     "all but one empty": ["", "", "a b", ""],
     "one document": ["a b a"],
     "a document short of a block": zipf(2, kernel.BLOCK - 1),
@@ -248,21 +247,3 @@ def test_any_small_collection_is_ranked_as_plain_python_does(tmp_path_factory, t
     expected, _ = reference(terms_of(index), query, model)
     for k in (1, 2, 5, None):
         assert list(retriever(index, model).limit(k or 1000).search(" ".join(query))) == expected[:k]
-
-
-@pytest.mark.data
-def test_on_real_questions_the_fast_path_ranks_as_the_slow_one_and_as_plain_python(data, folder):
-    collection = open_collection(data / "scifact")
-    index = build_index(collection.docs(), folder / "scifact", analyzer="english", workers=1)
-    queries = list(collection.split_queries("test"))
-    documents = terms_of(index)
-    models = (BM25(0.9, 0.4), LMDirichlet(), MODELS[5], DFR(), *map(DFI, ("standardized", "chisquared")))
-    for model in models:
-        stage = retriever(index, model)
-        for query in queries[::3]:
-            whole = stage.search(query)
-            for k in (1, 10, 100, 600):
-                assert (stage % k).search(query) == whole.cut(k), (model, query, k)
-        for query in queries[:2]:
-            expected, _ = reference(documents, index.analyzer(query.text), model)
-            assert list(stage.search(query)) == expected
