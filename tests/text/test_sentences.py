@@ -98,6 +98,8 @@ def test_a_wrapped_paragraph_is_recognised_and_not_cut_at_its_lines():
         (WRAPPED.partition("\n\n")[0], True),
         ("Conditions à remplir\nPersonnes concernées\nSalarié ou fonctionnaire", False),
         ("Une phrase longue, et même plus longue que toutes les autres.\nUne courte.\nUne autre.", False),
+        (f"{'A' * 50}\n{'B' * 50}\nshort\nC", True),  # two in three
+        (f"{'A' * 50}\n{'B' * 50}\nshort\nC\nD", False),
         ("one line", False),
         ("", False),
     ],
