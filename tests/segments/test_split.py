@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from long_texts import said
 from small_models import WORDS, small_tokenizer
-from small_rerankers import small_reranker
 from telerank.errors import ModelError
 from telerank.models.pairs.pair import PairTokenizer
 from telerank.models.pairs.words import Words
@@ -162,8 +161,8 @@ def test_documents_are_cut_alike_alone_and_among_others():
 
 @pytest.mark.parametrize("kind", ["monobert", "bert-dmn"])
 @pytest.mark.parametrize("title", ["", "x1 x2", "X1 x2."])
-def test_a_document_that_fits_makes_the_pair_of_its_whole_text(tmp_path, kind, title):
-    reranker = small_reranker(tmp_path, kind)
+def test_a_document_that_fits_makes_the_pair_of_its_whole_text(rerankers, kind, title):
+    reranker = rerankers[kind]
     doc = Doc("1", said(24, every=7), title)
     segments = Segmenter.of(reranker, SegmentSettings())(doc)
     pair = reranker.texts.pair(reranker.texts.queries(["q1 q2"])[0], segments.passage(0))
