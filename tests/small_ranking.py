@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from small_models import small_encoder
+from small_set import write_beir
 
 QUERIES = 24
 
@@ -13,16 +13,12 @@ QUERIES = 24
 def small_ranking(folder: Path) -> Path:
     """``encoder``, ``collection`` with splits train and dev, and ``train.run`` and ``dev.run`` of six documents."""
     small_encoder(folder / "encoder")
-    collection = folder / "collection"
-    (collection / "qrels").mkdir(parents=True)
     docs = [{"_id": f"d{i}", "text": f"d{i} x{i % 5}. x{i % 7} d{i} x{i % 3}"} for i in range(40)]
-    (collection / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
     names = {"train": 1, "dev": 2}
-    queries = [{"_id": f"{n}{i}", "text": f"q{i}"} for n in names.values() for i in range(QUERIES)]
-    (collection / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    queries = {f"{n}{i}": f"q{i}" for n in names.values() for i in range(QUERIES)}
+    qrels = {split: [(f"{n}{i}", f"d{i}", 1) for i in range(QUERIES)] for split, n in names.items()}
+    write_beir(folder / "collection", docs, queries, qrels)
     for split, n in names.items():
-        lines = ["query-id\tcorpus-id\tscore", *(f"{n}{i}\td{i}\t1" for i in range(QUERIES))]
-        (collection / "qrels" / f"{split}.tsv").write_text("\n".join(lines))
         places = [(i, (7 * i + j) % 40 if j else i, j) for i in range(QUERIES) for j in range(6)]
         seen = dict.fromkeys((i, doc) for i, doc, _ in places)
         rows = (f"{n}{i} Q0 d{doc} 0 {40 - (doc * 7) % 40} small\n" for i, doc in seen)

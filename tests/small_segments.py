@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from small_models import small_encoder
+from small_set import write_beir
 
 QUERIES = 12
 PLACE = {i: i % 3 for i in range(QUERIES)}
@@ -19,17 +20,15 @@ def small_segments(folder: Path) -> Path:
     0 has one sentence more.
     """
     small_encoder(folder / "encoder")
-    collection = folder / "collection"
-    (collection / "qrels").mkdir(parents=True)
     docs = [{"_id": f"d{i}", "title": "x6", "text": text_of(i)} for i in range(20)]
-    (collection / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
     names = {"train": 1, "dev": 2}
-    queries = [{"_id": f"{n}{i}", "text": f"q{i}"} for n in names.values() for i in range(QUERIES)]
-    (collection / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    queries = {f"{n}{i}": f"q{i}" for n in names.values() for i in range(QUERIES)}
+    qrels = {  # the next document is judged, and not relevant
+        split: [(f"{n}{i}", f"d{(i + j) % 20}", 1 - j) for j in (0, 1) for i in range(QUERIES)]
+        for split, n in names.items()
+    }
+    write_beir(folder / "collection", docs, queries, qrels)
     for split, n in names.items():
-        lines = ["query-id\tcorpus-id\tscore", *(f"{n}{i}\td{i}\t1" for i in range(QUERIES))]
-        lines += [f"{n}{i}\td{(i + 1) % 20}\t0" for i in range(QUERIES)]  # judged, not relevant
-        (collection / "qrels" / f"{split}.tsv").write_text("\n".join(lines))
         rows = [
             f"{n}{i} Q0 d{(i + j) % 20} {j} {40 - (i * 7 + j * 3) % 20} small\n"
             for i in range(QUERIES)

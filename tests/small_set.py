@@ -1,19 +1,34 @@
-"""A small BEIR folder ``set`` and two runs of it, ``a.run`` and ``b.run``, for tests of many commands."""
+"""Small BEIR folders for tests."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
+def write_beir(
+    folder: Path,
+    docs: Iterable[Mapping[str, str]],
+    queries: Mapping[str, str],
+    qrels: Mapping[str, Iterable[tuple[str, str, int]]],
+) -> Path:
+    """Write a collection of documents as in its file, queries by qid, and qrels by split."""
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    records = ({"_id": qid, "text": text} for qid, text in queries.items())
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, records)))
+    for split, rows in qrels.items():
+        lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in rows)]
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(lines))
+    return folder
+
+
 def write_small_set(folder: Path) -> None:
-    (folder / "set/qrels").mkdir(parents=True)
-    docs = (json.dumps({"_id": f"d{n}", "text": f"w{n} w{n % 3}"}) for n in range(6))
-    (folder / "set/corpus.jsonl").write_text("\n".join(docs))
-    queries = (json.dumps({"_id": f"q{n}", "text": f"w{n}"}) for n in range(4))
-    (folder / "set/queries.jsonl").write_text("\n".join(queries))
-    qrels = "".join(f"q{n}\td{n}\t1\n" for n in range(4))
-    (folder / "set/qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}")
+    """A folder ``set`` and two runs of it, ``a.run`` and ``b.run``, for tests of many commands."""
+    docs = ({"_id": f"d{n}", "text": f"w{n} w{n % 3}"} for n in range(6))
+    queries = {f"q{n}": f"w{n}" for n in range(4)}
+    write_beir(folder / "set", docs, queries, {"test": [(f"q{n}", f"d{n}", 1) for n in range(4)]})
     for name in "ab":
         lines = (f"q{n} Q0 d{(n + i) % 6} 1 {6 - i} t\n" for n in range(4) for i in range(4))
         (folder / f"{name}.run").write_text("".join(lines))

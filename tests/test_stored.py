@@ -15,7 +15,6 @@ from zlib import crc32
 
 import pytest
 
-from telerank import drafts, stored
 from telerank.drafts import draft_folder, open_draft, replace_file, replace_folder, sweep, sweep_drafts
 from telerank.errors import IndexDamaged, IndexFault
 from telerank.stored import Manifest, StoredFile, check_files, parse_entries, record_files, verify_files
@@ -57,10 +56,10 @@ def test_a_damaged_file_is_named(folder, content, message):
             compare(folder, files)
 
 
-def test_the_checksum_of_a_large_file_is_compared_only_when_all_are_verified(folder, monkeypatch):
-    monkeypatch.setattr(stored, "_SMALL", 999)
+def test_the_checksum_of_a_large_file_is_compared_only_when_all_are_verified(folder):
+    (folder / "c").write_bytes(bytes((4 << 20) + 1))
     files = record_files(folder)
-    (folder / "c").write_bytes(b"y" * 1000)
+    (folder / "c").write_bytes(b"y" * ((4 << 20) + 1))
     check_files(folder, files)
     with pytest.raises(IndexDamaged, match="c: damaged"):
         verify_files(folder, files, "verifying")
@@ -93,18 +92,12 @@ def box(folder: Path) -> Box:
     return box
 
 
-def test_a_manifest_is_read_as_it_was_written(folder, box):
+def test_a_manifest_is_read_as_it_was_written_with_the_checksum_of_its_fields(folder, box):
     assert Box.read(folder) == box
     assert names(folder) == {"a", "b", "c", "manifest.json"}
-
-
-def test_a_manifest_has_the_checksum_of_its_fields(folder, box):
     record = json.loads((folder / "manifest.json").read_text())
     assert record.pop("crc32") == crc32(json.dumps(asdict(box), sort_keys=True).encode())
     assert record == json.loads(json.dumps(asdict(box)))
-
-
-def test_a_manifest_with_any_byte_changed_is_damaged(folder, box):
     good = (folder / "manifest.json").read_bytes()
     for position in range(0, len(good), 7):
         if good[position] not in b" \n":
@@ -148,13 +141,6 @@ def test_a_manifest_of_another_kind_or_format_is_refused(folder, box):
         type("Later", (Box,), {"format": 2}).read(folder)
 
 
-def test_a_file_is_replaced(folder):
-    replace_file(folder / "a", b"two")
-    replace_file(folder / "d", b"new")
-    assert ((folder / "a").read_bytes(), (folder / "d").read_bytes()) == (b"two", b"new")
-    assert names(folder) == {"a", "b", "c", "d"}
-
-
 def write_draft(folder: Path, name: str) -> Path:
     draft = folder / f"{name}.writing"
     (draft / "inner").mkdir(parents=True)
@@ -162,26 +148,20 @@ def write_draft(folder: Path, name: str) -> Path:
     return draft
 
 
-@pytest.fixture(params=["exchange", "renames"])
-def replaced_by(request, monkeypatch):
-    """Folders change names in one step, or as on systems that cannot do that."""
-    if request.param == "renames":
-        monkeypatch.setattr(drafts, "_exchange", lambda *_: False)
-    return request.param
-
-
+@pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("before", [(), ("x",), ("x.old.writing",), ("x", "x.old.writing")])
-def test_a_folder_is_replaced_whatever_was_left_before(tmp_path, before, replaced_by):
+def test_a_folder_is_replaced_whatever_was_left_before(tmp_path, before, exchange):
     for name in before:
         (tmp_path / name).mkdir()
         (tmp_path / name / "old").touch()
-    replace_folder(tmp_path / "x", write_draft(tmp_path, "x"))
+    replace_folder(tmp_path / "x", write_draft(tmp_path, "x"), exchange=exchange)
     assert names(tmp_path) == {"x"}
     assert names(tmp_path / "x") == {"inner"}
 
 
+@pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("killed_at", [1, 2])
-def test_a_folder_whose_replacement_was_killed_is_old_or_new(tmp_path, monkeypatch, replaced_by, killed_at):
+def test_a_folder_whose_replacement_was_killed_is_old_or_new(tmp_path, monkeypatch, exchange, killed_at):
     (tmp_path / "x").mkdir()
     draft, renamed, rename = write_draft(tmp_path, "x"), [], Path.rename
 
@@ -193,15 +173,15 @@ def test_a_folder_whose_replacement_was_killed_is_old_or_new(tmp_path, monkeypat
 
     monkeypatch.setattr(Path, "rename", killed)
     with suppress(KeyboardInterrupt):
-        replace_folder(tmp_path / "x", draft)
-    if replaced_by == "exchange":
+        replace_folder(tmp_path / "x", draft, exchange=exchange)
+    if exchange:
         assert names(tmp_path / "x") == {"inner"}
     sweep_drafts(tmp_path)
     assert names(tmp_path) == {"x"}
-    assert names(tmp_path / "x") == ({"inner"} if replaced_by == "exchange" else set())
+    assert names(tmp_path / "x") == ({"inner"} if exchange else set())
 
 
-def test_a_file_appears_when_it_is_complete(folder):
+def test_a_file_is_replaced_when_it_is_complete(folder):
     with suppress(KeyboardInterrupt), open_draft(folder / "a") as file:
         file.write(b"half")
         raise KeyboardInterrupt
@@ -209,8 +189,10 @@ def test_a_file_appears_when_it_is_complete(folder):
     (folder / "link").symlink_to("a")
     with open_draft(folder / "link") as file:
         file.write(b"two")
+    replace_file(folder / "d", b"new")
     assert (folder / "link").is_symlink()
-    assert (folder / "a").read_bytes() == b"two"
+    assert ((folder / "a").read_bytes(), (folder / "d").read_bytes()) == (b"two", b"new")
+    assert names(folder) == {"a", "b", "c", "d", "link"}
 
 
 def test_a_draft_has_one_writer_and_what_a_killed_one_left_is_written_anew(folder):

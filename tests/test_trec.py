@@ -39,6 +39,8 @@ RUNS = st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=6)
     ]
 )
 
+PACKED = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress}
+
 
 def written(tmp_path, text: str | bytes, name: str = "file"):
     path = tmp_path / name
@@ -55,49 +57,43 @@ def refusal(read, path) -> str:
 # runs
 
 
-@given(RUNS, st.sampled_from(["run", "run.gz", "run.xz"]))
-def test_a_run_is_read_back_as_it_was(tmp_path_factory, rankings, name):
-    path = tmp_path_factory.mktemp("run") / name
+@given(RUNS, st.sampled_from(list(PACKED)))
+def test_a_run_is_written_in_trec_evals_order_and_read_back_as_it_was(tmp_path_factory, rankings, ending):
+    path = tmp_path_factory.mktemp("run") / f"run{ending}"
     write_run(path, rankings)
     assert list(read_run(path)) == rankings
-
-
-@given(RUNS)
-def test_the_scores_of_a_run_fall_in_trec_evals_order(tmp_path_factory, rankings):
-    path = tmp_path_factory.mktemp("run") / "run"
-    write_run(path, rankings)
-    rows = [line.split() for line in path.read_bytes().splitlines() if line]
+    rows = [line.split() for line in PACKED[ending](path.read_bytes()).splitlines()]
     keys = [(row[0], float(row[4]), row[2]) for row in rows]
     for one, other in itertools.pairwise(keys):
         assert one[0] != other[0] or one[1:] > other[1:]
 
 
-def test_a_run_has_six_columns_and_ranks_from_one(tmp_path):
+def test_a_run_has_six_columns_ranks_from_one_and_each_query_once(tmp_path):
     path = tmp_path / "run"
-    write_run(path, [Ranking(Query("7", "bears"), ("b", "a"), [0.1, 0.1])], tag="bm25")
+    ranking = Ranking(Query("7", "bears"), ("b", "a"), [0.1, 0.1])
+    write_run(path, [ranking], tag="bm25")
     assert path.read_text() == "7 Q0 b 1 0.1 bm25\n7 Q0 a 2 0.1 bm25\n"
+    with pytest.raises(ValueError, match="run: query 7 comes twice"):
+        write_run(path, [ranking] * 2)
 
 
-def test_a_run_is_ordered_by_score_and_docno_whatever_its_ranks(tmp_path):
-    path = written(tmp_path, "1 Q0 a 1 0.5 t\n1 Q0 c 9 7 t\n1\tQ0\tb  2 0.5 t\n2 Q0 a 1 1e-3 t\n")
-    first, second = read_run(path)
-    assert list(first) == [("c", 7.0), ("b", 0.5), ("a", 0.5)]
-    assert (second.query, second.docnos) == (Query("2", ""), ("a",))
-
-
-def test_scores_that_are_one_float32_are_ordered_as_doubles(tmp_path):
-    path = written(tmp_path, "1 Q0 b 1 21.4567891230 t\n1 Q0 a 2 21.4567891234 t\n")
-    assert next(read_run(path)).docnos == ("a", "b")
-
-
-def test_blank_lines_a_byte_order_mark_and_crlf_are_accepted(tmp_path):
-    path = written(tmp_path, "\ufeff\r\n1 Q0 a 1 2 t\r\n\n  \n1 Q0 b 2 1 t")
-    assert list(next(read_run(path))) == [("a", 2.0), ("b", 1.0)]
-
-
-def test_ids_may_hold_unicode_blanks(tmp_path):
-    path = written(tmp_path, "1 Q0 a\u00a0b\u2028c 1 2 t\n")
-    assert next(read_run(path)).docnos == ("a\u00a0b\u2028c",)
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 Q0 a 1 0.5 t\n1 Q0 c 9 7 t\n1\tQ0\tb  2 0.5 t\n", [("c", 7.0), ("b", 0.5), ("a", 0.5)]),
+        ("1 Q0 b 1 1.4567891230 t\n1 Q0 a 2 1.4567891234 t\n", [("a", 1.4567891234), ("b", 1.4567891230)]),
+        ("\ufeff\r\n1 Q0 a 1 2 t\r\n\n  \n1 Q0 b 2 1 t", [("a", 2.0), ("b", 1.0)]),
+        ("1 Q0 a\u00a0b\u2028c 1 2 t\n", [("a\u00a0b\u2028c", 2.0)]),
+        (f"1 Q0 a {'9' * 5000} 1 t\n", [("a", 1.0)]),
+        (" 1 Q0 a 1 1e-3 t\n", [("a", 0.001)]),
+    ],
+    ids=["by score and docno", "as doubles", "mark, blank lines, crlf", "unicode blanks", "rank", "blank"],
+)
+def test_a_run_is_read_as_it_stands_whatever_its_ranks(tmp_path, text, expected, strict):
+    (ranking,) = read_run(written(tmp_path, text), strict=strict)
+    assert ranking.query == Query("1", "")
+    assert list(ranking) == expected
 
 
 def test_a_run_is_read_as_it_streams(tmp_path):
@@ -109,38 +105,24 @@ def test_a_run_is_read_as_it_streams(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line", "said"),
     [
-        ("1 Q0 a 1 2\n", "file:1: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2'"),
-        (
-            "\n1 Q0 a 1 2 t x\n",
-            "file:2: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2 t x'",
-        ),
-        ("1 Q0 a 1 high t\n", "file:1: expected a score that is a finite number, got 'high'"),
-        ("1 Q0 a 1 nan t\n", "file:1: expected a score that is a finite number, got 'nan'"),
-        ("1 Q0 a 1 -inf t\n", "file:1: expected a score that is a finite number, got '-inf'"),
-        ("1 Q0 a 1 1e309 t\n", "file:1: expected a score that is a finite number, got '1e309'"),
-        ("1 Q0 a 1 1_0 t\n", "file:1: expected a score that is a finite number, got '1_0'"),
-        (
-            "1 Q0 a 1 2 t\n1 Q0 b 1 2 t\n1 Q0 a 3 1 t\n",
-            "file:3: expected document a once for query 1, as on line 1",
-        ),
-        (
-            "1 Q0 a 1 2 t\n2 Q0 a 1 2 t\n1 Q0 b 2 1 t\n",
-            "file:3: expected the lines of query 1 together, from line 1 on",
-        ),
-        (
-            "1 Q0 a\0b 1 2 t\n",
-            "file:1: expected 6 columns: qid Q0 docno rank score tag, got '1 Q0 a\\x00b 1 2 t'",
-        ),
-        (
-            b"1 Q0 a 1 2 t\n2 Q0 \xe9 1 2 t\n",
-            "file:2: expected ids in UTF-8 in this line and those of its query",
-        ),
+        ("1 Q0 a 1 2\n", 1, "6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2'"),
+        ("\n1 Q0 a 1 2 t x\n", 2, "6 columns: qid Q0 docno rank score tag, got '1 Q0 a 1 2 t x'"),
+        ("1 Q0 a 1 high t\n", 1, "a score that is a finite number, got 'high'"),
+        ("1 Q0 a 1 nan t\n", 1, "a score that is a finite number, got 'nan'"),
+        ("1 Q0 a 1 -inf t\n", 1, "a score that is a finite number, got '-inf'"),
+        ("1 Q0 a 1 1e309 t\n", 1, "a score that is a finite number, got '1e309'"),
+        (f"1 Q0 a 1 {'9' * 5000} t\n", 1, "a score that is a finite number, got '9999"),
+        ("1 Q0 a 1 1_0 t\n", 1, "a score that is a finite number, got '1_0'"),
+        ("1 Q0 a 1 2 t\n1 Q0 b 1 2 t\n1 Q0 a 3 1 t\n", 3, "document a once for query 1, as on line 1"),
+        ("1 Q0 a 1 2 t\n2 Q0 a 1 2 t\n1 Q0 b 2 1 t\n", 3, "the lines of query 1 together, from line 1 on"),
+        ("1 Q0 a\0b 1 2 t\n", 1, "6 columns: qid Q0 docno rank score tag, got '1 Q0 a\\x00b 1 2 t'"),
+        (b"1 Q0 a 1 2 t\n2 Q0 \xe9 1 2 t\n", 2, "ids in UTF-8 in this line and those of its query"),
     ],
 )
-def test_a_run_that_is_wrong_is_refused_by_line(tmp_path, text, said):
-    assert refusal(read_run, written(tmp_path, text)) == said
+def test_a_run_that_is_wrong_is_refused_by_line(tmp_path, text, line, said):
+    assert refusal(read_run, written(tmp_path, text)).startswith(f"file:{line}: expected {said}")
 
 
 @pytest.mark.parametrize("docno", ["", "a b", "a\tb", "a\nb", "a\0b", "\ufeffa"])
@@ -152,14 +134,10 @@ def test_ids_that_could_not_be_read_back_are_not_written(tmp_path, docno):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_query_is_not_written_twice(tmp_path):
-    with pytest.raises(ValueError, match="run: query 1 comes twice"):
-        write_run(tmp_path / "run", [Ranking(Query("1", ""), ("a",), [1.0])] * 2)
-
-
 # qrels
 
 
+BEIR = "query-id\tcorpus-id\tscore\n"
 QIDS = IDS.filter(lambda qid: not qid.startswith("#"))  # a first line that begins with # may be a comment
 QRELS = st.dictionaries(QIDS, st.dictionaries(IDS, st.integers(-2, 4), min_size=1, max_size=5), max_size=5)
 
@@ -174,58 +152,47 @@ def test_qrels_are_read_back_as_they_were(tmp_path_factory, qrels):
     assert list(read_qrels(path)) == flat
 
 
-def test_trec_beir_and_ms_marco_qrels_say_the_same(tmp_path):
-    trec = written(tmp_path, "1 0 a 2\n1 0 b -1\n", "trec")
-    beir = written(tmp_path, "query-id\tcorpus-id\tscore\r\n1\ta\t2\r\n1\tb\t-1\r\n", "beir")
-    marco = written(tmp_path, "1\t0\ta\t2\n1\t0\tb\t-1\n", "marco")
-    assert list(read_qrels(trec)) == [Qrel("1", "a", 2), Qrel("1", "b", -1)]
-    assert list(read_qrels(beir)) == list(read_qrels(marco)) == list(read_qrels(trec))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 0 a 2\n1 0 b -1\n",
+        "query-id\tcorpus-id\tscore\r\n1\ta\t2\r\n1\tb\t-1\r\n",
+        "1\ta\t2\n1\tb\t-1\n",
+        "1\t0\ta\t2\n1\t0\tb\t-1\n",
+    ],
+    ids=["trec", "beir", "beir without a header", "ms marco"],
+)
+def test_trec_beir_and_ms_marco_qrels_say_the_same(tmp_path, text):
+    assert list(read_qrels(written(tmp_path, text))) == [Qrel("1", "a", 2), Qrel("1", "b", -1)]
 
 
-def test_a_judgment_repeated_alike_counts_once(tmp_path):
-    path = written(tmp_path, "1 0 a 1\n1 0 a 1\n")
-    assert list(read_qrels(path)) == [Qrel("1", "a", 1)] * 2
-    assert load_qrels(read_qrels(path)) == {"1": {"a": 1}}
-
-
-def test_two_grades_of_one_document_are_refused_wherever_they_come_from():
+def test_a_document_has_one_grade_from_the_least_to_the_greatest(tmp_path):
+    path = written(tmp_path, "1 0 a -32768\n1 0 b +0032767\n1 0 a -32768\n")
+    assert load_qrels(read_qrels(path)) == {"1": {"a": -32768, "b": 32767}}
     with pytest.raises(
-        FormatError, match="qrels: expected one grade for document a of query 1, 1 as before, got '2'"
+        FormatError, match="expected one grade for document a of query 1, 1 as before, got '2'"
     ):
         load_qrels([Qrel("1", "a", 1), Qrel("1", "a", 2)])
+    with pytest.raises(FormatError, match="from -32,768 to 32,767 for document c"):
+        load_qrels([Qrel("1", "c", 2**32 + 1)])
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line", "said"),
     [
-        (
-            "1 0 a\n",
-            "file:1: expected qrels in a known format, got '1 0 a'",
-        ),
-        (
-            "1 0 a 1\n1 0 b\n",
-            "file:2: expected 4 columns: qid iteration docno grade, got '1 0 b'",
-        ),
-        (
-            "query-id\tcorpus-id\tscore\n1 a 1\n",
-            "file:2: expected 3 columns with tabs between: query-id corpus-id score, got '1 a 1'",
-        ),
-        (
-            "query-id\tcorpus-id\tscore\n1\ta b\t1\n",
-            "file:2: expected a docno that is not empty and has no blank, got 'a b'",
-        ),
-        (
-            "query-id\tcorpus-id\tscore\n\ta\t1\n",
-            "file:2: expected a qid that is not empty and has no blank, got ''",
-        ),
-        ("1 0 a 1.5\n", "file:1: expected a grade that is a whole number from -32,768 to 32,767, got '1.5'"),
-        ("1 0 a 1_0\n", "file:1: expected a grade that is a whole number from -32,768 to 32,767, got '1_0'"),
-        ("1 0 a 1\n1 0 a 2\n", "file:2: expected one grade for document a of query 1, 1 as before, got '2'"),
-        (b"1 0 \xff 1\n", "file:1: expected ids in UTF-8, got \"b'1 0 \\\\xff 1'\""),
+        ("1 0 a\n", 1, "qrels in a known format, got '1 0 a'"),
+        ("1 0 a 1\n1 0 b\n", 2, "4 columns: qid iteration docno grade, got '1 0 b'"),
+        (f"{BEIR}1 a 1\n", 2, "3 columns with tabs between: query-id corpus-id score, got '1 a 1'"),
+        (f"{BEIR}1\ta b\t1\n", 2, "a docno that is not empty and has no blank, got 'a b'"),
+        (f"{BEIR}\ta\t1\n", 2, "a qid that is not empty and has no blank, got ''"),
+        ("1 0 a 1.5\n", 1, "a grade that is a whole number from -32,768 to 32,767, got '1.5'"),
+        ("1 0 a 1_0\n", 1, "a grade that is a whole number from -32,768 to 32,767, got '1_0'"),
+        ("1 0 a 1\n1 0 a 2\n", 2, "one grade for document a of query 1, 1 as before, got '2'"),
+        (b"1 0 \xff 1\n", 1, "ids in UTF-8, got \"b'1 0 \\\\xff 1'\""),
     ],
 )
-def test_qrels_that_are_wrong_are_refused_by_line(tmp_path, text, said):
-    assert refusal(read_qrels, written(tmp_path, text)) == said
+def test_qrels_that_are_wrong_are_refused_by_line(tmp_path, text, line, said):
+    assert refusal(read_qrels, written(tmp_path, text)).startswith(f"file:{line}: expected {said}")
 
 
 # topics
@@ -234,23 +201,22 @@ TSV_TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 
 @given(st.dictionaries(IDS, TSV_TEXTS, max_size=5))
-def test_topics_are_read_back_as_they_were_from_tabs(tmp_path_factory, topics):
-    path = tmp_path_factory.mktemp("topics") / "topics.tsv"
+def test_topics_are_read_back_as_they_were(tmp_path_factory, topics):
+    path = tmp_path_factory.mktemp("topics") / "topics"
     queries = [Query(*pair) for pair in topics.items()]
     with open_to_write(path) as file:
         file.writelines(f"{query.qid}\t{query.text}\n" for query in queries)
     assert list(read_topics(path, format="tsv")) == queries
+    with open_to_write(path.with_suffix(".jsonl.gz")) as file:
+        file.writelines(json.dumps({"_id": query.qid, "text": f"\n{query.text}"}) + "\n" for query in queries)
+    assert [(query.qid, query.text[1:]) for query in read_topics(path.with_suffix(".jsonl.gz"))] == [
+        *topics.items()
+    ]
 
 
-@given(st.dictionaries(IDS, st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=5))
-def test_topics_are_read_back_as_they_were_from_json(tmp_path_factory, topics):
-    path = tmp_path_factory.mktemp("topics") / "topics.jsonl.gz"
-    queries = [Query(*pair) for pair in topics.items()]
-    with open_to_write(path) as file:
-        file.writelines(json.dumps({"_id": query.qid, "text": query.text}) + "\n" for query in queries)
-    assert list(read_topics(path)) == queries
-
-
+OUTLINE = "enwiki:Green%20tea/Brewing%20%26%20serving"
+NINES = "9" * 5000
+HALF = "whole characters, got 'half of a surrogate pair"
 SGML = """<top>
 <num> Number: 301
 <title> Topic: International Organized
@@ -319,16 +285,19 @@ def test_json_topics_name_their_keys_in_several_ways(tmp_path):
     assert [*read_topics(last, "title+body")] == [Query("c", "three four")]
 
 
-def test_the_text_after_a_tab_is_kept_as_it_stands(tmp_path):
-    path = written(tmp_path, "\ufeff2\t Androgen receptor define \r\n3\t\r\n")
-    assert [*read_topics(path)] == [Query("2", " Androgen receptor define "), Query("3", "")]
-
-
-def test_an_outline_path_is_a_topic(tmp_path):
-    path = written(tmp_path, "enwiki:Green%20tea/Brewing%20%26%20serving\n")
-    assert [*read_topics(path)] == [
-        Query("enwiki:Green%20tea/Brewing%20%26%20serving", "Green tea Brewing & serving")
-    ]
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\ufeff2\t Androgen receptor define \r\n3\t\r\n", [("2", " Androgen receptor define "), ("3", "")]),
+        (f"{OUTLINE}\n", [(OUTLINE, "Green tea Brewing & serving")]),
+        (".I 001\n.W\nwhat is\nthis\n.I 4\n.W\nthat\n", [("1", "what is this"), ("4", "that")]),
+        ('{"_id": "1", "text": "\\ud83d\\ude00 \\\\ud83d"}\n', [("1", "\U0001f600 \\ud83d")]),
+        (f"<top><num>1<title>&#{NINES}; &#65;</top>", [("1", f"&#{NINES}; A")]),
+    ],
+    ids=["tabs", "outline", "smart", "whole surrogate pair", "reference beyond unicode"],
+)
+def test_texts_of_topics_are_kept_as_they_stand(tmp_path, text, expected):
+    assert [(query.qid, query.text) for query in read_topics(written(tmp_path, text))] == expected
 
 
 def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
@@ -337,47 +306,37 @@ def test_an_empty_file_has_no_topics_no_qrels_and_no_rankings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line", "said"),
     [
-        (
-            "what is this\n",
-            "file:1: expected topics in a known format, got 'what is this'",
-        ),
-        ("1\tone\n2 two\n", "file:2: expected 2 columns with a tab between: qid text, got '2 two'"),
-        ("1\tone\ttwo\n", "file:1: expected 2 columns with a tab between: qid text, got '1\\tone\\ttwo'"),
-        ("1\tone\n\n1\ttwo\n", "file:3: expected query 1 once, as on line 1"),
-        ("a b\tone\n", "file:1: expected a qid that is not empty and has no blank, got 'a b'"),
-        ('{"_id": "1", "text": "x"}\n[]\n', "file:2: expected a JSON object, got '[]'"),
-        ('{"_id": "1", "text": 3}\n', "file:1: expected a text as text or query or title or question, got"),
-        ('{"_id": true, "text": "x"}\n', "file:1: expected a qid as _id or qid or id or query_id, got"),
-        ('{"text": "x"}\n', "file:1: expected a qid as _id or qid or id or query_id, got"),
-        (
-            '{"_id": "1"\n',
-            "file:1: expected a JSON object (Expecting ',' delimiter: line 1 column 12 (char 11)), got",
-        ),
-        (
-            "<top>\n<num>1\n<title>x\n",
-            "file:1: expected </top> for the topic that begins here, before the file ends",
-        ),
-        ("<top>\n<num>1\n<top>\n", "file:3: expected </top> for the topic of line 1, got '<top>'"),
-        ("</top>\n", "file:1: expected <top> before </top>, got '</top>'"),
-        (
-            "<top>\n<num>1<title>x</top>\ny <top>\n",
-            "file:3: expected no text outside of <top> and </top>, got 'y'",
-        ),
-        ("<top>\n<num>1\n</top>\n", "file:1: expected a <title> in the topic that begins here"),
-        ("<top>\n<title>x\n</top>\n", "file:1: expected a <num> in the topic that begins here"),
-        (
-            "<top>\n<num>\n<title>x\n</top>\n",
-            "file:1: expected a qid that is not empty and has no blank, got ''",
-        ),
-        ("<DOC>\n1\n</DOC>\n", "file:1: expected a <DOCNO> in the topic that begins here"),
-        ("<DOC>\n<DOCNO>1</DOCNO>\n", "file:1: expected </doc> for the topic that begins here"),
-        (b"1\tcaf\xe9\n", "file:1: expected text in utf-8, got"),
+        ("what is this\n", 1, "topics in a known format, got 'what is this'"),
+        ("1\tone\n2 two\n", 2, "2 columns with a tab between: qid text, got '2 two'"),
+        ("1\tone\ttwo\n", 1, "2 columns with a tab between: qid text, got '1\\tone\\ttwo'"),
+        ("1\tone\n\n1\ttwo\n", 3, "query 1 once, as on line 1"),
+        ("a b\tone\n", 1, "a qid that is not empty and has no blank, got 'a b'"),
+        ('{"_id": "1", "text": "x"}\n[]\n', 2, "a JSON object, got '[]'"),
+        ('{"_id": "1", "text": 3}\n', 1, "a text as text or query or title or question, got"),
+        ('{"_id": true, "text": "x"}\n', 1, "a qid as _id or qid or id or query_id, got"),
+        ('{"text": "x"}\n', 1, "a qid as _id or qid or id or query_id, got"),
+        ('{"_id": "1"\n', 1, "a JSON object (Expecting ',' delimiter: line 1 column 12 (char 11)), got"),
+        ("<top>\n<num>1\n<title>x\n", 1, "</top> for the topic that begins here, before the file ends"),
+        ("<top>\n<num>1\n<top>\n", 3, "</top> for the topic of line 1, got '<top>'"),
+        ("</top>\n", 1, "<top> before </top>, got '</top>'"),
+        ("<top>\n<num>1<title>x</top>\ny <top>\n", 3, "no text outside of <top> and </top>, got 'y'"),
+        ("<top>\n<num>1\n</top>\n", 1, "a <title> in the topic that begins here"),
+        ("<top>\n<title>x\n</top>\n", 1, "a <num> in the topic that begins here"),
+        ("<top>\n<num>\n<title>x\n</top>\n", 1, "a qid that is not empty and has no blank, got ''"),
+        (b"1\tcaf\xe9\n", 1, "text in utf-8, got"),
+        ('{"_id": "1", "text": "\\ud83d"}\n', 1, f"{HALF}, U+D83D'"),
+        ('{"_id": "1", "text": "\\ude00\\ud83d"}\n', 1, f"{HALF}, U+DE00'"),
+        ('{"_id": "1", "text": "a", "text": "b"}\n', 1, "a JSON object (the key 'text' comes twice in one"),
+        (f'{{"_id": "1", "text": {"[" * 100_000}\n', 1, "a JSON object (maximum recursion depth exceeded"),
+        (f'{{"_id": {NINES}}}\n', 1, "a JSON object (Exceeds the limit (4300 digits)"),
+        ("<DOC>\n1\n</DOC>\n", 1, "a <DOCNO> in the topic that begins here"),
+        ("<DOC>\n<DOCNO>1</DOCNO>\n", 1, "</doc> for the topic that begins here"),
     ],
 )
-def test_topics_that_are_wrong_are_refused_by_line(tmp_path, text, said):
-    assert refusal(read_topics, written(tmp_path, text)).startswith(said)
+def test_topics_that_are_wrong_are_refused_by_line(tmp_path, text, line, said):
+    assert refusal(read_topics, written(tmp_path, text)).startswith(f"file:{line}: expected {said}")
 
 
 def test_a_format_that_is_not_known_and_a_field_where_there_are_none_are_errors(tmp_path):
@@ -391,44 +350,31 @@ def test_a_format_that_is_not_known_and_a_field_where_there_are_none_are_errors(
 # files
 
 
-@pytest.mark.parametrize(
-    ("name", "unpack"), [("f", bytes), ("f.gz", gzip.decompress), ("f.xz", lzma.decompress)]
-)
-def test_the_name_says_how_a_file_is_packed(tmp_path, name, unpack):
-    with open_to_write(tmp_path / name) as file:
-        file.write("é\r\nb")
-    assert unpack((tmp_path / name).read_bytes()) == b"\xc3\xa9\r\nb"
-    assert list(numbered_lines(tmp_path / name)) == [(1, "é"), (2, "b")]
-
-
-def test_the_same_text_gives_the_same_bytes(tmp_path):
-    for name in ("one.gz", "two.gz"):
-        with open_to_write(tmp_path / name) as file:
-            file.write("bear")
-    assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
-
-
-def test_other_encodings_are_read(tmp_path):
+@pytest.mark.parametrize("ending", PACKED)
+def test_the_name_says_how_a_file_is_packed_and_the_same_text_gives_the_same_bytes(tmp_path, ending):
+    paths = [tmp_path / f"{name}{ending}" for name in ("one", "two")]
+    for path in paths:
+        with open_to_write(path) as file:
+            file.write("é\r\nb")
+        assert PACKED[ending](path.read_bytes()) == b"\xc3\xa9\r\nb"
+        assert list(numbered_lines(path)) == [(1, "é"), (2, "b")]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
     assert list(numbered_lines(written(tmp_path, b"\xe9"), "latin-1")) == [(1, "é")]
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path):
+def test_a_failed_write_leaves_what_was_there_and_another_goes_through_a_link(tmp_path):
     path = written(tmp_path, "before")
+    (tmp_path / "link").symlink_to(path)
     with pytest.raises(ZeroDivisionError), open_to_write(path) as file:
         file.write(f"after {1 / 0}")
-    with pytest.raises(UnicodeEncodeError), open_to_write(path) as file:
+    with pytest.raises(UnicodeEncodeError), open_to_write(tmp_path / "link") as file:
         file.write("\ud800")
     assert path.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_write_goes_through_a_link_to_what_it_names(tmp_path):
-    target = written(tmp_path, "before")
-    (tmp_path / "link").symlink_to(target)
+    assert set(tmp_path.iterdir()) == {path, tmp_path / "link"}
     with open_to_write(tmp_path / "link") as file:
         file.write("after")
     assert (tmp_path / "link").is_symlink()
-    assert target.read_text() == "after"
+    assert path.read_text() == "after"
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
@@ -439,17 +385,13 @@ def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_is_an_error():
-    with pytest.raises(OSError, match="No space left"), open_to_write("/dev/full") as file:
-        file.write("x" * 100_000)
-    with pytest.raises(OSError, match="No space left"), open_to_write("/dev/full") as file:
-        file.write("x")
-
-
-def test_a_device_is_written_not_replaced():
+def test_a_device_is_written_itself_and_a_full_one_is_an_error():
     with open_to_write(os.devnull) as file:
         file.write("x")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+    for length in (1, 100_000):
+        with pytest.raises(OSError, match="No space left"), open_to_write("/dev/full") as file:
+            file.write("x" * length)
 
 
 @pytest.mark.parametrize("name", ["f.gz", "f.xz"])
@@ -460,12 +402,6 @@ def test_a_packed_file_that_is_cut_is_an_error_that_names_it(tmp_path, name):
     assert refusal(read_run, cut).startswith(f"cut-{name}: expected a whole .{name[2:]} file")
     plain = written(tmp_path, "plain text", f"plain-{name}")
     assert refusal(numbered_lines, plain).startswith(f"plain-{name}: expected a whole .{name[2:]} file")
-
-
-def test_text_that_is_not_in_its_encoding_is_an_error_that_names_the_file(tmp_path):
-    path = written(tmp_path, b"caf\xe9")
-    with pytest.raises(FormatError, match="file:1: expected text in utf-8"):
-        list(numbered_lines(path))
 
 
 def test_a_dash_is_standard_input_and_output(monkeypatch, capfdbinary):
@@ -490,13 +426,9 @@ def test_a_dash_is_standard_input_and_output(monkeypatch, capfdbinary):
     [
         ("topics-qrels/qrels.robust04.txt.gz", 311_410, 249, Qrel("301", "FBIS3-10082", 1)),
         ("topics-qrels/qrels.msmarco-passage.dev-subset.txt.gz", 7_437, 6_980, Qrel("300674", "7067032", 1)),
-        ("topics-qrels/qrels.msmarco-doc.dev.txt.gz", 5_193, 5_193, Qrel("2", "D1650436", 1)),
-        ("topics-qrels/qrels.dl19-passage.txt.gz", 9_260, 43, Qrel("19335", "1017759", 0)),
-        ("topics-qrels/qrels.dl20-passage.txt.gz", 11_386, 54, Qrel("23849", "1020327", 2)),
         ("topics-qrels/qrels.dl19-doc.txt.gz", 16_258, 43, Qrel("19335", "D1035833", 0)),
         ("topics-qrels/qrels.car17v2.0.benchmarkY1test.txt.gz", 6_192, 2_254, None),
         ("scifact/qrels/test.tsv", 339, 300, Qrel("1", "31715818", 1)),
-        ("dila/qrels/test.tsv", 1_388, 1_388, None),
         ("msmarco-slice/qrels.train.tsv", 12_677, 11_992, Qrel("100", "3837260", 1)),
         ("cranfield/cranqrel.trec.txt", 1_837, 225, Qrel("1", "184", 1)),
         ("vaswani/qrels", 2_083, 93, Qrel("1", "1239", 1)),
@@ -506,12 +438,6 @@ def test_real_qrels_are_read_whole(data, name, count, queries, first):
     qrels = list(read_qrels(data / name))
     assert (len(qrels), len(load_qrels(qrels))) == (count, queries)
     assert first is None or qrels[0] == first
-
-
-@pytest.mark.data
-def test_the_last_qrel_of_robust04_is_read(data):
-    *_, last = read_qrels(data / "topics-qrels/qrels.robust04.txt.gz")
-    assert last == Qrel("700", "LA123090-0137", 0)
 
 
 @pytest.mark.data
@@ -551,7 +477,7 @@ UNTIDY = (
 )
 
 
-def test_a_run_that_only_trec_eval_reads_is_read_with_warnings(tmp_path):
+def test_a_run_that_only_trec_eval_reads_is_read_with_one_warning_for_each_deviation(tmp_path):
     path = written(tmp_path, UNTIDY)
     with pytest.warns(FormatWarning) as warned:
         first, second = read_run(path, strict=False)
@@ -562,14 +488,6 @@ def test_a_run_that_only_trec_eval_reads_is_read_with_warnings(tmp_path):
         f"{path}:1: more than 6 columns: the others are ignored, as by trec_eval",
         f"{path}:4: a comment (trec_eval 10.0; earlier versions refuse it)",
     ]
-
-
-def test_a_tidy_run_is_read_alike_without_warnings(tmp_path):
-    path = written(tmp_path, " 1 Q0 a 1 2 t\n1\tQ0 b 2 1 t\n1 Q0 c 3 0 t\n11 Q0 a 1 2 t\n")
-    assert list(read_run(path, strict=False)) == list(read_run(path))
-
-
-def test_many_deviations_are_one_warning(tmp_path):
     path = written(tmp_path, "".join(f"{i} Q0 a 1 2 t x\n" for i in range(1000)))
     with pytest.warns(FormatWarning, match=r"file:1: more than 6 columns.* \(and 999 more\)"):
         assert len(list(read_run(path, strict=False))) == 1000
@@ -593,63 +511,21 @@ def test_qrels_that_only_trec_eval_reads_are_read_with_warnings(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1 1 1 a 2\n", "file:1: expected 4 columns: .*; preferences .* are not read"),
-        ("1 map 0.25 0.1\n", "file:1: expected 4 columns: .*; z-scores .* are not read"),
+        ("1 1 1 a 2\n", "1: expected 4 columns: .*; preferences .* are not read"),
+        ("1 map 0.25 0.1\n", "1: expected 4 columns: .*; z-scores .* are not read"),
         (
             "1 x a 1\n1 y a 0\n",
-            r"file:2: expected one grade .* 1 as before \(judgment groups are not read\), got '0'",
+            r"2: expected one grade .* 1 as before \(judgment groups are not read\), got '0'",
         ),
-        ("1 0 a 32768\n", "file:1: expected a grade .* from -32,768 to 32,767, got '32768'"),
-        ("1 0 a -32769\n", "file:1: expected a grade .* from -32,768 to 32,767, got '-32769'"),
-        ("1 0 a 4294967297\n", "file:1: expected a grade .* from -32,768 to 32,767, got '4294967297'"),
-        (f"1 0 a {'9' * 5000}\n", "file:1: expected a grade .* from -32,768 to 32,767, got '9999"),
+        *(
+            (f"1 0 a {grade}\n", f"1: expected a grade .* from -32,768 to 32,767, got '{grade[:4]}")
+            for grade in ("32768", "-32769", "4294967297", NINES)
+        ),
     ],
 )
 def test_other_formats_of_trec_eval_and_grades_beyond_the_limits_are_refused(tmp_path, text, said, strict):
-    with pytest.raises(FormatError, match=said):
+    with pytest.raises(FormatError, match=f"file:{said}"):
         list(read_qrels(written(tmp_path, text), strict=strict))
-
-
-def test_grades_at_the_limits_are_read(tmp_path):
-    path = written(tmp_path, "1 0 a -32768\n1 0 b +0032767\n")
-    assert load_qrels(read_qrels(path)) == {"1": {"a": -32768, "b": 32767}}
-    with pytest.raises(
-        FormatError, match="a grade that is a whole number from -32,768 to 32,767 for document c"
-    ):
-        load_qrels([Qrel("1", "c", 2**32 + 1)])
-
-
-def test_numbers_of_5000_digits_in_a_run_are_refused_or_ignored(tmp_path):
-    nines = "9" * 5000
-    with pytest.raises(FormatError, match="file:1: expected a score that is a finite number, got '9999"):
-        list(read_run(written(tmp_path, f"1 Q0 a 1 {nines} t\n")))
-    assert len(next(read_run(written(tmp_path, f"1 Q0 a {nines} 1 t\n")))) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"_id": "1", "text": "\\ud83d"}\n', "whole characters, got 'half of a surrogate pair, U+D83D'"),
-        (
-            '{"_id": "1", "text": "\\ude00\\ud83d"}\n',
-            "whole characters, got 'half of a surrogate pair, U+DE00'",
-        ),
-        (
-            '{"_id": "1", "text": "a", "text": "b"}\n',
-            "a JSON object (the key 'text' comes twice in one object)",
-        ),
-        ('{"_id": "1", "text": ' + "[" * 100_000 + "\n", "a JSON object (maximum recursion depth exceeded"),
-        ('{"_id": ' + "9" * 5000 + "}\n", "a JSON object (Exceeds the limit (4300 digits)"),
-    ],
-    ids=["half", "two halves", "key", "deep", "digits"],
-)
-def test_json_topics_are_refused_as_json_documents_are(tmp_path, text, said):
-    assert refusal(read_topics, written(tmp_path, text)).startswith(f"file:1: expected {said}")
-
-
-def test_a_whole_surrogate_pair_and_an_escaped_backslash_are_characters(tmp_path):
-    path = written(tmp_path, '{"_id": "1", "text": "\\ud83d\\ude00 \\\\ud83d"}\n')
-    assert list(read_topics(path)) == [Query("1", "\U0001f600 \\ud83d")]
 
 
 @pytest.mark.parametrize(
@@ -672,19 +548,3 @@ def test_qrels_and_topics_of_no_format_name_the_two_nearest(tmp_path, read, text
     notes = refused.value.__notes__
     assert [note.startswith(start) for note, start in zip(notes, nearest, strict=False)] == [True, True]
     assert notes[2:] == ["all formats: telerank data ls"]
-
-
-def test_beir_qrels_need_no_header(tmp_path):
-    path = written(tmp_path, "q 1\td1\t1\n".replace(" ", "") + "q2\td2\t0\n")
-    assert list(read_qrels(path)) == [Qrel("q1", "d1", 1), Qrel("q2", "d2", 0)]
-
-
-def test_topics_as_smart_files_have_their_numbers_as_qids(tmp_path):
-    path = written(tmp_path, ".I 001\n.W\nwhat is\nthis\n.I 4\n.W\nthat\n")
-    assert list(read_topics(path)) == [Query("1", "what is this"), Query("4", "that")]
-
-
-def test_references_to_characters_beyond_unicode_stay_or_are_replaced(tmp_path):
-    path = written(tmp_path, f"<top><num>1<title>&#{'9' * 5000}; &#65;</top>")
-    (query,) = read_topics(path)
-    assert query.text == f"&#{'9' * 5000}; A"

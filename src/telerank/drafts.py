@@ -133,18 +133,18 @@ def replace_file(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def replace_folder(path: Path, draft: Path) -> None:
+def replace_folder(path: Path, draft: Path, *, exchange: bool = True) -> None:
     """Flush the files of ``draft`` and give it the name ``path``; a folder of that name is removed.
 
     The two change names in one step, so that there always is an old folder or a new one. On systems and file
-    systems that cannot do that (Windows, NFS), there is none for a moment; if the process is killed in this
-    moment, :func:`sweep_replaced` puts the old one back.
+    systems that cannot do that (Windows, NFS), and without ``exchange``, there is none for a moment; if the
+    process is killed in this moment, :func:`sweep_replaced` puts the old one back.
     """
     for file in (*draft.rglob("*"), draft):
         sync_folder(file) if file.is_dir() else sync_file(file)
     sweep_replaced(path)
     old = path.with_name(path.name + _REPLACED)
-    if path.exists() and _exchange(path, draft):
+    if exchange and path.exists() and _exchange(path, draft):
         draft.rename(old)
     else:
         if path.exists():

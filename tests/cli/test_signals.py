@@ -15,12 +15,10 @@ ENDLESS = """
 import itertools, signal, sys
 from telerank.cli.main import main
 from telerank.corpus.readers import jsonl
-from telerank.sparse import build
 from telerank.types import Doc
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs are born deaf to it
-jsonl.read_docs = lambda *_: (Doc(f"d{n}", "some words " * 20) for n in itertools.count())
-build._STRETCH = 4000
+jsonl.read_docs = lambda *_: (Doc(f"d{n}", "some words " * 100_000) for n in itertools.count())
 sys.argv = ["telerank", "index", "docs.jsonl", "idx", "--workers", "2"]
 main()
 """

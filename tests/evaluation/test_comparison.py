@@ -132,18 +132,15 @@ def test_a_constant_difference_is_certain():
     assert (one.low, one.high) == pytest.approx((0.1, 0.1))
 
 
-def test_one_query_shows_nothing():
+def test_one_query_or_none_shows_nothing_and_nothing_has_no_percentage():
     one = compare_evaluations({"a": evaluation(AP=[0.1]), "b": evaluation(AP=[0.9])}, ["a"]).differences[0]
     assert one.p == 1.0
     assert math.isnan(one.effect)
     assert (one.low, one.high) == pytest.approx((0.8, 0.8))
-
-
-def test_a_percentage_of_nothing_is_not_a_number():
-    one = compare_evaluations(
-        {"a": evaluation(AP=[0.0, 0.0]), "b": evaluation(AP=[0.5, 0.0])}, ["a"]
-    ).differences[0]
-    assert math.isnan(one.percent)
+    assert holm([]) == bootstrap_intervals([]) == []
+    assert compare_evaluations(SYSTEMS, []).differences == ()
+    systems = {"a": evaluation(AP=[0.0, 0.0]), "b": evaluation(AP=[0.5, 0.0])}
+    assert math.isnan(compare_evaluations(systems, ["a"]).differences[0].percent)
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 1e-300, 0.5, 1.0]), min_size=1, max_size=8))
@@ -158,10 +155,7 @@ def test_no_values_whatever_make_a_warning_or_a_p_that_is_none(values):
     assert low <= high
 
 
-def test_holm_of_nothing_is_nothing():
-    assert holm([]) == []
-    assert bootstrap_intervals([]) == []
-    assert compare_evaluations(SYSTEMS, []).differences == ()
+SHORT = {**SYSTEMS, "short": evaluation(AP=[1.0])}
 
 
 @pytest.mark.parametrize(
@@ -171,12 +165,7 @@ def test_holm_of_nothing_is_nothing():
         (SYSTEMS, ["none"], None, "the baseline 'none' is not one of the systems: base, better, other"),
         (SYSTEMS, ["base", "base"], None, "a baseline is given twice"),
         (SYSTEMS, ["base"], ["P@1"], "'base' was not measured by P@1"),
-        (
-            {**SYSTEMS, "short": evaluation(AP=[1.0])},
-            ["base"],
-            None,
-            "'short' and 'base' were measured on different",
-        ),
+        (SHORT, ["base"], None, "'short' and 'base' were measured on different"),
     ],
 )
 def test_what_cannot_be_compared_is_an_error(systems, baselines, measures, said):

@@ -30,15 +30,13 @@ def test_a_segment_holds_most_or_all_of_a_span(span, most, whole):
     assert held_by([span], SEGMENTS) == whole
 
 
-def test_one_of_several_spans_is_enough():
+def test_one_of_several_spans_is_enough_and_overlapping_segments_may_both_hold_it():
     assert held_by([(10, 20), (210, 220)], SEGMENTS) == [True, False, True]
-
-
-def test_overlapping_segments_may_both_hold_a_span():
     assert held_by([(60, 90)], [(0, 100), (50, 150)], "whole") == [True, True]
 
 
-def test_a_choice_knows_how_easy_it_was():
+def test_a_choice_knows_how_easy_it_was_and_of_equal_scores_the_first_is_selected():
+    assert top_segment([0.1, 0.7, 0.7]) == 1
     choice = choose_segment(("q", "d"), [(10, 20)], SEGMENTS, 1)
     assert choice == SegmentChoice("q", "d", right=False, chance=1 / 3, first=True)
     assert choose_segment(("q", "d"), [(110, 120)], SEGMENTS, 1).right
@@ -55,10 +53,6 @@ def test_a_choice_knows_how_easy_it_was():
 def test_what_cannot_be_judged_is_refused(gold, selected, says):
     with pytest.raises(ValueError, match=says):
         choose_segment(("q", "d"), gold, SEGMENTS, selected)
-
-
-def test_of_equal_scores_the_first_segment_is_selected():
-    assert top_segment([0.1, 0.7, 0.7]) == 1
 
 
 def test_precision_is_of_pairs_and_its_interval_of_queries():

@@ -46,10 +46,17 @@ def test_a_test_part_has_no_part_in_the_choice():
 
 
 def test_every_setting_runs_once_over_all_judged_queries():
-    calls = []
+    calls, told = [], []
     queries = [*QUERIES, Query("99", "not judged")]
     test = [Query("10", "")]
-    found = tune(["a", "b"], answers(HITS, calls), Objective(queries, QRELS, "RR"), held_out=test)
+    found = tune(
+        ["a", "b"],
+        answers(HITS, calls),
+        Objective(queries, QRELS, "RR"),
+        held_out=test,
+        progress=lambda *news: told.append(news),
+    )
+    assert told == [("tuning", 0, 2), ("tuning", 1, 2), ("tuning", 2, 2)]
     assert calls == [(setting, [*(query.qid for query in QUERIES), "10"]) for setting in ("a", "b")]
     assert found.unjudged == ("99",)
 
@@ -98,42 +105,23 @@ def test_folds_do_not_depend_on_the_order_of_the_queries(qids, k, seed):
     assert folds == Folds(k, seed).deal(sorted(qids))
     assert sorted(qid for fold in folds for qid in fold) == sorted(qids)
     assert max(map(len, folds)) - min(map(len, folds)) <= 1
-
-
-def test_another_seed_deals_otherwise():
-    qids = [str(i) for i in range(12)]
-    assert Folds(3, 0).deal(qids) != Folds(3, 1).deal(qids)
-
-
-def test_progress_is_told():
-    told = []
-    tune(["a", "b"], answers(HITS), Objective(QUERIES, QRELS, "RR"), progress=lambda *news: told.append(news))
-    assert told == [("tuning", 0, 2), ("tuning", 1, 2), ("tuning", 2, 2)]
+    numbers = list(map(str, range(12)))
+    assert Folds(3, 0).deal(numbers) != Folds(3, 1).deal(numbers)
 
 
 @pytest.mark.parametrize(
-    ("settings", "objective", "held_out", "said"),
+    ("settings", "queries", "held_out", "said"),
     [
-        ([], Objective(QUERIES, QRELS, "RR"), Folds(), "no setting to choose from"),
-        (
-            ["a"],
-            Objective([Query("99", "")], QRELS, "RR"),
-            Folds(),
-            "none of the 1 queries to tune on is judged",
-        ),
-        (["a"], Objective(QUERIES, QRELS, "RR"), [], "none of the 0 queries of the test part is judged"),
-        (
-            ["a"],
-            Objective(QUERIES, QRELS, "RR"),
-            QUERIES[:1],
-            "query 0 is both to tune on and in the test part",
-        ),
-        (["a"], Objective(QUERIES[:3], QRELS, "RR"), Folds(5), "5 folds of 3 judged queries: too few"),
+        ([], QUERIES, Folds(), "no setting to choose from"),
+        (["a"], [Query("99", "")], Folds(), "none of the 1 queries to tune on is judged"),
+        (["a"], QUERIES, [], "none of the 0 queries of the test part is judged"),
+        (["a"], QUERIES, QUERIES[:1], "query 0 is both to tune on and in the test part"),
+        (["a"], QUERIES[:3], Folds(5), "5 folds of 3 judged queries: too few"),
     ],
 )
-def test_what_cannot_be_tuned_is_an_error(settings, objective, held_out, said):
+def test_what_cannot_be_tuned_is_an_error(settings, queries, held_out, said):
     with pytest.raises(ValueError, match=said):
-        tune(settings, answers(HITS), objective, held_out=held_out)
+        tune(settings, answers(HITS), Objective(queries, QRELS, "RR"), held_out=held_out)
 
 
 def test_a_measure_and_two_folds_are_needed():

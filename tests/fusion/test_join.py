@@ -40,11 +40,8 @@ def test_runs_in_the_same_order_are_read_in_step():
     assert read == ["a", "b"]
 
 
-def test_the_first_text_of_a_query_stands():
+def test_the_first_text_of_a_query_stands_and_one_that_comes_twice_is_refused():
     (lists,) = join_runs([run("a", "1"), run("b", "1", "why?")])
     assert [one.query for one in lists] == [Query("1", "why?")] * 2
-
-
-def test_a_query_that_comes_twice_is_refused():
     with pytest.raises(ValueError, match="query 1 occurs twice in run 2"):
         list(join_runs([run("a", "12"), run("b", "11")]))

@@ -35,10 +35,6 @@ def test_weights_are_what_one_would_write(runs, n):
         assert sum(point) == pytest.approx(1)
 
 
-def test_the_grid_of_two_runs_by_tenths():
-    assert simplex(2) == tuple((i / 10, (10 - i) / 10) for i in range(11))
-
-
 @pytest.mark.parametrize(
     ("step", "told"),
     [
@@ -54,15 +50,6 @@ def test_a_step_that_does_not_divide_1_is_refused(step, told):
         simplex(2, step)
 
 
-def test_a_grid_for_days_is_refused():
-    with pytest.raises(
-        ValueError, match=r"4,598,126 weights of 5 runs by steps of 0\.01: take a larger step"
-    ):
-        simplex(5, "0.01")
-    with pytest.raises(ValueError, match="one run or more, got 0"):
-        simplex(0)
-
-
 @given(st.integers(1, 3), st.integers(1, 12))
 def test_every_point_of_the_square_is_visited_once_without_the_origin(runs, n):
     points = square(runs, Fraction(1, n))
@@ -72,22 +59,24 @@ def test_every_point_of_the_square_is_visited_once_without_the_origin(runs, n):
     assert (0.0,) * runs not in points
 
 
-def test_the_square_of_two_runs_by_halves():
-    assert square(2, 0.5) == (
-        *((0.0, 0.5), (0.0, 1.0)),
-        *((0.5, 0.0), (0.5, 0.5), (0.5, 1.0)),
-        *((1.0, 0.0), (1.0, 0.5), (1.0, 1.0)),
-    )
+def test_grids_of_two_runs():
+    assert simplex(2) == tuple((i / 10, (10 - i) / 10) for i in range(11))
+    halves = (0.0, 0.5, 1.0)
+    assert square(2, 0.5) == tuple((a, b) for a in halves for b in halves if a or b)
     assert WeightGrid("square", 0.5).points(2) == square(2, 0.5)
 
 
-def test_an_unknown_grid_and_a_square_for_days_are_refused():
+def test_an_unknown_grid_and_one_for_days_are_refused():
     with pytest.raises(ValueError, match="there is no grid 'cube'; known: simplex, square"):
         WeightGrid("cube")
-    with pytest.raises(ValueError, match=r"161,050 weights of 5 runs by steps of 0\.1: take a larger step"):
-        square(5)
-    with pytest.raises(ValueError, match="one run or more, got 0"):
-        square(0)
+    for grid, step, said in (
+        (simplex, "0.01", r"4,598,126 weights of 5 runs by steps of 0\.01: take a larger step"),
+        (square, "0.1", r"161,050 weights of 5 runs by steps of 0\.1: take a larger step"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            grid(5, step)
+        with pytest.raises(ValueError, match="one run or more, got 0"):
+            grid(0)
 
 
 QIDS = [f"q{i:02}" for i in range(20)]
@@ -134,19 +123,15 @@ def test_in_sample_held_out_and_oracle_are_what_their_words_say():
     ]
 
 
-def test_the_square_is_tuned_over_all_its_weights():
+@pytest.mark.parametrize(("grid", "measured"), [(WeightGrid(), "RR@3"), (WeightGrid("square", "0.5"), "RR")])
+def test_the_weights_of_a_grid_are_tuned_for_a_measure_with_a_cutoff_or_without(grid, measured):
     runs = [run(1), run(2)]
-    tuning = tune_weights(named(*runs), QRELS, "RR", grid=WeightGrid("square", "0.5"), folds=Folds(4))
-    assert tuning.result.settings == square(2, "0.5")
+    tuning = tune_weights(named(*runs), QRELS, measured, grid=grid, folds=Folds(2))
+    assert tuning.result.settings == grid.points(2)
     fused = [sum_rankings(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
-    assert tuning.in_sample == pytest.approx(measure(fused, QRELS, "RR").mean["RR"])
-
-
-def test_a_cutoff_of_the_measure_changes_nothing_but_the_work():
-    runs = [run(1), run(2)]
-    tuning = tune_weights(named(*runs), QRELS, "RR@3", folds=Folds(2))
-    fused = [sum_rankings(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
-    assert tuning.in_sample == pytest.approx(measure(fused, QRELS, "RR@3").mean["RR@3"])
+    assert tuning.in_sample == pytest.approx(measure(fused, QRELS, measured).mean[measured])
+    with pytest.raises(MeasureError, match="tuning takes one measure"):
+        tune_weights(named(*runs), QRELS, f"{measured} AP")
 
 
 def test_queries_that_a_run_lacks_are_counted_and_count():
@@ -154,8 +139,3 @@ def test_queries_that_a_run_lacks_are_counted_and_count():
     assert list(tuning.lacking.values()) == [2, 2, 18]  # the last query is in no run, and one is not judged
     assert len(tuning.result.evaluation.qids) == len(QIDS)
     assert tuning.result.table[QIDS[-1]].max() == 0
-
-
-def test_one_measure_decides():
-    with pytest.raises(MeasureError, match="tuning takes one measure"):
-        tune_weights(named(run(1), run(2)), QRELS, "RR AP")

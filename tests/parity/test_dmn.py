@@ -11,7 +11,7 @@ from random_pairs import random_features, random_word_pairs  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
 from telerank.models.rerankers.bert_dmn import DmnHead  # noqa: E402
 from telerank.models.rerankers.dmn import Dmn  # noqa: E402
-from telerank.models.rerankers.episodic import GATES, AttentionGru, _Recurrence  # noqa: E402
+from telerank.models.rerankers.episodic import GATES, AttentionGru  # noqa: E402
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
 
@@ -133,11 +133,15 @@ def test_the_steps_are_equation_1():
 
 def test_the_derivative_of_the_steps_is_theirs():
     torch.manual_seed(0)
-    inputs, gates = torch.randn(7, 8, dtype=torch.double), torch.rand(7, dtype=torch.double)
-    shapes = (4, 4), (8, 4), (8,)  # h_0, U, its bias
-    arguments = [inputs, gates, *(torch.randn(shape, dtype=torch.double) for shape in shapes)]
-    arguments = [one.requires_grad_() for one in arguments]
-    assert torch.autograd.gradcheck(lambda *one: _Recurrence.apply(*one, (4, 2, 1)), arguments)
+    reader = AttentionGru(4, from_memory=True).double()
+    projected, gates = torch.randn(7, 8, dtype=torch.double), torch.rand(7, dtype=torch.double)
+    arguments = [projected, gates, torch.randn(4, 4, dtype=torch.double), *reader.state.parameters()]
+
+    def steps(projected, gates, memory, weight, bias):
+        weights = {"state.weight": weight, "state.bias": bias}
+        return torch.func.functional_call(reader, weights, (projected, gates, memory, (4, 2, 1)))
+
+    assert torch.autograd.gradcheck(steps, [one.detach().requires_grad_() for one in arguments])
 
 
 @pytest.mark.parametrize("gate", ["softmax", "kumar", "authors"])

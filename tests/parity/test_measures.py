@@ -1,4 +1,4 @@
-"""Measures against trec_eval itself (pytrec_eval) on runs full of ties, and against formulas of a few lines."""
+"""Measures against trec_eval itself (pytrec_eval) on runs full of ties, and against a formula of a few lines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rankings(run: dict[str, dict[str, float]]) -> list[Ranking]:
     return [Ranking.ranked(Query(qid, ""), tuple(found), list(found.values())) for qid, found in run.items()]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_values_are_trec_evals_on_runs_full_of_ties(seed):
     random = np.random.default_rng(seed)
     qrels, run = judgments(random, 60), tied_run(random, 60)
@@ -103,27 +103,17 @@ def reciprocal_rank(docnos: tuple[str, ...], grades: dict[str, int], cutoff: int
     return 0.0
 
 
-def ndcg(docnos: tuple[str, ...], grades: dict[str, int], cutoff: int) -> float:
-    def dcg(gains: list[int]) -> float:
-        return math.fsum(max(gain, 0) / math.log2(rank + 1) for rank, gain in enumerate(gains[:cutoff], 1))
-
-    ideal = dcg(sorted(grades.values(), reverse=True))
-    return dcg([grades.get(docno, 0) for docno in docnos]) / ideal if ideal else 0.0
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_ties_count_alike_in_measures_of_other_programs(seed):
     """RR@k is not trec_eval's: left to itself, that program would break ties the other way."""
     random = np.random.default_rng(100 + seed)
     qrels, run = judgments(random, 60), tied_run(random, 60)
     lists = {ranking.query.qid: ranking.docnos for ranking in rankings(run)}
-    found = measure(rankings(run), qrels, "RR@1 RR@10 nDCG@10")
+    found = measure(rankings(run), qrels, "RR@1 RR@10")
     for name, cutoff in (("RR@1", 1), ("RR@10", 10)):
         assert found.of(name) == {
             qid: reciprocal_rank(lists.get(qid, ()), grades, cutoff) for qid, grades in qrels.items()
         }
-    gains = {qid: ndcg(lists.get(qid, ()), grades, 10) for qid, grades in qrels.items()}
-    assert found.of("nDCG@10") == pytest.approx(gains, abs=1e-12)
 
 
 def test_runs_of_more_queries_than_are_handed_over_at_once_are_measured_alike():

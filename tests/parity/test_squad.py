@@ -16,28 +16,22 @@ from telerank.evaluation.answers.no_answer import score_no_answer
 from telerank.evaluation.answers.normalise import normalise_squad
 
 ODD = [
-    "",
-    " ",
-    "The",
-    "a",
-    "an an",
-    "A-B",
-    "l'homme",
-    "« l’an 2000 »",
-    "en a",
-    "the_cat a",
-    "O'Neill & the others",
-    "$5.50",
-    "a.b.c.",
-    "İstanbul",
-    "ß a ß",
-    "é an é",
-    "x a\tb\u00a0c",
-    "the  the",
-    "c'a",
-    "50 %",
-    "…the…",
-    "The—a",
+    *(
+        "",
+        " ",
+        "The",
+        "a",
+        "an an",
+        "A-B",
+        "l'homme",
+        "« l’an 2000 »",
+        "en a",
+        "the_cat a",
+        "the  the",
+        "c'a",
+    ),
+    *("O'Neill & the others", "$5.50", "a.b.c.", "İstanbul", "ß a ß", "é an é", "x a\tb\u00a0c", "50 %"),
+    *("…the…", "The—a"),
 ]
 
 
@@ -63,12 +57,12 @@ def drawn(seed, number=300, *, second=False):
     return questions, predictions
 
 
-@pytest.mark.parametrize("text", ODD)
-def test_normalisation_of_odd_texts(text):
-    assert normalise_squad(text).split() == squad_rules.normalised_words(text)
+def test_normalisation_of_odd_texts():
+    for text in ODD:
+        assert normalise_squad(text).split() == squad_rules.normalised_words(text)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_version_1_to_the_digit(seed):
     questions, predictions = drawn(seed)
     for qid in list(predictions)[::17]:
@@ -79,7 +73,7 @@ def test_version_1_to_the_digit(seed):
     assert 100 * evaluation.mean["F1"] == pytest.approx(float(expected["f1"]), abs=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("threshold", [1.0, 0.5, 0.0])
 def test_version_2_to_the_digit(seed, threshold):
     questions, predictions = drawn(seed, second=True)

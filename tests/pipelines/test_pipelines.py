@@ -24,11 +24,11 @@ from telerank.types import Doc, Query, Ranking
 TEXTS = ("the cat sat", "a dog ran", "cat and dog", "the end of a run", "dogs and cats")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("pipelines") / "idx"
-    build_index([Doc(f"d{n}", text) for n, text in enumerate(TEXTS)], place, analyzer="english", workers=1)
-    return place
+    folder = tmp_path_factory.mktemp("pipelines") / "idx"
+    build_index([Doc(f"d{n}", text) for n, text in enumerate(TEXTS)], folder, analyzer="english", workers=1)
+    return folder
 
 
 @pytest.fixture
@@ -172,20 +172,15 @@ def test_a_wrong_text_is_refused_in_a_line_that_shows_where(text, says, index):
     assert "\n" not in str(caught.value)
 
 
-@given(st.text(max_size=40))
-def test_any_text_is_parsed_or_refused_in_a_line(text):
+@given(st.text(min_size=1, max_size=40))
+def test_any_text_is_parsed_or_refused_in_a_line_and_any_name_reads_back_from_its_quotation(text):
+    assert parse_expression(quote(text)).text == text
     message = ""
     try:
         parse_expression(text)
     except ExpressionError as error:
         message = str(error)
     assert "\n" not in message
-
-
-@given(st.text(min_size=1, max_size=20))
-def test_any_name_reads_back_from_its_quotation(name):
-    tree = parse_expression(quote(name))
-    assert tree.text == name
 
 
 def test_without_an_index_there_is_nothing_to_search():

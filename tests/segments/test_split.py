@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from long_texts import said
 from small_models import WORDS, small_tokenizer
-from small_rerankers import small_reranker
 from telerank.errors import ModelError
 from telerank.models.pairs.pair import PairTokenizer
 from telerank.models.pairs.words import Words
@@ -65,23 +64,35 @@ def test_every_token_is_in_a_segment_and_every_segment_fits_beside_the_longest_q
         assert TEXTS.pair(query, segments.passage(number)).cut_passage == 0
 
 
-def test_a_window_begins_a_stride_behind_the_last():
-    assert cut(Doc("1", said(20)), length=8, stride=5).windows.tolist() == [
-        [0, 8],
-        [5, 13],
-        [10, 18],
-        [15, 20],
-    ]
+@pytest.mark.parametrize(
+    ("text", "settings", "lengths"),
+    [
+        (f"{said(45)}. Q1 d2.", {"sentences": True}, [20, 20, 9]),  # longer than the room
+        (said(36, every=12), {"sentences": True, "length": 5}, [13, 13, 13]),  # longer than the length alone
+        (said(60), {"seed": 0}, [18, 12, 5, 18, 7]),  # drawn alike on every machine
+        (said(50), {"texts": Words(WORDS, max_query=8, max_length=28)}, [20, 20, 10]),
+    ],
+    ids=["room", "length", "drawn", "words with vectors"],
+)
+def test_lengths_of_segments(text, settings, lengths):
+    assert cut(Doc("a", text), **settings).lengths.tolist() == lengths
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "windows"),
+    [
+        (20, {"length": 8, "stride": 5}, [[0, 8], [5, 13], [10, 18], [15, 20]]),
+        # one that does not fit ends earlier, and the next begins there
+        (60, {"unit": "words", "length": 30, "stride": 25}, [[0, 20], [20, 40], [40, 60]]),
+    ],
+)
+def test_a_window_begins_a_stride_behind_the_last(words, settings, windows):
+    assert cut(Doc("1", said(words)), **settings).windows.tolist() == windows
 
 
 def test_words_are_counted_between_blanks():
     segments = cut(Doc("1", "q1-d2-x3 q4, d5 x6 q7"), unit="words", length=2)
     assert [segments.text(n) for n in range(3)] == ["q1-d2-x3 q4,", "d5 x6", "q7"]
-
-
-def test_a_window_of_words_that_does_not_fit_ends_earlier_and_the_next_begins_there():
-    segments = cut(Doc("1", said(60)), unit="words", length=30, stride=25)
-    assert segments.windows.tolist() == [[0, 20], [20, 40], [40, 60]]
 
 
 def test_segments_end_with_sentences():
@@ -96,15 +107,6 @@ def test_the_segments_of_birch_are_sentences():
     segments = Segmenter(TEXTS, named_segments("birch"), "en")(Doc("1", said(35, every=7), "x1"))
     assert [segments.span(number) for number in range(5)] == split_sentences(segments.doc.text)
     assert len(segments.passage(0).ids) == 8
-
-
-def test_a_sentence_longer_than_the_room_is_split():
-    segments = cut(Doc("1", f"{said(45)}. Q1 d2."), sentences=True)
-    assert segments.lengths.tolist() == [20, 20, 9]
-
-
-def test_a_sentence_longer_than_the_length_but_not_than_the_room_is_whole():
-    assert cut(Doc("1", said(36, every=12)), sentences=True, length=5).lengths.tolist() == [13, 13, 13]
 
 
 def test_the_title_is_repeated_and_takes_its_room():
@@ -148,15 +150,10 @@ def test_random_lengths_are_those_of_seed_and_docno():
     assert cut(Doc("2", doc.text), seed=3).windows.tolist() != cut(doc, seed=3).windows.tolist()
 
 
-def test_random_lengths_are_drawn_alike_on_every_machine():
-    assert cut(Doc("a", said(60)), seed=0).lengths.tolist() == [18, 12, 5, 18, 7]
-
-
-def test_documents_are_cut_alike_alone_and_among_others(monkeypatch):
+def test_documents_are_cut_alike_alone_and_among_others():
     docs = [Doc(str(n), said(n * 9, 7, n), said(n % 4)) for n in range(12)]
     segmenter = Segmenter(TEXTS, NAMED["best"], "en")
-    monkeypatch.setattr("telerank.segments.split._CHARACTERS", 300)
-    together = list(segmenter.split(docs))
+    together = segmenter.split(docs, most_characters=300)
     assert [segments.windows.tolist() for segments in together] == [
         segmenter(doc).windows.tolist() for doc in docs
     ]
@@ -164,8 +161,8 @@ def test_documents_are_cut_alike_alone_and_among_others(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["monobert", "bert-dmn"])
 @pytest.mark.parametrize("title", ["", "x1 x2", "X1 x2."])
-def test_a_document_that_fits_makes_the_pair_of_its_whole_text(tmp_path, kind, title):
-    reranker = small_reranker(tmp_path, kind)
+def test_a_document_that_fits_makes_the_pair_of_its_whole_text(rerankers, kind, title):
+    reranker = rerankers[kind]
     doc = Doc("1", said(24, every=7), title)
     segments = Segmenter.of(reranker, SegmentSettings())(doc)
     pair = reranker.texts.pair(reranker.texts.queries(["q1 q2"])[0], segments.passage(0))
@@ -192,19 +189,9 @@ def test_spans_are_characters_of_the_text():
     assert doc.text[slice(*segments.span(1))] == segments.text(1) == segments.text(1).strip()
 
 
-def test_words_with_vectors_are_cut_too():
-    segments = cut(Doc("1", said(50)), Words(WORDS, max_query=8, max_length=28))
-    assert segments.lengths.tolist() == [20, 20, 10]
-
-
-def test_one_sentence_of_5000_words_keeps_all_its_words():
-    segments = cut(Doc("1", said(5000)), sentences=True)
-    assert joined(segments) == list(range(5000))
-
-
-def test_a_document_of_a_megabyte_is_cut_in_linear_time():
-    doc = Doc("1", said(280_000, every=20))
-    assert len(doc.text) > 1_000_000
+@pytest.mark.parametrize("every", [0, 20])
+def test_a_document_of_a_megabyte_and_one_of_a_sentence_keep_all_their_words(every):
+    doc = Doc("1", said(280_000 if every else 5000, every=every))
     segments = cut(doc, sentences=True)
     assert joined(segments) == list(range(len(segments.ids)))
     assert segments.span(len(segments) - 1).end == len(doc.text)
@@ -234,16 +221,13 @@ def test_settings_that_make_no_sense_are_refused(wrong):
         SegmentSettings(**wrong)
 
 
-def test_what_cannot_fit_is_refused():
+def test_what_cannot_fit_or_has_no_name_is_refused():
     with pytest.raises(ModelError, match="segments of 21 tokens: the model reads 31 tokens, 11 of them for"):
         cut(Doc("1", ""), length=21)
     with pytest.raises(ModelError, match="no max_query"):
         cut(Doc("1", ""), TEXTS.with_lengths(None, 31))
     with pytest.raises(ModelError, match="need a language"):
         cut(Doc("1", ""), language=None, sentences=True)
-
-
-def test_papers_name_their_segments():
     assert named_segments("piaf").length - named_segments("piaf").stride == 120
     with pytest.raises(ModelError, match="no segments are called 'tkl'; there are: whole, best, birch"):
         named_segments("tkl")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from long_texts import said
-from small_rerankers import small_reranker
 from telerank.batches import WindowLimits
 from telerank.errors import CollectionError, ExpressionError, ModelError
 from telerank.fusion import minmax
-from telerank.models.rerankers.reranker import save_reranker
+from telerank.models.pairs.pair import PairTokenizer
+from telerank.models.rerankers.reranker import Reranker, save_reranker
 from telerank.pipelines.functions import pipeline
 from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
@@ -28,6 +28,7 @@ from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segmenter
 from telerank.segments.stage import SegmentReranker, SegmentSum, birch, passages
 from telerank.sparse.writer import build_index
+from telerank.stage import walk_stages
 from telerank.testing import check_stage
 from telerank.types import Doc, Query, Ranking
 
@@ -47,21 +48,21 @@ KINDS = [
 ROOM = 48 - 3 - 8
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def index(tmp_path_factory):
     folder = tmp_path_factory.mktemp("segments") / "idx"
     build_index(DOCS, folder, analyzer="standard", workers=1)
     return Index(folder)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
+@pytest.fixture(scope="session")
+def model(tmp_path_factory, rerankers):
     folder = tmp_path_factory.mktemp("named")
-    save_reranker(small_reranker(folder), folder / "mono")
+    save_reranker(rerankers["monobert"], folder / "mono")
     return str(folder / "mono")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def reranker(model, index):
     return CrossReranker(Scorer(model), index.docs, name=model)
 
@@ -91,10 +92,7 @@ def alone(reranker, query: str, doc: Doc, settings=NAMED["whole"]) -> np.ndarray
 )
 def test_the_score_of_a_document_is_the_aggregate_of_its_segments(aggregate, expected):
     assert aggregate(np.array([1.0, 3.0, -1.0, 4.0])) == pytest.approx(expected)
-
-
-def test_of_equal_scores_the_first_is_the_best():
-    assert Aggregate("max").weigh(np.array([1.0, 2.0, 2.0])).tolist() == [0, 1, 0]
+    assert Aggregate("max").weigh(np.array([1.0, 2.0, 2.0])).tolist() == [0, 1, 0]  # the first of the best
 
 
 def test_probabilities_do_not_overflow():
@@ -110,17 +108,16 @@ def test_wrong_aggregates_are_refused(wrong):
         Aggregate(*wrong)
 
 
-@pytest.mark.parametrize("aggregate", KINDS[1:5:3], ids=lambda aggregate: aggregate.kind)
-def test_stages_by_segments_obey(aggregate, reranker):
-    check_stage(SegmentReranker(reranker, aggregate), CANDIDATES, tolerance=1e-5)
+def test_stages_by_segments_obey_the_laws_of_stages(reranker):
+    check_stage(SegmentReranker(reranker, Aggregate("kmax", 2)), CANDIDATES, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("make", [passages, birch], ids=["passages", "birch"])
-def test_sums_with_the_first_stage_obey(make, reranker, index):
-    weights = (0.3, 0.7) if make is passages else (0.3, (1.0, 0.5))
-    settings = SegmentSettings(length=30, stride=20) if make is passages else NAMED["birch"]
-    stage = make(index.bm25() % 4, reranker, *weights, settings=settings)
+def test_sums_with_the_first_stage_obey_the_laws_of_stages(reranker, index):
+    settings = SegmentSettings(length=30, stride=20)
+    stage = passages(index.bm25() % 4, reranker, 0.3, 0.7, settings=settings)
     check_stage(stage, QUERIES, tolerance=1e-5)
+    assert isinstance(stage, SegmentSum)
+    assert any(name.startswith("rerank(") for part in walk_stages(stage) for name in part.sources)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +127,46 @@ def test_batches_across_documents_and_queries_score_each_segment_as_alone(rerank
     stage = SegmentReranker(reranker, Aggregate("max"), settings)
     for ranking in stage(CANDIDATES):
         for docno, score in ranking:
-            doc = next(doc for doc in DOCS if doc.docno == docno)
-            assert score == pytest.approx(alone(reranker, ranking.query.text, doc, settings).max(), abs=1e-5)
+            logits = alone(reranker, ranking.query.text, DOCS[int(docno[1:])], settings)
+            assert score == pytest.approx(logits.max(), abs=1e-5)
+
+
+class RecordingTexts(PairTokenizer):
+    """Keeps the longer texts that it encodes."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.encoded = []
+
+    def encode(self, texts):
+        self.encoded += [text for text in texts if len(text) > 150]
+        return super().encode(texts)
+
+
+def recording(reranker) -> Reranker:
+    loaded = reranker.scorer.reranker
+    texts = RecordingTexts(loaded.texts.tokenizer, max_query=8, max_length=48)
+    return Reranker(loaded.model, texts, loaded.shape)
+
+
+@pytest.mark.parametrize("window", [WindowLimits(100, 2, 1), WindowLimits(1_000_000, 3, 1024)])
+def test_windows_of_documents_change_no_score_and_each_document_is_tokenised_once(reranker, window):
+    loaded = recording(reranker)
+    scorer = SegmentScorer(Scorer(loaded), NAMED["whole"], window=window)
+    groups = [[(one.query.text, DOCS[int(docno[1:])]) for docno in one.docnos] for one in CANDIDATES]
+    for group, scores in zip(groups, scorer.stream(groups), strict=True):
+        for (query, doc), logits in zip(group, scores, strict=True):
+            assert logits == pytest.approx(alone(reranker, query, doc), abs=1e-5)
+    assert len(loaded.texts.encoded) == len(set(loaded.texts.encoded)) > 1
+
+
+def test_documents_are_forgotten_beyond_the_bound(reranker):
+    loaded = recording(reranker)
+    scorer = SegmentScorer(Scorer(loaded), NAMED["whole"], most_tokens=len(DOCS[7].text) // 4)
+    for number in (7, 8, 8, 7):
+        scorer.score("q1", DOCS[number])
+    assert loaded.texts.encoded == [DOCS[7].text, DOCS[8].text, DOCS[7].text]
+    assert len(scorer.score("q1", Doc("d7", "q1"))[0].ids) == 1  # it has changed
 
 
 def test_short_documents_have_the_scores_of_the_reranker(reranker):
@@ -141,13 +176,7 @@ def test_short_documents_have_the_scores_of_the_reranker(reranker):
         assert dict(next(SegmentReranker(reranker, aggregate)(short))) == pytest.approx(expected, abs=1e-5)
 
 
-def test_firstp_scores_the_first_segment_alone(reranker):
-    stage = SegmentReranker(reranker, Aggregate("first"))
-    list(stage(CANDIDATES))
-    assert stage.scorer.counts.segments == stage.scorer.counts.documents == 20
-
-
-def test_what_is_cut_is_counted_and_said(reranker, index):
+def test_what_is_cut_is_counted_and_said(reranker):
     titled = {"a": Doc("a", said(100), said(40)), "b": Doc("b", "q1")}
     stage = SegmentReranker(CrossReranker(reranker.model, titled), Aggregate("max"), SegmentSettings(first=2))
     assert stage.remarks == []
@@ -157,6 +186,9 @@ def test_what_is_cut_is_counted_and_said(reranker, index):
         "1 title longer than half of a segment: cut there",
         f"1 of 2 documents longer than 2 segments: cut there, {left} tokens were not read",
     ]
+    first = SegmentReranker(reranker, Aggregate("first"))
+    list(first(CANDIDATES))
+    assert first.scorer.counts.segments == first.scorer.counts.documents == 20
 
 
 def test_the_query_alone_is_cut_in_a_pair_with_a_segment(model, index):
@@ -165,37 +197,6 @@ def test_the_query_alone_is_cut_in_a_pair_with_a_segment(model, index):
     (remark,) = reranker.remarks
     assert remark.startswith(f"rerank({model}): ")
     assert reranker.scorer.counts.cut == reranker.scorer.counts.cut_pairs * 24
-
-
-def test_windows_of_documents_do_not_change_the_scores(reranker, monkeypatch):
-    stage = SegmentReranker(reranker, Aggregate("mean"))
-    expected = [dict(ranking) for ranking in stage(CANDIDATES)]
-    monkeypatch.setattr("telerank.segments.scorer._WINDOW", WindowLimits(100, 2, 1))
-    again = list(SegmentReranker(reranker, Aggregate("mean"))(CANDIDATES))
-    for ranking, before in zip(again, expected, strict=True):
-        assert dict(ranking) == pytest.approx(before, abs=1e-5)
-
-
-def test_a_document_is_tokenised_once_for_all_queries(reranker, monkeypatch):
-    encoded = []
-    texts = reranker.scorer.reranker.texts
-    encode = texts.encode
-    monkeypatch.setattr(texts, "encode", lambda given: (encoded.extend(given), encode(given))[1])
-    monkeypatch.setattr("telerank.segments.scorer._WINDOW", WindowLimits(1_000_000, 3, 1024))
-    list(SegmentReranker(reranker, Aggregate("max"))(CANDIDATES))
-    long = [text for text in encoded if len(text) > 150]
-    assert len(long) == len(set(long))
-
-
-def test_documents_are_forgotten_beyond_the_bound(reranker, monkeypatch):
-    monkeypatch.setattr("telerank.segments.scorer._KEPT", 50)
-    scorer = SegmentScorer(reranker.scorer, NAMED["whole"])
-    for doc in DOCS:
-        scorer.score("q1", doc)
-    assert list(scorer._cut) == ["d8"]
-    assert scorer._tokens == len(scorer._cut["d8"].ids)
-    changed = Doc("d8", "q1")
-    assert len(scorer.score("q1", changed)[0].ids) == 1
 
 
 def test_the_winning_segment_is_named_with_its_characters_and_why_it_won(reranker):
@@ -282,20 +283,17 @@ def test_hostile_documents_are_ranked_and_explained_and_nothing_is_dropped_silen
     assert stage.reranker.scorer.counts.cut == 0  # no segment is cut by the model
 
 
-def test_of_many_segments_ten_are_explained(reranker):
-    stage = SegmentReranker(reranker, Aggregate("mean"), SegmentSettings(length=5))
-    parts = stage.explain(QUERIES[0], "d8").parts
-    assert len(parts) == 11
-    assert parts[-1].what.startswith("the best of ")
-    assert ", times 0.0" in parts[0].what
-
-
-def test_a_match_is_the_text_of_the_segment(reranker):
+def test_a_match_is_the_text_of_the_segment_and_of_many_segments_ten_are_explained(reranker):
     stage = SegmentReranker(reranker, Aggregate("max"), NAMED["best"])
     matches = stage.match(QUERIES[0], "d8")
     assert matches[0].text == DOCS[8].text[slice(*matches[0].span)]
     assert [match.score for match in matches] == sorted((match.score for match in matches), reverse=True)
     assert str(matches[0]).startswith(f"segment {matches[0].number + 1} of {matches[0].count}, characters ")
+    many = SegmentReranker(reranker, Aggregate("mean"), SegmentSettings(length=5))
+    parts = many.explain(QUERIES[0], "d8").parts
+    assert len(parts) == 11
+    assert parts[-1].what.startswith("the best of ")
+    assert ", times 0.0" in parts[0].what
 
 
 def test_equation_21_adds_scaled_bm25_and_the_mean_probability(reranker, index):
@@ -319,14 +317,14 @@ def test_birch_adds_the_best_sentences_to_the_first_stages_own_score(reranker, i
         best = np.sort(1 / (1 + np.exp(-logits)))[::-1]
         expected = 0.8 * before[docno] + 0.2 * (best[0] + 0.5 * best[1:2].sum())
         assert score == pytest.approx(expected, abs=1e-5)
+        assert stage.explain(QUERIES[0], docno).value == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_stage_before_goes_before_the_first_stage_of_a_sum(reranker, index):
-    stage = passages(reranker, reranker, 0.3, 0.7, settings=NAMED["whole"])
-    whole = (index.bm25() % 3 >> stage).explain(QUERIES[0], (index.bm25() % 3).search(QUERIES[0]).docnos[0])
-    ranking = (index.bm25() % 3 >> stage).search(QUERIES[0])
-    assert whole.value == pytest.approx(
-        dict(ranking)[(index.bm25() % 3).search(QUERIES[0]).docnos[0]], abs=1e-5
+    stage = index.bm25() % 3 >> passages(reranker, reranker, 0.3, 0.7, settings=NAMED["whole"])
+    best = (index.bm25() % 3).search(QUERIES[0]).docnos[0]
+    assert stage.explain(QUERIES[0], best).value == pytest.approx(
+        dict(stage.search(QUERIES[0]))[best], abs=1e-5
     )
 
 
@@ -387,11 +385,3 @@ def test_wrong_stages_are_refused(reranker, index):
         list(SegmentReranker(reranker, Aggregate("max"), SegmentSettings(length=99))(CANDIDATES))
     with pytest.raises(KeyError):
         SegmentReranker(reranker, Aggregate("max")).explain(QUERIES[0], "x")
-
-
-def test_the_sources_of_a_pipeline_name_the_model(reranker, index):
-    from telerank.stage import walk_stages
-
-    stage = passages(index.bm25(), reranker, 0.5, 0.5)
-    assert isinstance(stage, SegmentSum)
-    assert any(name.startswith("rerank(") for part in walk_stages(stage) for name in part.sources)

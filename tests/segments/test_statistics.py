@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import telerank as tr
 from small_models import small_encoder
 from small_rerankers import small_reranker
+from small_set import write_beir
 from telerank.cli.main import app
 from telerank.corpus.answers import write_answers
 from telerank.errors import CollectionError, ModelError
@@ -19,17 +20,13 @@ from telerank.types import Answer
 TEXTS = {"d0": "x1 x2 x3 x4. " * 5, "d1": "x1 x2.", "d2": "d5 x2 x3. " * 4, "d3": ""}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def place(tmp_path_factory):
     """Four documents, of 25, 3, 16 and 0 tokens; of q0's answers in d0 the first has its tokens 5 to 7."""
     folder = tmp_path_factory.mktemp("segments")
-    (folder / "c" / "qrels").mkdir(parents=True)
     docs = [{"_id": docno, "title": "x6 x7", "text": text.strip()} for docno, text in TEXTS.items()]
-    (folder / "c" / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
-    queries = [{"_id": f"q{n}", "text": "q1"} for n in range(3)]
-    (folder / "c" / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    rows = ["q0\td0\t1", "q1\td0\t1", "q2\td2\t1", "q2\td1\t0"]
-    (folder / "c" / "qrels" / "all.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
+    qrels = [("q0", "d0", 1), ("q1", "d0", 1), ("q2", "d2", 1), ("q2", "d1", 0)]
+    write_beir(folder / "c", docs, dict.fromkeys(("q0", "q1", "q2"), "q1"), {"all": qrels})
     (folder / "c" / "answers").mkdir()
     answers = [
         Answer("q0", "d0", "x2 x3 x4", 42),

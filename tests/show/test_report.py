@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from telerank.show.report import Report, form_of, render_tables, to_json
+from telerank.show.report import Report, render_tables, to_json
 from telerank.show.tables import Cell, Table
 
 MEANS = Table.of(
@@ -35,18 +35,15 @@ def test_a_report_prints_itself():
     assert Example(MEANS)._repr_html_().startswith("<figure>")
 
 
-def test_marks_are_a_column_of_their_own_in_csv():
-    rows = list(csv.reader(render_tables([MEANS], "csv").splitlines()))
-    assert rows == [
+def test_in_csv_marks_are_a_column_of_their_own_and_several_tables_have_their_captions():
+    rows = [
         ["system", "AP", "AP marks", "+/=/-"],
         ["bm25", "0.5000", "", "–"],
         ["a, b", "0.6250", "†", "1/0/2"],
     ]
-
-
-def test_several_tables_in_csv_have_their_captions():
-    rows = list(csv.reader(render_tables([MEANS, MEANS], "csv").splitlines()))
-    assert [row for row in rows if len(row) < 2] == [["Means"], [], ["Means"]]
+    assert list(csv.reader(render_tables([MEANS], "csv").splitlines())) == rows
+    both = list(csv.reader(render_tables([MEANS, MEANS], "csv").splitlines()))
+    assert both == [["Means"], *rows, [], ["Means"], *rows]
 
 
 def test_numbers_are_numbers_in_json():
@@ -55,13 +52,6 @@ def test_numbers_are_numbers_in_json():
     assert (table["caption"], table["notes"]) == ("Means", ["† p < 0.05"])
     counts = Table.of(("queries", "p"), [["12", "nan"]], left=0)
     assert json.loads(render_tables([counts], "json"))["tables"][0]["rows"] == [[12, "nan"]]
-
-
-def test_what_is_not_a_finite_number_is_null_in_json():
-    assert json.loads(to_json({"a": [math.nan, math.inf], "b": (1.5, "x")})) == {
-        "a": [None, None],
-        "b": [1.5, "x"],
-    }
 
 
 @pytest.mark.parametrize(
@@ -73,6 +63,8 @@ def test_what_is_not_a_finite_number_is_null_in_json():
         ("t.csv", "system,AP"),
         ("t.json", "{"),
         ("t.txt", "Means"),
+        ("t.run", "Means"),
+        ("table", "Means"),
     ],
 )
 def test_a_report_is_saved_in_the_format_of_the_suffix(tmp_path, name, start):
@@ -80,11 +72,8 @@ def test_a_report_is_saved_in_the_format_of_the_suffix(tmp_path, name, start):
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
 
 
-def test_an_unknown_suffix_is_plain_text():
-    assert form_of("table") == form_of("a.run") == "text"
-
-
-def test_control_characters_of_a_terminal_are_escapes_in_json():
-    text = to_json({"docno": "a\x9b2J\u202e", "lines": ["é", 1.5]})
+def test_in_json_control_characters_are_escapes_and_what_is_not_a_finite_number_is_null():
+    record = {"docno": "a\x9b2J\u202e", "lines": ["é", 1.5]}
+    text = to_json({**record, "b": (math.nan, math.inf)})
     assert not {"\x9b", "\u202e"} & set(text)
-    assert json.loads(text) == {"docno": "a\x9b2J\u202e", "lines": ["é", 1.5]}
+    assert json.loads(text) == {**record, "b": [None, None]}

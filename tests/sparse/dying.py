@@ -10,8 +10,8 @@ from small import docs
 
 from accidents import Accidents, Change, serve
 from telerank.errors import IndexFault
-from telerank.sparse import build
 from telerank.sparse.writer import IndexWriter, build_index
+from telerank.text import Analyzer
 from telerank.types import Doc
 
 OLD = [f"a b w{number}" for number in range(60)]
@@ -27,7 +27,9 @@ def prepare(folder: Path) -> None:
 
 
 def rebuild(folder: Path) -> None:
-    build_index(docs(NEW), folder, analyzer="none", overwrite=True, workers=1)
+    """Build an index of more than one run, in place of another or where there is none."""
+    with IndexWriter(folder, Analyzer.parse("none"), overwrite=True, workers=1, stretch=100) as writer:
+        writer.add(docs(NEW))
 
 
 def add(folder: Path) -> None:
@@ -45,13 +47,9 @@ def merge(folder: Path) -> None:
         writer.merge()
 
 
-def first(folder: Path) -> None:
-    build_index(docs(NEW), folder, analyzer="none", workers=1)
-
-
 def grow(folder: Path) -> None:
-    """Add a quarter of a mebibyte of postings."""
-    with IndexWriter(folder, workers=1) as writer:
+    """Add a quarter of a mebibyte of postings, in many runs."""
+    with IndexWriter(folder, workers=1, stretch=10_000) as writer:
         writer.add(docs((" ".join(f"x{n + m}" for m in range(20)) for n in range(3000)), 100))
 
 
@@ -65,12 +63,12 @@ def insist(folder: Path) -> None:
 
 
 CHANGES: dict[str, Change] = {
-    change.__name__: change for change in (rebuild, add, delete, merge, first, grow, insist)
+    **{change.__name__: change for change in (rebuild, add, delete, merge, grow, insist)},
+    "first": rebuild,
 }
 
 
 def main() -> None:
-    build._STRETCH = 10_000  # more than one run
     with tempfile.TemporaryDirectory() as warm:
         prepare(Path(warm) / "index")
         for change in (add, delete, merge, rebuild):

@@ -47,6 +47,12 @@ def build(folder: Path, texts: Iterable[str], analyzer: str = "none") -> SparseI
     return build_index(docs(texts), folder, analyzer=analyzer, workers=1)
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of an index's one segment."""
+    [segment] = (folder / "segments").iterdir()
+    return {path.name: path.read_bytes() for path in segment.iterdir()}
+
+
 def retriever(index: SparseIndex, model: Similarity | str = "bm25") -> SparseRetriever:
     return SparseRetriever(index, parse_similarity(model) if isinstance(model, str) else model)
 

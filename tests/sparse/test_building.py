@@ -8,22 +8,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
 import psutil
 import pytest
-from small import docs, terms_of
+from small import contents, docs, terms_of
 
 from telerank.errors import IndexFault
-from telerank.sparse import build as building
-from telerank.sparse import runs
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.writer import build_index
+from telerank.sparse.runs import RunMaker
+from telerank.sparse.writer import IndexWriter, build_index
+from telerank.text import Analyzer
 from telerank.types import Doc
 
-PATIENCE = 60.0  # seconds after which a test says that something hangs
+PATIENCE = 600.0  # seconds after which a test says that something hangs
 
 
 def words(seed: int, size: int) -> list[str]:
@@ -33,17 +33,9 @@ def words(seed: int, size: int) -> list[str]:
     ]
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    [segment] = (folder / "segments").iterdir()
-    return {path.name: path.read_bytes() for path in segment.iterdir()}
-
-
-def within_patience(work: Callable[[], object]) -> None:
-    """Fail, rather than wait for ever."""
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    assert not thread.is_alive(), "it hangs"
+def build_in_stretches(documents: Iterable[Doc], folder: Path, workers: int = 2, stretch: int = 4000) -> None:
+    with IndexWriter(folder, Analyzer.parse("english"), workers=workers, stretch=stretch) as writer:
+        writer.add(documents)
 
 
 def working(parent: psutil.Process | None = None) -> list[psutil.Process]:
@@ -56,41 +48,22 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not psutil.wait_procs(processes, timeout=PATIENCE)[1]
 
 
-@pytest.fixture
-def small_stretches(monkeypatch):
-    monkeypatch.setattr(building, "_STRETCH", 4000)
-
-
-@pytest.mark.usefixtures("small_stretches")
-def test_two_processes_write_the_bytes_that_one_writes(tmp_path):
+def test_any_number_of_processes_and_any_stretch_write_the_same_bytes(tmp_path):
     texts = [*words(1, 300), "w1 " * 255, "w2 " * 3000, "", *words(2, 300)]
-    for workers in (1, 2):
-        build_index(docs(texts), tmp_path / str(workers), analyzer="english", workers=workers)
-    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    build_in_stretches(docs(texts), tmp_path / "whole", 1, 1 << 20)
+    for workers, stretch in ((1, 4000), (2, 4000), (3, 60_000), (1, 1)):
+        folder = tmp_path / f"{workers} by {stretch}"
+        build_in_stretches(docs(texts), folder, workers, stretch)
+        assert contents(folder) == contents(tmp_path / "whole")
 
 
-@pytest.mark.usefixtures("small_stretches")
-@pytest.mark.parametrize("size", [1, 120])
-def test_more_processes_than_stretches_write_the_same_too(tmp_path, size):
-    texts = words(3, size)
-    for workers in (1, 3):
-        build_index(docs(texts), tmp_path / str(workers), workers=workers)
-    assert contents(tmp_path / "1") == contents(tmp_path / "3")
-
-
-def test_the_length_of_stretches_changes_nothing(tmp_path, monkeypatch):
-    for stretch in (1, 700, 1 << 20):
-        monkeypatch.setattr(building, "_STRETCH", stretch)
-        build_index(docs(words(4, 80)), tmp_path / str(stretch), analyzer="french", workers=1)
-    assert contents(tmp_path / "1") == contents(tmp_path / "700") == contents(tmp_path / str(1 << 20))
-
-
-@pytest.mark.usefixtures("small_stretches")
-def test_forgetting_the_tokens_seen_changes_nothing(tmp_path, monkeypatch):
-    build_index(docs(words(5, 200)), tmp_path / "remembered", analyzer="english", workers=1)
-    monkeypatch.setattr(runs._Numbers, "_most", 50)
-    build_index(docs(words(5, 200)), tmp_path / "forgotten", analyzer="english", workers=1)
-    assert contents(tmp_path / "remembered") == contents(tmp_path / "forgotten")
+def test_forgetting_the_tokens_seen_changes_nothing(tmp_path):
+    remembering, forgetful = (RunMaker(Analyzer.parse("english"), most_surfaces=n) for n in (1 << 20, 50))
+    for seed in (5, 6):
+        remembering.make(words(seed, 100), 0, tmp_path / "remembered")
+        forgetful.make(words(seed, 100), 0, tmp_path / "forgotten")
+        assert (tmp_path / "remembered").read_bytes() == (tmp_path / "forgotten").read_bytes()
+    assert remembering.vocabulary == forgetful.vocabulary
 
 
 def test_the_index_holds_what_the_analyzer_makes_of_the_documents(tmp_path):
@@ -133,44 +106,33 @@ def test_building_tells_how_far_it_is(tmp_path):
     assert folded[-1][0] == folded[-1][1] == len(SparseIndex(tmp_path / "index").segments[0].rows)
 
 
-@pytest.mark.usefixtures("small_stretches")
-@pytest.mark.parametrize("fatal", [[0], [0, 1]])
-@pytest.mark.parametrize("moment", [150, 400])
+@pytest.mark.parametrize(("fatal", "moment"), [([0], 150), ([0, 1], 400), ([1], 1500)])
 def test_a_process_that_dies_is_an_error_and_not_a_wait(tmp_path, fatal, moment):
-    processes = []
+    processes, errors = [], []
 
     def deadly() -> Iterator[Doc]:
-        for number, doc in enumerate(docs(words(7, 1500))):
+        for number, doc in enumerate([*docs(words(7, 1500)), None]):
             if number == moment:
                 processes.extend(working())
                 for which in fatal:
                     processes[which].kill()
-            yield doc
+            if doc:
+                yield doc
 
     def work() -> None:
-        with pytest.raises(IndexFault, match="an analysing process ended before its work"):
-            build_index(deadly(), tmp_path / "index", workers=2)
-        done.append(True)
+        with pytest.raises(IndexFault, match="an analysing process ended before its work") as caught:
+            build_in_stretches(deadly(), tmp_path / "index")
+        errors.append(caught)
 
-    done: list[bool] = []
-    within_patience(work)
-    assert done
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert len(errors) == 1
     assert len(processes) == 2
     assert gone(processes)
     assert list((tmp_path / "index/segments").iterdir()) == []
 
 
-@pytest.mark.usefixtures("small_stretches")
-def test_a_process_that_dies_at_the_end_is_an_error(tmp_path):
-    def deadly() -> Iterator[Doc]:
-        yield from docs(words(8, 300))
-        working()[1].kill()
-
-    with pytest.raises(IndexFault, match="an analysing process ended before its work"):
-        build_index(deadly(), tmp_path / "index", workers=2)
-
-
-@pytest.mark.usefixtures("small_stretches")
 def test_what_fails_in_a_process_is_raised_here_and_ends_the_others(tmp_path):
     def spoiling() -> Iterator[Doc]:
         for number, doc in enumerate(docs(words(9, 1500))):
@@ -180,31 +142,29 @@ def test_what_fails_in_a_process_is_raised_here_and_ends_the_others(tmp_path):
             yield doc
 
     with pytest.raises(IndexFault, match=r"No such file or directory.*\.run"):
-        build_index(spoiling(), tmp_path / "index", workers=2)
+        build_in_stretches(spoiling(), tmp_path / "index")
     assert working() == []
 
 
-@pytest.mark.usefixtures("small_stretches")
 def test_what_the_documents_raise_is_raised_here_and_ends_the_processes(tmp_path):
     def failing() -> Iterator[Doc]:
         yield from docs(words(10, 400))
         raise LookupError("the collection ends in the middle")
 
     with pytest.raises(LookupError, match="ends in the middle"):
-        build_index(failing(), tmp_path / "index", workers=2)
+        build_in_stretches(failing(), tmp_path / "index")
     assert working() == []
 
 
 ENDLESS = """
 import itertools, signal, sys
-from telerank.sparse import build
-from telerank.sparse.writer import build_index
+from telerank.sparse.writer import IndexWriter
+from telerank.text import Analyzer
 from telerank.types import Doc
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs are born deaf to it
-build._STRETCH = 4000
-docs = (Doc(f"d{n}", "some words " * 20) for n in itertools.count())
-build_index(docs, sys.argv[1], workers=2)
+with IndexWriter(sys.argv[1], Analyzer.parse("standard"), workers=2, stretch=4000) as writer:
+    writer.add(Doc(f"d{n}", "some words " * 20) for n in itertools.count())
 """
 
 
@@ -220,8 +180,12 @@ def building_for_ever(script: Path, folder: Path, **how: object) -> tuple[psutil
     return parent, children
 
 
-def test_processes_end_when_their_parent_is_killed(tmp_path):
-    parent, children = building_for_ever(tmp_path / "script.py", tmp_path / "index")
+def test_processes_take_no_modules_from_the_working_folder_and_end_when_their_parent_is_killed(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("queue", "pickle", "numpy", "telerank"):
+        (work / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    parent, children = building_for_ever(tmp_path / "script.py", tmp_path / "index", cwd=work)
     parent.kill()
     parent.wait()
     assert gone(children)
@@ -243,16 +207,6 @@ def test_processes_leave_the_answer_to_ctrl_c_to_their_parent(tmp_path):
     assert said.count("Traceback") == 1
     assert gone(children)
     assert list((tmp_path / "index/segments").iterdir()) == []
-
-
-def test_processes_take_no_modules_from_the_working_folder(tmp_path):
-    work = tmp_path / "work"
-    work.mkdir()
-    for name in ("queue", "pickle", "numpy", "telerank"):
-        (work / f"{name}.py").write_text("raise SystemExit('the wrong module')")
-    parent, _ = building_for_ever(tmp_path / "script.py", tmp_path / "index", cwd=work)
-    parent.kill()
-    parent.wait()
 
 
 MSDOCS = """

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
 from dying import CHANGES, prepare
@@ -22,18 +21,17 @@ from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Doc
 
 HERE = Path(__file__).parent
-MOMENTS = 20
 SMALL = ["rebuild", "add", "delete", "merge", "first"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def dying():
     process = Dying(HERE / "dying.py")
     yield process
     process.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def old(tmp_path_factory):
     folder = tmp_path_factory.mktemp("old") / "index"
     prepare(folder)
@@ -87,46 +85,31 @@ def outcomes(old: Path, folder: Path, change: str) -> tuple[object, object]:
     return before, state(at)
 
 
-@pytest.mark.parametrize("change", ["rebuild", "add", "merge"])
-def test_a_change_killed_at_any_of_twenty_random_moments_leaves_the_old_index_or_the_new(
-    dying, old, tmp_path, change
+def count_steps(dying: Dying, change: str, folder: Path, accident: str) -> int:
+    return int(re.fullmatch(r"done after (\d+)", dying.change(change, folder, accident=accident).said)[1])
+
+
+@pytest.mark.parametrize("accident", ["kill", "interrupt"])
+@pytest.mark.parametrize("change", SMALL)
+def test_a_change_killed_or_interrupted_at_any_step_leaves_the_old_index_or_the_new(
+    dying, old, tmp_path, change, accident
 ):
+    """Also between the commit and its end, where what was committed must not be taken back."""
     before, after = outcomes(old, tmp_path / "whole", change)
     assert before != after
-    took = min(dying.change(change, copied(old, tmp_path / f"t{n}", change)).took for n in range(3))
-    random, killed = Random(change), 0
-    for moment in range(5 * MOMENTS):
-        folder = copied(old, tmp_path / f"m{moment}", change)
-        after_seconds = random.random() * took
-        death = dying.change(change, folder, after=after_seconds)
-        found = state(folder)
-        assert found in ((after,) if death.said else (before, after))
-        swept(folder)
-        assert state(folder) == found
-        killed += death.status == -signal.SIGKILL
-        if killed == MOMENTS:
-            return
-        if death.status != -signal.SIGKILL:
-            took = min(took, after_seconds)  # it was measured while the machine was busier
-    raise AssertionError(f"{killed} of {5 * MOMENTS} changes were killed")
-
-
-@pytest.mark.parametrize("change", SMALL)
-def test_a_change_killed_at_each_of_its_steps_leaves_the_old_index_or_the_new(dying, old, tmp_path, change):
-    before, after = outcomes(old, tmp_path / "whole", change)
-    death = dying.change(change, copied(old, tmp_path / "counted", change))
-    steps = int(re.fullmatch(r"done after (\d+)", death.said)[1])
+    steps = count_steps(dying, change, copied(old, tmp_path / "counted", change), accident)
     met = []
-    for step in range(1, steps + 1, -(-steps // 16)):
+    for step in (*range(1, steps - 9, -(-steps // 10)), *range(max(steps - 9, 2), steps + 1)):
         folder = copied(old, tmp_path / f"s{step}", change)
-        assert dying.change(change, folder, at=step).status == -signal.SIGKILL
+        death = dying.change(change, folder, accident=accident, at=step)
+        assert (death.said, death.status) in (("interrupted", 0), ("", -signal.SIGKILL))
         met.append(state(folder))
         assert met[-1] in (before, after)
         swept(folder)
         assert state(folder) == met[-1]
     assert met[0] == before
-    turn = met.index(after) if after in met else len(met)
-    assert all(each == after for each in met[turn:])  # never back again
+    assert met[-1] == after
+    assert all(each == after for each in met[met.index(after) :])  # never back again
 
 
 @pytest.mark.parametrize("change", SMALL)
@@ -134,8 +117,7 @@ def test_a_full_disk_at_any_step_is_one_clear_error_and_leaves_the_index_as_it_w
     dying, old, tmp_path, change
 ):
     before, after = outcomes(old, tmp_path / "whole", change)
-    counted = dying.change(change, copied(old, tmp_path / "counted", change), accident="full")
-    steps = int(re.fullmatch(r"done after (\d+)", counted.said)[1])
+    steps = count_steps(dying, change, copied(old, tmp_path / "counted", change), "full")
     faults = 0
     for step in range(1, steps + 1, -(-steps // 10)):
         folder = copied(old, tmp_path / f"s{step}", change)
@@ -150,28 +132,9 @@ def test_a_full_disk_at_any_step_is_one_clear_error_and_leaves_the_index_as_it_w
     assert faults > 2
 
 
-@pytest.mark.parametrize("change", SMALL)
-def test_a_change_interrupted_at_any_step_leaves_the_old_index_or_the_new(dying, old, tmp_path, change):
-    """Also between the commit and its end, where what was committed must not be taken back."""
-    before, after = outcomes(old, tmp_path / "whole", change)
-    counted = dying.change(change, copied(old, tmp_path / "counted", change), accident="interrupt")
-    steps = int(re.fullmatch(r"done after (\d+)", counted.said)[1])
-    met = []
-    for step in (*range(1, steps - 9, -(-steps // 6)), *range(max(steps - 9, 2), steps + 1)):
-        folder = copied(old, tmp_path / f"s{step}", change)
-        assert dying.change(change, folder, accident="interrupt", at=step).said == "interrupted"
-        met.append(state(folder))
-        assert met[-1] in (before, after)
-        swept(folder)
-        assert state(folder) == met[-1]
-    assert met[0] == before
-    assert met[-1] == after
-
-
 @pytest.mark.parametrize("accident", ["interrupt", "full"])
 def test_a_writer_goes_on_after_a_failure_from_what_is_on_the_disk(dying, old, tmp_path, accident):
-    counted = dying.change("insist", copied(old, tmp_path / "counted", "insist"), accident=accident)
-    steps = int(re.fullmatch(r"done after (\d+)", counted.said)[1])
+    steps = count_steps(dying, "insist", copied(old, tmp_path / "counted", "insist"), accident)
     sizes = set()
     for step in (*range(8, steps - 5, -(-steps // 6)), *range(steps - 5, steps + 1)):
         folder = copied(old, tmp_path / f"s{step}", "insist")
@@ -180,6 +143,17 @@ def test_a_writer_goes_on_after_a_failure_from_what_is_on_the_disk(dying, old, t
         assert documents[-1] == Doc("z", "z")
         sizes.add(len(documents))
     assert sizes == {60, 100}
+
+
+@pytest.mark.parametrize("most", [0, 1000, 100_000, 200_000])
+def test_a_file_that_may_not_grow_is_one_clear_error(dying, old, tmp_path, most):
+    folder = copied(old, tmp_path / "index", "grow")
+    before = state(folder)
+    death = dying.change("grow", folder, accident="large file", at=most)
+    assert death.status == 0
+    assert death.said.startswith(f"fault {folder}: the change failed: ")
+    assert state(folder) == before
+    swept(folder)
 
 
 @pytest.fixture
@@ -212,17 +186,6 @@ def test_a_disk_that_is_really_full_is_one_clear_error(dying, old, small_disk):
         swept(folder)
     assert faults > 3
     assert len(SparseIndex(folder)) == 3059
-
-
-@pytest.mark.parametrize("most", [0, 100, 1000, 10_000, 100_000, 200_000])
-def test_a_file_that_may_not_grow_is_one_clear_error(dying, old, tmp_path, most):
-    folder = copied(old, tmp_path / "index", "grow")
-    before = state(folder)
-    death = dying.change("grow", folder, accident="large file", at=most)
-    assert death.status == 0
-    assert death.said.startswith(f"fault {folder}: the change failed: ")
-    assert state(folder) == before
-    swept(folder)
 
 
 HOLDING = """

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from small import MODELS, build, docs, reference, retriever, terms_of
+from small import MODELS, build, contents, docs, reference, retriever, terms_of
 
 from telerank.errors import AnalyzerError, DocumentError, IndexFault, IndexLocked
+from telerank.sparse.build import merge_segments
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet
@@ -25,12 +26,6 @@ from telerank.types import Doc
 TEXTS = ["a b c", "a a", "", "b c d", "c", "a b", "d d d", "a", "b a", "e"]
 FEW = (BM25(), LMDirichlet(20), DFR("g", "b"), DFI())
 QUERIES = ("a", "b c", "d a a", "e")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files of an index's one segment."""
-    [segment] = (folder / "segments").iterdir()
-    return {path.name: path.read_bytes() for path in segment.iterdir()}
 
 
 def rankings(index: SparseIndex) -> list[list[tuple[str, float]]]:
@@ -54,28 +49,6 @@ def test_several_segments_rank_as_one_of_all_documents(tmp_path, ends):
             assert (retriever(parts, model) % 2).search(query) == ranking.cut(2)
 
 
-def test_a_deleted_document_is_not_found_but_counts_until_the_merge(tmp_path):
-    documents = terms_of(build(tmp_path / "index", TEXTS))
-    with IndexWriter(tmp_path / "index") as writer:
-        assert writer.delete(["d1", "d9"]) == 2
-        index = SparseIndex(tmp_path / "index")
-        for model in FEW:
-            for query in QUERIES:
-                expected = reference(documents, query.split(), model, ["d1", "d9"])[0]
-                assert list(retriever(index, model).search(query)) == expected
-        assert len(index) == 8
-        assert "d1" not in index.docs
-        assert [doc.docno for doc in index.docs] == ["d0", "d2", "d3", "d4", "d5", "d6", "d7", "d8"]
-        with pytest.raises(KeyError):
-            index.docs["d9"]
-        writer.merge()
-    left = {docno: terms for docno, terms in documents.items() if docno not in {"d1", "d9"}}
-    merged = SparseIndex(tmp_path / "index")
-    assert merged.term("e") == ((-1,), 0, 0)
-    for model in FEW:
-        assert list(retriever(merged, model).search("a d")) == reference(left, ["a", "d"], model)[0]
-
-
 def test_a_merged_index_has_the_files_of_one_built_afresh(tmp_path):
     frequent = " ".join(["a"] * 300)
     texts = [*TEXTS, frequent, *(f"b w{number}" for number in range(200))]
@@ -84,39 +57,12 @@ def test_a_merged_index_has_the_files_of_one_built_afresh(tmp_path):
         writer.add(docs(texts[5:100], 5))
         writer.add([Doc("gone-too", "a b"), *docs(texts[100:], 100)])
         writer.delete(["gone", "gone-too"])
+        small = tmp_path / "small" / "segments" / "pieces"
+        small.mkdir(parents=True)
+        merge_segments(small, SparseIndex(tmp_path / "merged").segments, piece=3)
         writer.merge()
     build(tmp_path / "fresh", texts)
-    assert contents(tmp_path / "merged") == contents(tmp_path / "fresh")
-
-
-def test_a_merge_by_small_pieces_is_the_same(tmp_path, monkeypatch):
-    for name, piece in (("small", 3), ("large", 1 << 20)):
-        monkeypatch.setattr("telerank.sparse.build._PIECE", piece)
-        with IndexWriter(tmp_path / name, Analyzer.parse("none"), workers=1) as writer:
-            writer.add(docs(TEXTS[:6]))
-            writer.add(docs(TEXTS[6:], 6))
-            writer.delete(["d3"])
-            writer.merge()
-    assert contents(tmp_path / "small") == contents(tmp_path / "large")
-
-
-def test_merging_what_is_one_whole_segment_changes_nothing(tmp_path):
-    before = build(tmp_path / "index", TEXTS)
-    with IndexWriter(tmp_path / "index") as writer:
-        writer.merge()
-    assert SparseIndex(tmp_path / "index") == before
-
-
-def test_an_update_replaces_documents_and_adds_the_others(tmp_path):
-    build(tmp_path / "index", TEXTS)
-    with IndexWriter(tmp_path / "index") as writer:
-        assert writer.add([Doc("d0", "new words"), Doc("d10", "a")], update=True) == 2
-        writer.add([Doc("d0", "newer words")], update=True)
-    index = SparseIndex(tmp_path / "index")
-    assert len(index) == 11
-    assert index.docs["d0"] == Doc("d0", "newer words")
-    assert [docno for docno, _ in retriever(index).search("new newer")] == ["d0"]
-    assert "d0" not in retriever(index).search("a b c").docnos
+    assert contents(tmp_path / "merged") == contents(tmp_path / "small") == contents(tmp_path / "fresh")
 
 
 def test_a_docno_that_is_there_already_is_refused_and_nothing_changes(tmp_path):
@@ -154,45 +100,43 @@ def test_an_index_whose_documents_are_all_deleted_finds_nothing_and_cannot_be_me
         assert SparseIndex(tmp_path / "index") == index
         writer.add([Doc("d1", "a")])
         writer.merge()
-    assert rankings(SparseIndex(tmp_path / "index")) == rankings(build_one(tmp_path / "one"))
-
-
-def build_one(folder: Path) -> SparseIndex:
-    return build_index([Doc("d1", "a")], folder, analyzer="none", workers=1)
+    one = build_index([Doc("d1", "a")], tmp_path / "one", analyzer="none", workers=1)
+    assert rankings(SparseIndex(tmp_path / "index")) == rankings(one)
 
 
 def test_overwriting_takes_the_place_of_all_that_was_there(tmp_path):
-    build(tmp_path / "index", TEXTS)
+    build(tmp_path / "index", ["running", "cats"])
     with IndexWriter(tmp_path / "index") as writer:
         writer.add([Doc("x", "a")])
+    index = SparseIndex(tmp_path / "index")
     with pytest.raises(IndexFault, match="holds an index already"):
         build(tmp_path / "index", ["a"])
-    index = build_index([Doc("only", "Running")], tmp_path / "index", analyzer="english", overwrite=True)
-    assert [doc.docno for doc in index.docs] == ["only"]
-    assert index.analyzer == Analyzer.parse("english")
-    assert retriever(index).search("runs").docnos == ("only",)
+    again = build_index(index.docs, tmp_path / "index", analyzer="english", overwrite=True, workers=1)
+    assert again.analyzer == Analyzer.parse("english")
+    assert retriever(again).search("run cat").docnos == ("d1", "d0")
     assert len(list((tmp_path / "index/segments").iterdir())) == 1
-
-
-def test_only_the_first_addition_overwrites(tmp_path):
-    build(tmp_path / "index", TEXTS)
-    with IndexWriter(tmp_path / "index", overwrite=True, workers=1) as writer:
-        with pytest.raises(DocumentError):
-            writer.add([])
-        writer.add([Doc("x", "a")])
-        writer.add([Doc("y", "a")])
-    assert [doc.docno for doc in SparseIndex(tmp_path / "index").docs] == ["x", "y"]
 
 
 def test_an_index_takes_no_other_analyzer_than_its_own(tmp_path):
     index = build(tmp_path / "index", TEXTS, analyzer="english")
-    with pytest.raises(AnalyzerError, match="was built with the analyzer nfkc"):
+    said = "was built with the analyzer nfkc"
+    with pytest.raises(AnalyzerError, match=said):
         IndexWriter(tmp_path / "index", Analyzer.parse("french"))
-    with pytest.raises(AnalyzerError, match="was built with the analyzer nfkc"):
+    with pytest.raises(AnalyzerError, match=said):
         index.require(Analyzer.parse("standard"))
     with IndexWriter(tmp_path / "index", Analyzer.parse("english")) as writer:
         writer.add([Doc("x", "cats")])
     assert retriever(SparseIndex(tmp_path / "index")).search("cat").docnos == ("x",)
+
+
+def test_a_merge_of_one_whole_segment_and_a_closed_writer_change_nothing(tmp_path):
+    before = build(tmp_path / "index", TEXTS)
+    with IndexWriter(tmp_path / "index") as writer:
+        writer.merge()
+    for change in (lambda: writer.add([Doc("x", "a")]), lambda: writer.delete(["d1"]), writer.merge):
+        with pytest.raises(IndexFault, match="this writer is closed"):
+            change()
+    assert SparseIndex(tmp_path / "index") == before
 
 
 def test_a_second_writer_is_refused_until_the_first_is_closed_by_whatever_thread(tmp_path):
@@ -208,26 +152,9 @@ def test_a_second_writer_is_refused_until_the_first_is_closed_by_whatever_thread
     IndexWriter(tmp_path / "index").close()
 
 
-def test_a_closed_writer_writes_no_more(tmp_path):
-    before = build(tmp_path / "index", TEXTS)
-    with IndexWriter(tmp_path / "index") as writer:
-        pass
-    for change in (lambda: writer.add([Doc("x", "a")]), lambda: writer.delete(["d1"]), writer.merge):
-        with pytest.raises(IndexFault, match="this writer is closed"):
-            change()
-    assert SparseIndex(tmp_path / "index") == before
-
-
-def test_documents_may_come_from_the_index_that_they_replace(tmp_path):
-    index = build(tmp_path / "index", ["running", "cats"])
-    again = build_index(index.docs, tmp_path / "index", analyzer="english", overwrite=True)
-    assert retriever(again).search("run cat").docnos == ("d1", "d0")
-
-
-def test_any_number_of_additions_keeps_the_segments_few(tmp_path, monkeypatch):
+def test_any_number_of_additions_keeps_the_segments_few(tmp_path):
     """A large segment is not written again with every few small ones."""
-    monkeypatch.setattr("telerank.sparse.writer._MOST_SEGMENTS", 4)
-    with IndexWriter(tmp_path / "index", Analyzer.parse("none"), workers=1) as writer:
+    with IndexWriter(tmp_path / "index", Analyzer.parse("none"), workers=1, most_segments=4) as writer:
         writer.add(docs(["a b"] * 20))
         large, most = writer.manifest.segments[0], 0
         for number in range(20, 36):
@@ -279,7 +206,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule(texts=texts)
     def update(self, texts: Mapping[str, str]) -> None:
-        self.writer.add([Doc(*pair) for pair in texts.items()], update=True)
+        assert self.writer.add([Doc(*pair) for pair in texts.items()], update=True) == len(texts)
         self.gone += [self.live.pop(docno) for docno in texts if docno in self.live]
         self.live |= texts
 
@@ -295,7 +222,7 @@ class Changes(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2**20))
     def delete(self, which: int) -> None:
         docnos = [docno for place, docno in enumerate(self.live) if which >> place & 1]
-        self.writer.delete(docnos)
+        assert self.writer.delete(docnos) == len(docnos)
         self.gone += [self.live.pop(docno) for docno in docnos]
 
     @precondition(lambda self: self.live)
@@ -313,10 +240,13 @@ class Changes(RuleBasedStateMachine):
     def ranks_what_is_there(self) -> None:
         index = SparseIndex(self.at)
         assert {doc.docno: doc.text for doc in index.docs} == self.live
+        assert len(index) == len(self.live)
+        assert {f"d{n}" for n in range(12) if f"d{n}" in index.docs} == self.live.keys()
         gone = {f"gone {number}": text.split() for number, text in enumerate(self.gone)}
         documents = {docno: text.split() for docno, text in self.live.items()} | gone
-        expected = reference(documents, ["a", "c", "c"], BM25(), gone)[0]
-        assert list(retriever(index).search("a c c")) == expected
+        for model in FEW:
+            expected = reference(documents, ["a", "c", "c"], model, gone)[0]
+            assert list(retriever(index, model).search("a c c")) == expected
 
     def teardown(self) -> None:
         self.writer.close()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import tracemalloc
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import telerank.text
 from telerank.errors import AnalyzerError
 from telerank.text import PRESETS, Analyzer
 from telerank.text.steps import TEXT_STEPS, stop_words
@@ -36,39 +38,26 @@ def terms(analyzer: str, text: str) -> list[str]:
     return Analyzer.parse(analyzer)(text)
 
 
-@given(CHAINS)
-def test_the_text_form_reads_back(chain: str):
+@given(CHAINS, CHAINS)
+def test_the_text_form_reads_back_and_says_which_analyzers_are_equal(chain: str, other: str):
     analyzer = Analyzer.parse(chain)
     assert str(analyzer) == chain
-    assert Analyzer.parse(str(analyzer)) == analyzer
-    assert eval(repr(analyzer)) == analyzer
-    assert pickle.loads(pickle.dumps(analyzer)) == analyzer
-
-
-@given(CHAINS, CHAINS)
-def test_two_analyzers_are_equal_if_their_text_forms_are(one: str, other: str):
-    a, b = Analyzer.parse(one), Analyzer.parse(other)
-    assert (a == b) == (str(a) == str(b))
-    assert len({a, b}) == (1 if one == other else 2)
+    assert Analyzer.parse(chain) == eval(repr(analyzer)) == pickle.loads(pickle.dumps(analyzer)) == analyzer
+    assert (analyzer == Analyzer.parse(other)) == (chain == other)
+    assert len({analyzer, Analyzer.parse(other)}) == (1 if chain == other else 2)
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_its_chain(name: str):
     assert str(Analyzer.parse(name)) == PRESETS[name]
     assert Analyzer.parse(PRESETS[name]).name == name
-
-
-def test_a_chain_that_is_no_preset_is_named_by_its_steps():
     assert Analyzer.parse("casefold|words").name == "casefold|words"
 
 
 def test_a_preset_can_be_gone_on_from_and_blanks_do_not_count():
     assert str(Analyzer.parse(" french | asciifold ")) == PRESETS["french"] + "|asciifold"
-    assert (
-        terms("french|asciifold", "Impôts élevés")
-        == terms("french|asciifold", "impots eleves")
-        == ["impot", "elev"]
-    )
+    for text in ("Impôts élevés", "impots eleves"):
+        assert terms("french|asciifold", text) == ["impot", "elev"]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +149,6 @@ def test_standard_makes_words(text: str, expected: list[str]):
     assert terms("standard", text) == expected
 
 
-def test_none_takes_what_stands_between_blanks_as_it_stands():
-    text = "L'État, «\u00a0d’aujourd’hui\u00a0»\tU.S.A.!\0x \ud800"
-    assert terms("none", text) == ["L'État,", "«", "d’aujourd’hui", "»", "U.S.A.!", "x", "\ufffd"]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -183,14 +167,17 @@ def test_french_elision_takes_the_article_and_leaves_the_word(text: str, expecte
     assert terms("nfkc|casefold|words|elision(french)|ligatures", text) == expected
 
 
-def test_french_drops_stop_words_and_stems():
-    text = "L'État d'aujourd'hui n'a pas jusqu'à présent versé les allocations des prud'hommes"
-    assert terms("french", text) == ["état", "aujourd'hui", "a", "présent", "vers", "alloc", "prud'homm"]
-
-
-def test_english_drops_possessives_and_stop_words_and_stems():
-    text = "The patient’s relational databases, it's said, aren't the cities'."
-    assert terms("english", text) == ["patient", "relat", "databas", "said", "aren't", "citi"]
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("none", "L'État, «\u00a0d’aujourd’hui\u00a0»\tU.S.A.!\0x \ud800", "L'État, « d’aujourd’hui » U.S.A.! x \ufffd"),
+        ("french", "L'État d'aujourd'hui n'a pas jusqu'à présent versé les allocations", "état aujourd'hui a présent vers alloc"),
+        ("french", "des prud'hommes, qu'il a été lui-même", "prud'homm a"),
+        ("english", "The patient’s relational databases, it's said, aren't the cities'.", "patient relat databas said aren't citi"),
+    ],
+)  # fmt: skip
+def test_a_preset_keeps_drops_and_stems(name: str, text: str, expected: str):
+    assert terms(name, text) == expected.split()
 
 
 @pytest.mark.parametrize(
@@ -206,36 +193,33 @@ def test_asciifold_spells_latin_letters_out(text: str, expected: str):
     assert terms("whitespace|asciifold", text) == expected.split()
 
 
-def test_the_stop_lists_are_as_long_as_lucenes():
-    assert len(stop_words("english")) == 33
-    assert len(stop_words("french")) == 164
-    assert {"qu", "même", "été", "soi"} <= stop_words("french")
+@pytest.mark.parametrize(("language", "length"), [("english", 33), ("french", 164)])
+def test_a_stop_list_is_as_long_as_lucenes_and_names_its_source_and_licence(language: str, length: int):
+    assert len(stop_words(language)) == length
+    file = Path(telerank.text.__file__).parent / "stopwords" / f"{language}.txt"
+    head = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    assert any("Source:" in line for line in head)
+    assert any("Licence:" in line for line in head)
 
 
-def test_each_stop_list_names_its_source_and_licence():
-    import telerank.text
-
-    files = sorted((Path(telerank.text.__file__).parent / "stopwords").glob("*.txt"))
-    assert [file.stem for file in files] == ["english", "french"]
-    for file in files:
-        head = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
-        assert any("Source:" in line for line in head)
-        assert any("Licence:" in line for line in head)
-
-
-def test_a_megabyte_without_blanks_comes_in_pieces():
-    began = time.perf_counter()
+def test_a_megabyte_without_blanks_comes_in_pieces_in_linear_time():
+    began = time.process_time()
     for name in PRESETS:
         for text in ("x" * 1_000_000, "1." * 500_000, "a.b" * 300_000, "l'" * 500_000, "\u0301" * 1_000_000):
             assert max(map(len, terms(name, text)), default=0) <= 8 * LONGEST
     assert terms("standard", "x" * 600) == ["x" * 255, "x" * 255, "x" * 90]
-    assert time.perf_counter() - began < 10  # linear: about a second
+    assert time.process_time() - began < 60  # a few seconds; squared, it is hours
 
 
 def test_what_is_remembered_is_bounded():
+    """Three hundred thousand terms would be forty megabytes."""
     analyzer = Analyzer.parse("standard")
-    analyzer(" ".join(f"w{i}" for i in range(140_000)))
-    assert len(analyzer._memo) <= 1 << 17
+    tracemalloc.start()
+    for first in range(0, 300_000, 50_000):
+        analyzer(" ".join(f"w{i}" for i in range(first, first + 50_000)))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 25 << 20
     assert analyzer("w1 w139999") == ["w1", "w139999"]
 
 
@@ -250,7 +234,7 @@ def test_threads_may_share_an_analyzer():
         assert list(pool.map(analyzer, texts)) == expected
 
 
-def test_steps_shows_the_text_then_the_tokens_of_each_step():
+def test_steps_shows_the_text_then_the_tokens_of_each_step_and_a_fingerprint_what_they_do():
     assert list(Analyzer.parse("french").steps("L’État d’aujourd’hui")) == [
         ("nfkc", ["L’État d’aujourd’hui"]),
         ("casefold", ["l’état d’aujourd’hui"]),
@@ -260,9 +244,6 @@ def test_steps_shows_the_text_then_the_tokens_of_each_step():
         ("stop(french)", ["état", "aujourd'hui"]),
         ("snowball(french)", ["état", "aujourd'hui"]),
     ]
-
-
-def test_a_fingerprint_tells_what_an_analyzer_does():
     prints = {name: Analyzer.parse(name).fingerprint() for name in [*PRESETS, "french|asciifold"]}
     assert len(set(prints.values())) == 5
     assert prints == {name: Analyzer.parse(name).fingerprint() for name in prints}

@@ -33,28 +33,19 @@ The results agree.
 """
 
 
-def cases(language: str) -> list[str]:
-    lines = Path(__file__).with_name(f"sentences_{language}.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
 def split(text: str, language: str = "en", *, wrapped: bool | None = None) -> list[str]:
     return [text[start:end] for start, end in split_sentences(text, language, wrapped=wrapped)]
 
 
-@pytest.mark.parametrize(
-    ("language", "case"), [(language, case) for language in LANGUAGES for case in cases(language)]
-)
-def test_a_hard_case_is_split_where_a_reader_would(language: str, case: str):
-    case = case.replace("\\n", "\n").replace("\\r", "\r").replace("~", "\u00a0")
-    assert split(case.replace("|| ", "").replace("||", ""), language) == [
-        part.strip() for part in case.split("||")
-    ]
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_there_are_at_least_sixty_hard_cases(language: str):
-    assert len(cases(language)) >= 60
+def test_hard_cases_are_split_where_a_reader_would(language: str):
+    lines = Path(__file__).with_name(f"sentences_{language}.txt").read_text(encoding="utf-8").splitlines()
+    cases = [line for line in lines if line and not line.startswith("#")]
+    assert len(cases) >= 60
+    for case in cases:
+        case = case.replace("\\n", "\n").replace("\\r", "\r").replace("~", "\u00a0")
+        text = case.replace("|| ", "").replace("||", "")
+        assert split(text, language) == [part.strip() for part in case.split("||")]
 
 
 @given(ANY_TEXT | LIKE_TEXT, st.sampled_from(LANGUAGES), st.sampled_from([None, False, True]))
@@ -87,9 +78,6 @@ def test_spans_are_offsets_into_the_text():
     assert split_sentences(text) == [Span(1, 5), Span(6, 10)]
     assert split_sentences(text)[1].start == 6
     assert split_sentences("") == split_sentences(" \n\u00a0 ") == []
-
-
-def test_an_unknown_language_is_refused():
     with pytest.raises(ValueError, match="sentences are split in en, fr, got language 'de'"):
         split_sentences("Guten Tag.", "de")
 
@@ -109,10 +97,9 @@ def test_a_wrapped_paragraph_is_recognised_and_not_cut_at_its_lines():
     [
         (WRAPPED.partition("\n\n")[0], True),
         ("Conditions à remplir\nPersonnes concernées\nSalarié ou fonctionnaire", False),
-        (
-            "Une phrase qui est longue, et même plus longue que toutes les autres.\nUne courte.\nUne autre.",
-            False,
-        ),
+        ("Une phrase longue, et même plus longue que toutes les autres.\nUne courte.\nUne autre.", False),
+        (f"{'A' * 50}\n{'B' * 50}\nshort\nC", True),  # two in three
+        (f"{'A' * 50}\n{'B' * 50}\nshort\nC\nD", False),
         ("one line", False),
         ("", False),
     ],
@@ -130,9 +117,7 @@ def test_time_grows_with_the_text_and_no_faster(unit: str):
     text = unit * (100_000 // len(unit))
     began = time.process_time()
     split_sentences(text)
-    assert (
-        time.process_time() - began < 2.5
-    )  # half a second at most where nothing else runs; squared, it is minutes
+    assert time.process_time() - began < 10  # half a second at most; squared, it is minutes
 
 
 @pytest.mark.data

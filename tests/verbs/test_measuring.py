@@ -48,18 +48,15 @@ def test_files_and_rankings_in_memory_are_measured_alike(folder):
     assert of_files.record()["qrels"] == "qrels.txt"
 
 
-def test_a_result_prints_and_saves_itself(folder):
+def test_a_result_is_of_runs_cut_at_any_depth_and_prints_and_saves_itself(folder):
+    found = evaluate(judge(RUNS, QRELS, depth=2), "R@10").evaluations
+    assert [evaluation.mean["R@10"] for evaluation in found.values()] == [1, 0]
     found = evaluate(judge(RUNS, QRELS), "R", depths=[1, 3])
     assert found.curves == {"first": {"R": [1.0, 1.0]}, "third": {"R": [0.0, 1.0]}}
     assert str(found).splitlines()[0] == "Means over 10 queries"
     found.save("curves.json")
     assert json.loads((folder / "curves.json").read_text())["depths"] == [1, 3]
     assert [panel.get_ylabel() for panel in found.plot().axes] == ["R"]
-
-
-def test_runs_can_be_cut():
-    found = evaluate(judge(RUNS, QRELS, depth=2), "R@10").evaluations
-    assert [evaluation.mean["R@10"] for evaluation in found.values()] == [1, 0]
 
 
 def test_baselines_are_given_by_name_or_file(folder):
@@ -70,7 +67,7 @@ def test_baselines_are_given_by_name_or_file(folder):
         compare(runs, ["second"])
 
 
-def test_pairs_of_runs_are_combined():
+def test_pairs_of_runs_are_combined_and_weights_are_tuned_on_any_grid():
     lacking = {**RUNS, "third": run(3, [*list(QRELS)[1:], "unjudged"])}
     matrix = combine(judge(lacking, QRELS), "RR", level=0.01)
     assert matrix.cell("third", "first", "RR").mean == pytest.approx((9 / 2 + 1) / 10)
@@ -79,9 +76,6 @@ def test_pairs_of_runs_are_combined():
         "third: has no list for 1 of 10 queries of the qrels",
         "third: 1 queries are not in the qrels: they do not count",
     ]
-
-
-def test_weights_are_tuned_on_any_grid():
     tuning = tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid("square", "1"))
     assert (tuning.held_out, len(tuning.result.settings)) == (1.0, 3)
     with pytest.raises(CollectionError, match="step: 1 must be a multiple of the step"):
@@ -122,16 +116,10 @@ def test_consistency_and_reranking_by_depth(folder):
 
 
 def test_runs_are_named_by_their_files():
-    assert name_runs(["a/bm25.run", "b/dfi.run.gz", "c/lm.v2.txt", "x"]) == {
-        "bm25": "a/bm25.run",
-        "dfi": "b/dfi.run.gz",
-        "lm.v2": "c/lm.v2.txt",
-        "x": "x",
-    }
-    assert name_runs(["a/bm25.run", "b/bm25.run"]) == {
-        "a/bm25.run": "a/bm25.run",
-        "b/bm25.run": "b/bm25.run",
-    }
+    files = {"bm25": "a/bm25.run", "dfi": "b/dfi.run.gz", "lm.v2": "c/lm.v2.txt", "x": "x"}
+    assert name_runs(list(files.values())) == files
+    alike = ["a/bm25.run", "b/bm25.run"]
+    assert name_runs(alike) == dict(zip(alike, alike, strict=True))
     with pytest.raises(CollectionError, match="a run is given twice"):
         name_runs(["a", "a"])
 

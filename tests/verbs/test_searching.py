@@ -13,6 +13,7 @@ import pytest
 
 import telerank as tr
 from documents import in_process
+from small_set import write_beir
 from small_vectors import Letters
 from telerank.errors import CollectionError, ExpressionError, FormatError, IndexFault, ModelError
 from telerank.trec import read_run
@@ -22,7 +23,6 @@ from telerank.verbs.tune import Folds, TuneSetting
 
 DOCS = {f"d{n}": f"q{n} q{n % 3} x{n % 4} x{n % 2}" for n in range(12)}
 QUERIES = [tr.Query(f"q{n}", f"q{n} x{n % 4}") for n in range(6)]
-QRELS = [f"{query.qid}\td{number}\t1" for number, query in enumerate(QUERIES)]
 
 
 @pytest.fixture
@@ -34,18 +34,9 @@ def index(tmp_path, monkeypatch):
 @pytest.fixture
 def judged(index):
     """A BEIR folder ``set`` of the same documents."""
-    folder = Path("set")
-    (folder / "qrels").mkdir(parents=True)
-    write = {
-        "corpus": [{"_id": docno, "title": "", "text": text} for docno, text in DOCS.items()],
-        "queries": [{"_id": query.qid, "text": query.text} for query in QUERIES],
-    }
-    for name, records in write.items():
-        lines = "".join(json.dumps(record) + "\n" for record in records)
-        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    lines = ["query-id\tcorpus-id\tscore", *QRELS, ""]
-    (folder / "qrels/test.tsv").write_text("\n".join(lines), encoding="utf-8")
-    return folder
+    docs = ({"_id": docno, "title": "", "text": text} for docno, text in DOCS.items())
+    qrels = [(query.qid, f"d{number}", 1) for number, query in enumerate(QUERIES)]
+    return write_beir(Path("set"), docs, {query.qid: query.text for query in QUERIES}, {"test": qrels})
 
 
 def test_a_search_is_a_run_that_is_computed_when_it_is_read(index):

@@ -25,7 +25,6 @@ Candidate: TypeAlias = tuple[str, Doc]
 """The text of a query, and a document."""
 
 _WINDOW = WindowLimits(1_000_000, 4096, 1024)  # characters, documents, groups: few, for early results
-_KEPT = 1_000_000  # tokens of documents that are kept for other queries
 
 
 @dataclass
@@ -56,6 +55,8 @@ class SegmentScorer:
 
     scorer: Scorer
     settings: SegmentSettings
+    window: WindowLimits = _WINDOW
+    most_tokens: int = 1_000_000  # of documents that are kept for other queries
     counts: SegmentCounts = field(default_factory=SegmentCounts, init=False)
     _cut: OrderedDict[str, Segments] = field(default_factory=OrderedDict, init=False, repr=False)
     _tokens: int = field(default=0, init=False, repr=False)
@@ -77,15 +78,15 @@ class SegmentScorer:
     ) -> Iterator[list[Scores]]:
         """The logits of the segments of each candidate, by group, lazily and in order.
 
-        About a million characters of documents are in memory, for any number of groups and of documents in a
-        group. While segments are scored, the next documents are cut. A document that comes again, for another
-        query, is not tokenised again as long as it is among the last million tokens.
+        The documents of a ``window`` are in memory (a million characters), for any number of groups and of
+        documents in a group. While segments are scored, the next documents are cut. A document that comes
+        again, for another query, is not tokenised again as long as it is among the last ``most_tokens``.
         """
         parts: list[Scores] = []
         with ThreadPoolExecutor(1, thread_name_prefix="cutting") as pool:
             windows = (
                 (ends, pool.submit(self._make_pairs, items, self.counts))
-                for items, ends in _WINDOW.cut(groups, lambda item: len(item[1].text))
+                for items, ends in self.window.cut(groups, lambda item: len(item[1].text))
             )
             waiting = next(windows, None)
             while waiting is not None:
@@ -147,5 +148,5 @@ class SegmentScorer:
             self._tokens -= len(self._cut.pop(docno).ids)
         self._cut[docno] = segments
         self._tokens += len(segments.ids)
-        while self._tokens > _KEPT and len(self._cut) > 1:
+        while self._tokens > self.most_tokens and len(self._cut) > 1:
             self._tokens -= len(self._cut.popitem(last=False)[1].ids)

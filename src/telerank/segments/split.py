@@ -24,7 +24,6 @@ from telerank.types import Doc
 
 _Ids = npt.NDArray[np.int32]
 _WORD = re.compile(r"\S+")
-_CHARACTERS = 2_000_000  # of the texts whose encodings, with their offsets, are in memory at a time
 _SHORTEST = 0.25  # of the length, where lengths are drawn
 
 
@@ -153,12 +152,12 @@ class Segmenter:
         """The segments of one document."""
         return next(self.split([doc]))
 
-    def split(self, docs: Sequence[Doc]) -> Iterator[Segments]:
-        """The segments of each document, lazily and in order; a few million characters are in memory."""
+    def split(self, docs: Sequence[Doc], *, most_characters: int = 2_000_000) -> Iterator[Segments]:
+        """The segments of each document, lazily and in order; ``most_characters`` are encoded at a time."""
         start = characters = 0
         for end, doc in enumerate(docs, 1):
             characters += len(doc.text)
-            if characters >= _CHARACTERS or end == len(docs):
+            if characters >= most_characters or end == len(docs):
                 yield from self._split(docs[start:end])
                 start, characters = end, 0
 

@@ -26,7 +26,7 @@ from telerank.sparse.worker import Workers
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
-_STRETCH = 8 << 20  # characters
+STRETCH = 8 << 20  # characters
 _REPORTED = 1000  # documents between two calls of progress
 _PIECE = 4 << 20  # postings of a segment read at a time
 
@@ -37,14 +37,19 @@ def build_segment(
     analyzer: Analyzer,
     *,
     workers: int | None = None,
+    stretch: int = STRETCH,
     progress: Progress = silent,
 ) -> None:
-    """Write all files of a segment into an empty folder; with ``workers`` None every core is used."""
+    """Write all files of a segment into an empty folder; with ``workers`` None every core is used.
+
+    ``stretch`` is the number of characters that a process analyses and inverts at a time.
+    """
     count = workers or count_cores()
     scratch = folder / "runs"
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
-        stretches = _cut_stretches(_store(docs, store, lambda done: progress("indexing", done, None)))
+        texts = _store(docs, store, lambda done: progress("indexing", done, None))
+        stretches = _cut_stretches(texts, stretch)
         first = list(islice(stretches, 2))
         if not first:
             raise DocumentError("there is no document to index")
@@ -68,8 +73,10 @@ def build_segment(
     scratch.rmdir()
 
 
-def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress = silent) -> None:
-    """Write a segment of all documents that are not deleted, in their order."""
+def merge_segments(
+    folder: Path, segments: Sequence[Segment], progress: Progress = silent, *, piece: int = _PIECE
+) -> None:
+    """Write a segment of all documents that are not deleted, in their order; ``piece`` postings at a time."""
     new_rows, total = [], 0
     for segment in segments:
         kept = np.ones(len(segment), np.bool_) if not len(segment.deleted) else ~segment.deleted
@@ -87,7 +94,8 @@ def merge_segments(folder: Path, segments: Sequence[Segment], progress: Progress
     np.save(folder / "lengths.npy", np.concatenate(lengths))
 
     def runs() -> Iterator[tuple[int, Run]]:
-        return ((i, run) for i, (segment, rows) in enumerate(pairs) for run in _read_runs(segment, rows))
+        for owner, (segment, rows) in enumerate(pairs):
+            yield from ((owner, run) for run in _read_runs(segment, rows, piece))
 
     vocabularies = [[segment.terms[i] for i in range(len(segment.terms))] for segment in segments]
     fold(folder, vocabularies, runs, progress)
@@ -111,25 +119,25 @@ def _store(docs: Iterable[Doc], store: DocstoreWriter, report: Callable[[int], N
             report(number)
 
 
-def _cut_stretches(texts: Iterable[str]) -> Iterator[list[str]]:
+def _cut_stretches(texts: Iterable[str], characters: int) -> Iterator[list[str]]:
     stretch: list[str] = []
-    room = _STRETCH
+    room = characters
     for text in texts:
         stretch.append(text)
         room -= len(text) + 1
         if room <= 0:
             yield stretch
-            stretch, room = [], _STRETCH
+            stretch, room = [], characters
     if stretch:
         yield stretch
 
 
-def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64]) -> Iterator[Run]:
+def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64], piece: int) -> Iterator[Run]:
     """The postings of a segment by stretches of terms, with the new rows of their documents."""
     offsets = segment.offsets
     first = 0
     while first < len(segment.terms):
-        last = max(int(np.searchsorted(offsets, offsets[first] + _PIECE, "right")) - 1, first + 1)
+        last = max(int(np.searchsorted(offsets, offsets[first] + piece, "right")) - 1, first + 1)
         start, end = offsets[first], offsets[last]
         rows = new_rows[segment.rows[start:end]]
         tfs = segment.frequencies(int(start), int(end))

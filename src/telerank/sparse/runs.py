@@ -49,12 +49,13 @@ class Run:
 class RunMaker:
     """Analyses and inverts stretches of documents; numbers terms in the order of their first occurrence.
 
-    Memory: the vocabulary, the terms of 1 M surfaces, about 40 bytes for each piece of the current stretch.
+    Memory: the vocabulary, the terms of ``most_surfaces`` (by default 150 MB), about 40 bytes for each piece
+    of the current stretch.
     """
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: Analyzer, *, most_surfaces: int = 1 << 20) -> None:
         self._classes = analyzer.classes
-        self._numbers = _Numbers(analyzer)
+        self._numbers = _Numbers(analyzer, most_surfaces)
 
     @property
     def vocabulary(self) -> list[str]:
@@ -78,10 +79,8 @@ class RunMaker:
 class _Numbers(dict[bytes, tuple[int, ...]]):
     """Surface -> numbers of its terms; a surface is analysed when it is first looked up."""
 
-    _most = 1 << 20  # surfaces that are kept, about 150 MB
-
-    def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
+    def __init__(self, analyzer: Analyzer, most: int) -> None:
+        self._analyzer, self._most = analyzer, most
         self.of_term: dict[str, int] = {}
 
     def __missing__(self, surface: bytes) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, IndexLocked
 from telerank.npy import load_npy
-from telerank.sparse.build import build_segment, merge_segments
+from telerank.sparse.build import STRETCH, build_segment, merge_segments
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import (
     LOCK,
@@ -75,6 +75,9 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     :meth:`add` replaces everything in the index. Raises AnalyzerError if the index was built with another
     analyzer, IndexFault if there is none or the folder cannot be written to, IndexLocked if another process
     writes to it.
+
+    Memory is bounded by ``stretch``, the number of characters that a process analyses at a time; beyond
+    ``most_segments`` the smaller ones are merged.
     """
 
     def __init__(
@@ -84,9 +87,11 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         *,
         overwrite: bool = False,
         workers: int | None = None,
+        stretch: int = STRETCH,
+        most_segments: int = _MOST_SEGMENTS,
     ) -> None:
         self.folder = Path(folder).resolve()
-        self._workers = workers
+        self._workers, self._stretch, self._most_segments = workers, stretch, most_segments
         self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
         try:
             check_contents(self.folder)
@@ -108,8 +113,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     def add(self, docs: Iterable[Doc], *, update: bool = False, progress: Progress = silent) -> int:
         """Index documents as a new segment and return their number; ``update`` replaces documents.
 
-        Beyond 32 segments the smaller ones are merged. Raises DocumentError if one cannot be stored or,
-        without ``update``, is in the index already.
+        Raises DocumentError if one cannot be stored or, without ``update``, is in the index already.
         """
         return self._add(docs, (), update=update, progress=progress)
 
@@ -131,7 +135,9 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         analyzer = Analyzer.parse(self.manifest.analyzer)
         with self._change():
             new = self._new_segment()
-            build_segment(new, docs, analyzer, workers=self._workers, progress=progress)
+            build_segment(
+                new, docs, analyzer, workers=self._workers, stretch=self._stretch, progress=progress
+            )
             known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
@@ -139,7 +145,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
                 )
             entry = _record_segment(new)
             self._commit((*self._mark_deleted({*known, *deleted}), entry))
-        if len(self.manifest.segments) > _MOST_SEGMENTS:
+        if len(self.manifest.segments) > self._most_segments:
             self._fold(_first_small(self.manifest.segments), progress)
         return entry.documents
 
