@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 SMALL = ["rebuild", "add", "delete", "merge", "first"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dying():
     process = Dying(HERE / "dying.py")
     yield process
