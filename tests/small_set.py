@@ -20,7 +20,7 @@ def write_beir(
     (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, records)))
     for split, rows in qrels.items():
         lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in rows)]
-        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(lines))
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     return folder
 
 
