@@ -256,6 +256,8 @@ def test_a_thumb_is_still_pressed_after_the_browsers_back(visit: Any, address: s
     pressed = page.locator(".judge button[aria-pressed=true]")
     expect(pressed).to_have_count(1)
     expect(second.locator("button[aria-pressed=true]")).to_have_text("No, this does not help")
+    page.goto(f"{address}/search?q=Apprenti++PRIME")
+    expect(second.locator("button[aria-pressed=true]")).to_have_text("No, this does not help")
 
 
 def test_a_thumb_that_cannot_be_saved_says_so(visit: Any, address: str):

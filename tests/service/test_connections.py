@@ -22,6 +22,9 @@ KEY = "first-key-0001"
 HEAD = b"Host: localhost\r\nContent-Type: application/json\r\n"
 BODY = b'{"query": "q1"}'
 CHUNKED = b"f\r\n" + BODY + b"\r\n0\r\n"
+BOTH = "Transfer-Encoding with Content-Length, or in HTTP/1.0"
+LATE = "headers after the body"
+LINES = "a header line is folded, or ends without CR"
 JSON = {"content-type": "application/json"}
 
 
@@ -51,20 +54,20 @@ def read_until_closed(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "reason"),
     [
-        HEAD + b"Content-Length: 15\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED + b"\r\n",
-        HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + CHUNKED + b"\r\n",
-        HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED + b"X-Late: 1\r\n\r\n",
-        HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED + b"X-Late: 1\n\n",
-        HEAD + b"X-Folded: a\r\n b\r\nContent-Length: 15\r\n\r\n" + BODY,
-        HEAD + b"X-Folded: a\r\n\tb\r\nContent-Length: 15\r\n\r\n" + BODY,
-        HEAD + b"X-Bare: a\nContent-Length: 15\r\n\r\n" + BODY,
-        HEAD + b"Content-Length: 15\r\n\n" + BODY,
-        HEAD + b"Host: localhost\r\nContent-Length: 15\r\n\r\n" + BODY,
+        (HEAD + b"Content-Length: 15\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED + b"\r\n", BOTH),
+        (HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + CHUNKED + b"\r\n", BOTH),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED + b"X-Late: 1\r\n\r\n", LATE),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED + b"X-Late: 1\n\n", LATE),
+        (HEAD + b"X-Folded: a\r\n b\r\nContent-Length: 15\r\n\r\n" + BODY, LINES),
+        (HEAD + b"X-Folded: a\r\n\tb\r\nContent-Length: 15\r\n\r\n" + BODY, LINES),
+        (HEAD + b"X-Bare: a\nContent-Length: 15\r\n\r\n" + BODY, LINES),
+        (HEAD + b"Content-Length: 15\r\n\n" + BODY, LINES),
+        (HEAD + b"Host: localhost\r\nContent-Length: 15\r\n\r\n" + BODY, "Found multiple Host: headers"),
     ],
 )
-def test_what_proxies_may_read_otherwise_is_refused_and_the_connection_closed(open_address, sent):
+def test_what_proxies_may_read_otherwise_is_refused_and_the_connection_closed(open_address, sent, reason):
     for before in (b"", b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         with connected(open_address) as connection:
             connection.sendall(before + b"POST /v1/search HTTP/1.1\r\n" + sent)
@@ -72,7 +75,7 @@ def test_what_proxies_may_read_otherwise_is_refused_and_the_connection_closed(op
         reply = received[received.rindex(b"HTTP/1.1 ") :]
         assert received.count(b"HTTP/1.1 ") == 1 + bool(before)
         assert reply.startswith(b"HTTP/1.1 400 ")
-        assert json.loads(reply.partition(b"\r\n\r\n")[2])["message"] == "Invalid HTTP request received."
+        assert json.loads(reply.partition(b"\r\n\r\n")[2])["message"] == f"HTTP: {reason}"
 
 
 def test_line_feeds_in_a_body_are_no_lines_of_headers(open_address):

@@ -135,12 +135,12 @@ def error_response(
     error: ServiceError, scope: Scope, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """The reply of an error, with further ``headers``; a browser that lacks a key asks its user for it."""
-    own = error.headers
+    sent = error.headers
     if error.status == Unauthorized.status:
         is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
-        own["WWW-Authenticate"] = 'Basic realm="telerank", charset="UTF-8"' if is_page else "Bearer"
+        sent["WWW-Authenticate"] = 'Basic realm="telerank", charset="UTF-8"' if is_page else "Bearer"
     body = error_body(str(error), error.error_type, path_of(scope))
-    return JSONResponse(body, error.status, {**own, **(headers or {})})
+    return JSONResponse(body, error.status, {**sent, **(headers or {})})
 
 
 def add_error_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:

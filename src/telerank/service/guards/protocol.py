@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from http import HTTPStatus
 from typing import Any
 
@@ -120,7 +121,8 @@ class BoundedProtocol(H11Protocol):
         self._stop(self._unread)
 
     def send_400_response(self, msg: str) -> None:
-        self._reply(BadRequest(msg))
+        error = sys.exception()  # uvicorn catches it, and says of all of them the same
+        self._reply(BadRequest(f"HTTP: {error}" if isinstance(error, h11.RemoteProtocolError) else msg))
 
     @property
     def is_receiving(self) -> bool:

@@ -43,7 +43,7 @@ class Links:
         return self.to("answer", **self.values(inquiry))
 
     def values(self, inquiry: Inquiry) -> dict[str, object]:
-        """What is inquiry, as the values of an address."""
+        """An inquiry as the values of an address."""
         page = inquiry.page if inquiry.page > 1 else None
         return {"q": inquiry.query, "index": inquiry.index, "model": inquiry.model, "page": page}
 

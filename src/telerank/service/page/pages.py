@@ -1,4 +1,4 @@
-"""The pages: what each shows for what is inquiry, computed in a thread of the service."""
+"""The pages: what each shows for what its address asks, computed in a thread of the service."""
 
 from __future__ import annotations
 

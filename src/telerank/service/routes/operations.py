@@ -30,7 +30,10 @@ async def ready(served: CurrentServed) -> Health:
     "/metrics",
     summary="Numbers for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"example": "telerank_requests_waiting 0.0"}}}},
+    responses={
+        200: {"content": {"text/plain": {"example": "telerank_requests_waiting 0.0"}}},
+        **{status: ERRORS[status] for status in (401, 421, 429)},
+    },
 )
 def metrics(served: CurrentServed) -> Response:
     """What the processes have counted: requests, times of stages, waiting requests, changes of indexes."""

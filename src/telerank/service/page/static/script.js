@@ -97,9 +97,11 @@ function judgedHere() {
   }
 }
 
+// queries that differ in case or blanks alone are judged as one
 function nameOf(form) {
   const fields = new FormData(form);
-  return JSON.stringify([fields.get("index"), fields.get("q"), fields.get("docno")]);
+  const words = fields.get("q").normalize("NFKC").toLowerCase().trim().split(/\s+/);
+  return JSON.stringify([fields.get("index"), words.join(" "), fields.get("docno")]);
 }
 
 const judged = judgedHere();
