@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, TelerankError
+from telerank.expressions import Call, Word, parse_expression, quote, walk
 from telerank.pipelines.answers import ends_in_read, read_answers
 from telerank.pipelines.functions import FUNCTIONS, read_pipeline
 from telerank.pipelines.reader import Names, StageFunction
@@ -59,7 +60,7 @@ class ServedIndex:
     """An index with its pipelines: those of the settings, those saved with it, and texts of requests.
 
     Nothing is read from the folder after :meth:`open`: a change to it is seen by the next one alone.
-    ``pipelines`` are the texts by name, ``answering`` those that end in ``read(READER)``; ``unavailable``
+    ``model`` and ``answer`` are the pipelines that the settings choose; ``pipelines`` are the texts by name, ``answering`` those that end in ``read(READER)``; ``unavailable``
     says why others cannot be run here.
     """
 
@@ -68,6 +69,8 @@ class ServedIndex:
     models: ServedModels
     settings: ServiceSettings
     signature: Signature = ()
+    model: str | None = field(init=False)
+    answer: str | None = field(init=False)
     pipelines: dict[str, str] = field(default_factory=dict, init=False)
     answering: dict[str, str] = field(default_factory=dict, init=False)
     unavailable: dict[str, str] = field(default_factory=dict, init=False)
@@ -80,6 +83,8 @@ class ServedIndex:
 
     def __post_init__(self) -> None:
         self._count = len(self.index)
+        chosen = (self.settings.model, self.settings.answer)
+        self.model, self.answer = (text and self._name_folders(text) for text in chosen)
 
     @classmethod
     def open(cls, name: str, folder: Path, models: ServedModels, settings: ServiceSettings) -> ServedIndex:
@@ -110,15 +115,15 @@ class ServedIndex:
     @property
     def default(self) -> str:
         """The name or the text of the pipeline that is searched if none is named."""
-        model = self.settings.model
-        return model if model is not None and model not in self.unavailable else self.index.default_pipeline
+        if self.model is not None and self.model not in self.unavailable:
+            return self.model
+        return self.index.default_pipeline
 
     @property
     def default_answer(self) -> str | None:
         """The name or the text of the pipeline that answers if none is named; None if there is no reader."""
-        answer = self.settings.answer
-        if answer is not None and answer not in self.unavailable:
-            return answer
+        if self.answer is not None and self.answer not in self.unavailable:
+            return self.answer
         readers = self.models.readers.names if self.index.has_texts else []
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
@@ -173,11 +178,12 @@ class ServedIndex:
 
     def _read_pipelines(self) -> None:
         """Read every pipeline of the settings and of the index, so that their models and vectors are open."""
-        texts = self._texts = {**self.index.pipelines, **self.settings.pipelines}
+        pipelines = {**self.index.pipelines, **self.settings.pipelines}
+        texts = self._texts = {name: self._name_folders(text) for name, text in pipelines.items()}
         for name in self.settings.encoders if not self.index.has_texts or self.index.vectors else ():
             self._open_given(name)
-        own = (self.settings.model or self.index.default_pipeline, self.settings.answer)
-        extra = [text for text in own if text is not None]
+        chosen = (self.model or self.index.default_pipeline, self.answer)
+        extra = [text for text in chosen if text is not None]
         for name, text in {**texts, **{text: text for text in extra if text not in texts}}.items():
             try:
                 answering = ends_in_read(text)
@@ -188,6 +194,21 @@ class ServedIndex:
                 continue
             (self.answering if answering else self.pipelines)[name] = text
         self._is_open = True
+
+    def _name_folders(self, text: str) -> str:
+        """A pipeline with names instead of the paths of models: replies show it, and no path of the machine."""
+        try:
+            tree = parse_expression(text)
+        except ExpressionError:
+            return text  # whoever reads the pipeline is told
+        calls = (part for part in walk(tree) if isinstance(part, Call) and part.name in {"rerank", "read"})
+        words = [value for call in calls for _, value in call.arguments if isinstance(value, Word)]
+        for word in sorted(words, key=lambda word: word.at, reverse=True):
+            if "/" in word.text and Path(word.text).is_dir():
+                start, name = text.index(word.text, word.at), self.models.name_folder(word.text)
+                name = name if word.quoted else quote(name)
+                text = text[:start] + name + text[start + len(word.text) :]
+        return text
 
     def _open_given(self, name: str) -> None:
         """Open the vectors of a model that the settings name, if the index has any of it."""
@@ -296,7 +317,7 @@ class ServedIndex:
         return ReadAnswers(reader, WatchedDocs(self.index.docs), mu, name=model)
 
     def _locate(self, model: str, sources: Mapping[str, str]) -> str:
-        return locate_model(model, models=sources, index=self.index.folder)
+        return locate_model(model, models={**sources, **self.models.folders}, index=self.index.folder)
 
     def _scope(self, source: str) -> str:
         """The name of the index if it keeps the model, else empty."""

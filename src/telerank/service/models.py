@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from telerank.errors import MissingExtra
@@ -97,6 +99,8 @@ class ServedModels:
     rerankers: ModelFamily[Scorer]
     encoders: ModelFamily[TorchEncoder]
     readers: ModelFamily[SpanReader]
+    folders: dict[str, str] = field(default_factory=dict)
+    """The folders of models that pipelines name by their paths, by the names that replies show instead."""
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> ServedModels:
@@ -113,6 +117,16 @@ class ServedModels:
         for name in settings.readers:
             served.readers.open(name)
         return served
+
+    def name_folder(self, folder: str) -> str:
+        """The name that stands for a folder: its last part, with a number if another model has that name."""
+        families = (self.rerankers, self.encoders, self.readers)
+        known = {name: source for family in families for name, source in family.sources.items()} | self.folders
+        last = Path(folder).resolve().name
+        names = (f"{last}-{number}" if number > 1 else last for number in count(1))
+        name = next(name for name in names if known.get(name, folder) == folder)
+        self.folders[name] = folder
+        return name
 
     def close(self) -> None:
         """From now on there are no other models."""

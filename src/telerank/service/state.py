@@ -229,6 +229,8 @@ class Served:
 
     def _check_defaults(self, indexes: Mapping[str, ServedIndex]) -> None:
         first = next(iter(indexes.values()), None)
-        for text in (self.settings.model, self.settings.answer):
-            if first is not None and text is not None and text in first.unavailable:
+        if first is None:
+            return
+        for text in (first.model, first.answer):
+            if text is not None and text in first.unavailable:
                 raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")
