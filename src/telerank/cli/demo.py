@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from typer import Option
@@ -33,11 +32,10 @@ def demo(
     from telerank.verbs.experiment import run_experiment
 
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a model that is not here is not fetched
-    began = time.perf_counter()
     (outcome,) = run_experiment("demo", output=output)
     print_outcome(outcome)
-    seconds, report = time.perf_counter() - began, outcome.folder / "report.html"
-    console.out.print(f"\nThat took {seconds:.0f} s. The report: {report}\n", markup=False, soft_wrap=True)
+    report = outcome.folder / "report.html"
+    console.out.print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
     console.out.print("Next, in the index that is there now, and on files of your own:")
     for line in (
         f'telerank search {output / "piaf" / "index-french"} --query "{_QUESTION}" -k 3',

@@ -200,7 +200,8 @@ def reading(problem: str) -> Iterator[None]:
         with quiet():
             yield
     except Exception as error:  # what files of the wrong shape raise is not documented
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        lines = [" ".join(line.split()) for line in str(error).strip().splitlines()] or [type(error).__name__]
+        first = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
         reason = next((reason for words, reason in _REFUSED.items() if words in str(error)), first)
         raise ModelError(f"{problem}: {reason}") from error
 

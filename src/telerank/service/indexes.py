@@ -60,8 +60,8 @@ class ServedIndex:
     """An index with its pipelines: those of the settings, those saved with it, and texts of requests.
 
     Nothing is read from the folder after :meth:`open`: a change to it is seen by the next one alone.
-    ``model`` and ``answer`` are the pipelines that the settings choose; ``pipelines`` are the texts by name, ``answering`` those that end in ``read(READER)``; ``unavailable``
-    says why others cannot be run here.
+    ``model`` and ``answer`` are the pipelines that the settings choose; ``pipelines`` are the texts by name,
+    ``answering`` those that end in ``read(READER)``; ``unavailable`` says why others cannot be run here.
     """
 
     name: str
@@ -196,7 +196,7 @@ class ServedIndex:
         self._is_open = True
 
     def _name_folders(self, text: str) -> str:
-        """A pipeline with names instead of the paths of models: replies show it, and no path of the machine."""
+        """A pipeline with names instead of the paths of models: replies show it, and no path."""
         try:
             tree = parse_expression(text)
         except ExpressionError:

@@ -121,7 +121,9 @@ class ServedModels:
     def name_folder(self, folder: str) -> str:
         """The name that stands for a folder: its last part, with a number if another model has that name."""
         families = (self.rerankers, self.encoders, self.readers)
-        known = {name: source for family in families for name, source in family.sources.items()} | self.folders
+        known = {
+            name: source for family in families for name, source in family.sources.items()
+        } | self.folders
         last = Path(folder).resolve().name
         names = (f"{last}-{number}" if number > 1 else last for number in count(1))
         name = next(name for name in names if known.get(name, folder) == folder)
