@@ -94,11 +94,20 @@ def check(path: Path, needing: bool | str, session: Session, masks: Masks = MASK
         assert is_shown(shown, printed, masks), message + "\n".join(printed)
 
 
-@pytest.mark.parametrize("path", [one for one in DOCUMENTS if steps(lines(one), needing=False)], ids=name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        path if path.name == "README.md" else pytest.param(path, marks=pytest.mark.docs)
+        for path in DOCUMENTS
+        if steps(lines(path), needing=False)
+    ],
+    ids=name,
+)
 def test_the_code_of_a_document_prints_what_is_shown(path, tmp_path):
     check(path, False, Session(tmp_path))
 
 
+@pytest.mark.docs
 @pytest.mark.data
 @pytest.mark.parametrize("path", [one for one in DOCUMENTS if needed(lines(one))], ids=name)
 def test_the_code_of_a_document_on_real_collections_prints_what_is_shown(path, tmp_path, data):
@@ -106,6 +115,7 @@ def test_the_code_of_a_document_on_real_collections_prints_what_is_shown(path, t
     check(path, True, Session(tmp_path))
 
 
+@pytest.mark.docs
 @pytest.mark.data
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if steps(lines(path), RERANKER)], ids=name)
 def test_the_code_of_a_document_with_a_re_ranker_runs_with_small_models(path, tmp_path, data):
@@ -160,6 +170,7 @@ def test_every_argument_and_option_is_explained(called):
     assert set(silent) <= {"help"}
 
 
+@pytest.mark.docs
 @pytest.mark.data
 def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

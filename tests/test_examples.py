@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 EXAMPLES = {path.name: path for path in (Path(__file__).parent.parent / "examples").glob("*.py")}
 SHOWN = {
     "compare_models.py": ["bm25(k1=0.9, b=0.4)    0.7640", "0.7526†", "Paired t-test over 7569 queries"],

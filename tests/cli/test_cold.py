@@ -14,6 +14,8 @@ from telerank.cli.main import app
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
 
+pytestmark = pytest.mark.process
+
 resource = pytest.importorskip("resource")
 
 IMPORTS = ["-c", "import numpy, pyarrow, typer, pydantic"]

@@ -15,6 +15,8 @@ from telerank.cli.main import app
 from telerank.experiments import packaged
 from telerank.experiments.schema import merge
 
+pytestmark = pytest.mark.train
+
 NEURAL = bool(find_spec("torch") and find_spec("transformers"))
 
 

@@ -25,6 +25,8 @@ from small_rerankers import small_reranker
 from telerank.cli.main import main
 from telerank.models.rerankers.reranker import save_reranker
 
+pytestmark = pytest.mark.fuzz
+
 CODE = """
 import os
 from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizer

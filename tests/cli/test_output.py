@@ -13,6 +13,8 @@ import pytest
 
 from telerank.drafts import open_draft
 
+pytestmark = pytest.mark.process
+
 DOCS = [{"docno": "d1", "text": "le café où l’été naît"}, {"docno": "d2", "text": "日本語 café ·"}]
 RUN = "".join(f"q{n} Q0 d{m} {m} {3 - m} t\n" for n in range(3) for m in (1, 2))
 QRELS = "".join(f"q{n} 0 d1 1\n" for n in range(3))

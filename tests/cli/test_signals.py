@@ -10,6 +10,8 @@ import time
 import psutil
 import pytest
 
+pytestmark = pytest.mark.process
+
 PATIENCE = 60
 ENDLESS = """
 import itertools, signal, sys

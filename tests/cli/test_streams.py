@@ -11,7 +11,10 @@ import pytest
 
 from small_set import write_small_set
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="shells close files elsewhere in other ways")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(os.name != "posix", reason="shells close files elsewhere in other ways"),
+]
 
 WRITING = {
     "help": "--help",

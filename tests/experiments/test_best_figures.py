@@ -15,6 +15,8 @@ from telerank.experiments.pooled import PooledOutcome
 from telerank.experiments.schema import merge, read_experiment
 from telerank.verbs.experiment import run_experiment
 
+pytestmark = pytest.mark.train
+
 SMALL = {
     "data": {"queries": 4, "negatives": {"run": "bm25 % 4", "depth": 4}},
     "model": {"max_query": 6, "max_length": 24},

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.gpu
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 

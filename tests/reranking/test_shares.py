@@ -12,6 +12,8 @@ from small_vectors import Letters, docs  # noqa: E402
 from telerank.dense.encode import Encoding, encode_documents  # noqa: E402
 from telerank.dense.vectors import Vectors  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 TEXTS = [f"{number} bears" for number in range(10)]
 WORKER = """
 import sys

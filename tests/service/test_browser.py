@@ -25,7 +25,10 @@ from telerank.models.readers.reader import save_reader
 from telerank.types import Doc, Mark
 
 CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}"),
+]
 PAGES = (
     "/",
     "/search?q=prime+revenus",

@@ -185,6 +185,7 @@ def test_hadolint_has_no_complaint():
     assert ran.stdout == ""
 
 
+@pytest.mark.process
 def test_a_service_writes_to_its_state_alone(tmp_path):
     """As in the unit and the image: no home, caches and judgments in one folder, the index only read."""
     httpx = pytest.importorskip("httpx")

@@ -17,6 +17,8 @@ pytest.importorskip("transformers")
 
 from small_service import save_models
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 
 

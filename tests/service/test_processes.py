@@ -21,6 +21,8 @@ import telerank as tr
 from served_process import ROOT, ServedProcess, served_process
 from small_service import make_index
 
+pytestmark = pytest.mark.process
+
 SLOW = """
 import sys, time
 from telerank.sparse.retriever import SparseRetriever

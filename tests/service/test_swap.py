@@ -59,6 +59,7 @@ class Requests(threading.Thread):
             self.replies.append((reply.status_code, reply.json()))
 
 
+@pytest.mark.process
 def test_a_hundred_swaps_under_requests_fail_none_and_mix_nothing(tmp_path):
     folder = make_index(tmp_path / "idx", docs_of(0))
     with serving(settings_of(folder, watch=0.01)) as client:

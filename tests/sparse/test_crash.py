@@ -198,6 +198,7 @@ with IndexWriter(sys.argv[1]) as writer:
 """
 
 
+@pytest.mark.process
 def test_another_process_is_refused_while_one_writes_and_not_when_it_is_killed(tmp_path):
     build(tmp_path / "index", ["a"])
     command = [sys.executable, "-c", HOLDING, tmp_path / "index"]

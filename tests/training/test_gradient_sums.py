@@ -20,6 +20,8 @@ from telerank.training import parallel  # noqa: E402
 from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.parallel import ALONE, GradientSums, Processes  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 
 def test_every_training_sends_gradients_before_its_backward_has_ended(shared):
     """Except a process without a pair, which has no backward pass."""

@@ -94,6 +94,7 @@ def check_same(output, expected):
     assert all(torch.equal(weight, others[name]) for name, weight in weights.items())
 
 
+@pytest.mark.process
 def test_two_processes_that_were_killed_go_on_to_the_same_losses(forks, toys, tmp_path):
     """Each has random numbers of its own, for dropout."""
     killed = forks.run(KILLED, toys, "run", tmp_path / "killed", 7, processes=2)
@@ -113,6 +114,7 @@ NAMES = (
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", NAMES)
 def test_two_processes_train_what_one_trains(shared, toys, tmp_path, name):
     """With queries that do not halve, own negatives, cached gradients, batches in parts, and stored features."""

@@ -21,6 +21,8 @@ from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
 from telerank.training.loop import Loop  # noqa: E402
 from telerank.training.reranker.train import train_reranker  # noqa: E402
 
+pytestmark = pytest.mark.gpu
+
 STILL = {"kind": "monobert", "dropout": 0.0}
 
 

@@ -17,6 +17,8 @@ from small_training import losses, small_place, training  # noqa: E402
 
 from telerank.training.parallel import Processes, join_processes  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 
 def test_torchrun_starts_the_command(tmp_path):
     config = training(small_place(tmp_path), optimisation={"steps": 3}).model_dump(mode="json")

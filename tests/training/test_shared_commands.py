@@ -17,6 +17,8 @@ from small_rerankers import small_reranker  # noqa: E402
 from telerank.models.rerankers.reranker import save_reranker  # noqa: E402
 from telerank.trec import read_run  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 WORKER = """
 import os, sys
 import torch

@@ -16,6 +16,8 @@ from shared_cases import compute_all, shared_place  # noqa: E402
 from small_ranking import small_ranking  # noqa: E402
 from telerank.training.parallel import ALONE, share_by_length  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 SHARED = """
 from telerank.training.parallel import join_processes
 from shared_cases import compute_all
