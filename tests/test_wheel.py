@@ -146,7 +146,7 @@ def test_the_code_of_the_readme_runs_from_the_wheel(installed_neural, tmp_path, 
         command = [str(installed_neural.python), "-c"] if step.is_python else ["bash", "-c"]
         printed = installed_neural.run([*command, step.code], tmp_path, **variables)
         assert "nDCG@10" in printed or not step.is_python
-    files = {RERANKER: ("table.md", "hybrid.run", "idx/pipelines.json"), True: ("lmd.run", "models.yaml")}
+    files = {RERANKER: ("hybrid.run", "idx/pipelines.json"), True: ("lmd.run", "models.yaml")}
     assert all((tmp_path / name).is_file() for name in files[needing])
 
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import struct
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -80,9 +81,8 @@ def test_the_package_becomes_a_folder_once_and_nothing_of_it_is_run(package):
 
 
 def test_processes_that_need_the_folder_at_once_make_it_once(package):
-    context = multiprocessing.get_context("fork")
-    with context.Pool(3) as pool:
-        folders = pool.map(_locate_in_process, range(3))
+    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("fork")) as pool:
+        folders = list(pool.map(_locate_in_process, range(3)))
     assert len(set(folders)) == 1
     assert load_bi_encoder(folders[0])[0].width == HEADER.width
 
@@ -171,7 +171,8 @@ def test_a_bi_encoder_s_training_keeps_its_prompts_and_one_token_type(package, t
     assert settings.query == Side(16)
     assert settings.document == Side(32, segment=1)  # RepBERT's, without prompts
     trained = train_bi_encoder(
-        training(small_place(tmp_path / "set"), model={"start": "e5-small"}), tmp_path / "out"
+        training(small_place(tmp_path / "set"), model={"start": "e5-small", "similarity": "cosine"}),
+        tmp_path / "out",
     )
     assert load_bi_encoder(trained)[0].settings.document.prompt == "passage: "
 
