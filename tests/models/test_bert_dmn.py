@@ -164,6 +164,7 @@ def test_it_learns_what_only_sentences_tell():
     assert ((head.eval()(features) > 0) == relevant).float().mean() > 0.9
 
 
+@pytest.mark.train
 def test_a_training_with_two_threads_repeats_to_the_bit():
     """64 pairs of up to 4 sentences: enough items that torch shares the sums of gradients among threads."""
     threads = torch.get_num_threads()
