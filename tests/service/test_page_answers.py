@@ -128,3 +128,18 @@ def test_a_reader_reads_what_a_default_pipeline_without_a_bound_finds(folder: Pa
     with page_client(settings) as client:
         assert page_of(client, "/answer?q=prime").text
         assert client.post("/v1/answer", json={"query": "prime"}).status_code == 200
+
+
+def test_a_later_answer_of_a_higher_confidence_is_explained(tmp_path: Path, readers: dict[str, str]):
+    """The ranking alone orders these answers: that of the shorter text is first, the reader prefers the other."""
+    docs = [Doc("A", "prime"), Doc("B", "La prime est versée en mars.")]
+    said = "Answers are in the order of their scores"
+    for mu, is_said in ((0, True), (1, False)):
+        settings = settings_of(
+            make_index(tmp_path / f"idx{mu}", docs), readers, answer=f"bm25 >> read(always, mu={mu})"
+        )
+        with page_client(settings) as client:
+            answers = client.post("/v1/answer", json={"query": "prime"}).json()["answers"]
+            best, *others = (answer["confidence"] for answer in answers)
+            assert (max(others) > best) is is_said
+            assert (said in page_of(client, "/answer?q=prime").text) is is_said

@@ -30,6 +30,8 @@ _ENGLISH: dict[str, str] = {
     "answer.none.hint.other": "None of the {n} documents that were read has an answer to this question. "
     "The results below may still help.",
     "answer.none.unread": "No document was found in which there could be one.",
+    "answer.order": "Answers are in the order of their scores, to which the rank of the document counts, too; "
+    "the confidence is the reader's alone.",
     "answer.reading": "Reading the first documents for an answer …",
     "answer.source": "From:",
     "answer.unsure": "No sure answer",
@@ -164,6 +166,8 @@ _FRENCH: dict[str, str] = {
     "answer.none.hint.other": "Aucun des {n} documents lus ne contient de réponse à cette question. "
     "Les résultats ci-dessous peuvent tout de même vous aider.",
     "answer.none.unread": "Aucun document où elle pourrait se trouver n’a été trouvé.",
+    "answer.order": "Les réponses sont dans l’ordre de leurs scores, où compte aussi le rang du document~; "
+    "la confiance est celle du lecteur seul.",
     "answer.reading": "Lecture des premiers documents pour trouver une réponse…",
     "answer.source": "Extrait de~:",
     "answer.unsure": "Pas de réponse sûre",
