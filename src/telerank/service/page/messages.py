@@ -30,8 +30,8 @@ _ENGLISH: dict[str, str] = {
     "answer.none.hint.other": "None of the {n} documents that were read has an answer to this question. "
     "The results below may still help.",
     "answer.none.unread": "No document was found in which there could be one.",
-    "answer.order": "Answers are in the order of their scores, to which the rank of the document counts, too; "
-    "the confidence is the reader's alone.",
+    "answer.order": "Answers are in the order of their scores, in which the rank of the document counts, "
+    "too; the confidence is the reader's alone.",
     "answer.reading": "Reading the first documents for an answer …",
     "answer.source": "From:",
     "answer.unsure": "No sure answer",
