@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import ast
-import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import telerank
+from commands import typed
+from source_files import check_offences, imported_parts, source_files
 from telerank.cli.commands import SHORT_HELPS
-from telerank.cli.main import main
+from telerank.cli.main import app
 
-PACKAGE = Path(telerank.__file__).parent
-COMMANDS = sorted((PACKAGE / "cli").rglob("*.py"))
 ALLOWED = {"cli", "verbs", "errors", "types", "show"}
 MOST_VERBS = 15
 
 
-def imported_parts(tree: ast.Module) -> set[str]:
-    """The parts of telerank that a module imports, other than for types alone."""
-    for_types = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    parts = set()
-    for node in ast.walk(tree):
-        names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if id(node) not in for_types:
-            parts |= {name.split(".")[1] for name in names if name.startswith("telerank.")}
-    return parts
-
-
-@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: str(path.relative_to(PACKAGE / "cli")))
-def test_a_command_calls_verbs_alone(path):
-    assert imported_parts(ast.parse(path.read_text(encoding="utf-8"))) <= ALLOWED
+def test_a_command_calls_verbs_alone():
+    offences = []
+    for file in source_files():
+        if not file.name.startswith("cli/"):
+            continue
+        for_types = {
+            id(inner)
+            for node in file.nodes
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        parts = {part for node in file.nodes if id(node) not in for_types for part in imported_parts(node)}
+        offences += [f"{file.name}: {part}" for part in sorted(parts - ALLOWED)]
+    check_offences(offences, f"a command imports {', '.join(sorted(ALLOWED))}")
 
 
 def test_there_are_few_verbs():
-    files = [path for path in (PACKAGE / "verbs").glob("*.py") if path.stem != "__init__"]
-    assert len(files) <= MOST_VERBS
+    names = [file.name.split("/") for file in source_files() if file.name.startswith("verbs/")]
+    assert len([name for name in names if len(name) == 2 and name[1] != "__init__.py"]) <= MOST_VERBS
 
 
 def test_the_verbs_of_the_package_are_exported():
@@ -52,29 +46,33 @@ def test_the_verbs_of_the_package_are_exported():
     assert set(SHORT_HELPS) - others - runs <= set(telerank.__all__)
 
 
+def test_the_short_help_of_each_command_is_the_first_line_of_its_help():
+    commands = get_command(app).commands
+    firsts = {name: " ".join(command.help.split("\n\n")[0].split()) for name, command in commands.items()}
+    assert firsts == SHORT_HELPS
+
+
 LONG = "a" * 100_000
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "command",
     [
-        [LONG],
-        ["evaluate", LONG, "a.run"],
-        ["evaluate", "qrels", "a.run", f"--{LONG}"],
-        ["evaluate", "qrels", "a.run", "-m", f"{LONG} AP"],
-        ["evaluate", "qrels", "a.run", "-l", LONG],
-        ["fuse", "qrels", "-o", LONG],
-        ["experiment", LONG],
-        ["data", LONG],
+        LONG,
+        f"evaluate {LONG} a.run",
+        f"evaluate qrels a.run --{LONG}",
+        f"evaluate qrels a.run -m '{LONG} AP'",
+        f"evaluate qrels a.run -l {LONG}",
+        f"fuse qrels -o {LONG}",
+        f"experiment {LONG}",
+        f"data {LONG}",
     ],
-    ids=lambda arguments: " ".join(arguments)[:40],
+    ids=lambda command: command[:40],
 )
-def test_an_error_repeats_few_characters_of_what_was_given(arguments, tmp_path, monkeypatch, capsys):
+def test_an_error_repeats_few_characters_of_what_was_given(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("qrels").write_text(f"1 0 {LONG} x\n")
     Path("a.run").write_text(f"1 Q0 a 1 {LONG} a\n")
-    monkeypatch.setattr(sys, "argv", ["telerank", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    assert 0 < len(capsys.readouterr().err) < 2500
+    printed = typed(command)
+    assert printed.status == 2
+    assert 0 < len(printed.stderr) < 2500
