@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
         "elsewhere.txt": "x 0 a 1\n",
         "tidy.txt": "1 0 a 1\n2 0 c 2\n",
         # what trec_eval reads, though it does not follow the formats
-        "untidy.qrels": "# judged\n1 0 a 1\n1 0 b 0 # unsure\n2 0 c 2\n3 0 d 1\n",
+        "qrels": "# judged\n1 0 a 1\n1 0 b 0 # unsure\n2 0 c 2\n3 0 d 1\n",
         "untidy.run": "1 Q0 a 1 2.5 t more junk\n2 Q0 c 1 21.4567891234 t\n1 Q0 b 2 2.0 t\n2 Q0 e 2 21.4567891230 t\n",
     }.items():
         Path(name).write_text(text)
@@ -170,7 +170,7 @@ def test_a_collection_gives_the_qrels_of_a_split_by_default_the_one_that_judges_
         ("qrels.txt bm25.run --depths 1 --plot p.gif", "p.gif: expected the name of a plot"),
         ("qrels.txt bm25.run bm25.run", "a run is given twice"),
         ("- -", "standard input (-) can be read only once"),
-        ("untidy.qrels untidy.run --strict", "untidy.qrels:1: expected 4 columns: qid iteration docno grade"),
+        ("qrels untidy.run --strict", "qrels:1: expected 4 columns: qid iteration docno grade"),
         (
             "tidy.txt untidy.run --strict",
             "untidy.run:1: expected 6 columns: qid Q0 docno rank score tag, got",
@@ -227,10 +227,10 @@ def test_what_are_no_rising_depths_and_depths_without_bound_are_refused(text, me
 
 @pytest.mark.filterwarnings("default::telerank.errors.FormatWarning")
 def test_what_trec_eval_reads_is_measured_with_warnings_that_name_the_line():
-    printed = ok("evaluate untidy.qrels untidy.run -m recip_rank --json")
+    printed = ok("evaluate qrels untidy.run -m recip_rank --json")
     assert json.loads(printed.stdout)["runs"][0]["mean"] == {"recip_rank": pytest.approx(2 / 3)}
     assert printed.stderr.splitlines() == [
-        "untidy.qrels:1: a comment (trec_eval 10.0; earlier versions refuse it) (and 1 more)",
+        "qrels:1: a comment (trec_eval 10.0; earlier versions refuse it) (and 1 more)",
         "untidy.run:3: the lines of a query are not together: the run is sorted, as by trec_eval",
         "untidy.run:1: more than 6 columns: the others are ignored, as by trec_eval",
         "untidy: 1 of 3 queries of the qrels have no document: they count 0",
