@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from commands import ok
 from small_set import write_small_set
 
 pytestmark = [
@@ -16,91 +18,114 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="shells close files elsewhere in other ways"),
 ]
 
-WRITING = {
-    "help": "--help",
-    "version": "--version",
-    "search": "search idx set",
-    "answer": "search idx -q w1",
-    "explain": "search idx -q w1 --explain --json",
-    "evaluate": "evaluate set a.run",
-    "compare": "compare set a.run b.run",
-    "fuse": "fuse a.run b.run",
-    "tune-fusion": "tune-fusion set a.run b.run --folds 2 --json",
-    "combine": "combine set a.run b.run",
-    "depth": "depth set a.run --reranker b.run --depths 1,2",
-    "consistency": "consistency a.run b.run --depths 1,2",
-    "data show": "data show set",
-    "data ls": "data ls",
-    "data stats": "data stats set --json",
-    "analyze-text": "analyze-text words",
-    "pipeline": "pipeline ls idx",
-    "index": "index info idx",
-    "experiment": "experiment ls",
-    "tune": "tune idx set --model bm25 --folds 2",
-}
-READING = {
-    "index": "index - new --format jsonl",
-    "answers": "search idx -q -",
-    "topics": "search idx --topics -",
-    "evaluate": "evaluate set -",
-    "qrels": "evaluate - a.run",
-    "fuse": "fuse a.run -",
-}
+WRITING = (
+    "--help",
+    "--version",
+    "search idx set",
+    "search idx -q w1",
+    "search idx -q w1 --explain --json",
+    "evaluate set a.run",
+    "compare set a.run b.run",
+    "fuse a.run b.run",
+    "tune-fusion set a.run b.run --folds 2 --json",
+    "combine set a.run b.run",
+    "depth set a.run --reranker b.run --depths 1,2",
+    "consistency a.run b.run --depths 1,2",
+    "data show set",
+    "data ls",
+    "data stats set --json",
+    "analyze-text words",
+    "pipeline ls idx",
+    "index info idx",
+    "experiment ls",
+    "tune idx set --model bm25 --folds 2",
+)
+READING = (
+    "index - new --format jsonl",
+    "search idx -q -",
+    "search idx --topics -",
+    "evaluate set -",
+    "evaluate - a.run",
+    "fuse a.run -",
+)
+FORKING = """
+import os, sys
+import ir_measures, numpy, pyarrow, pytrec_eval, rich, scipy.stats, statsmodels.stats.multitest
+from telerank.cli.main import main
+for command in sys.argv[1:]:
+    if not (child := os.fork()):
+        sys.argv = ["telerank", *command.split()]
+        main()
+        sys.exit()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(f"end {status}", file=sys.stderr, flush=True)
+"""
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("folder")
     write_small_set(folder)
-    (folder / "pipelines").mkdir()
-    assert shell("index set idx", "", folder).returncode == 0
-    assert shell("pipeline save idx best bm25", "", folder).returncode == 0
+    ok("index", folder / "set", folder / "idx")
+    ok("pipeline save", folder / "idx", "best", "bm25")
     return folder
 
 
-def shell(words: str, redirection: str, folder: Path) -> subprocess.CompletedProcess:
-    quoted = " ".join(f"'{word}'" for word in words.split())
-    command = f"'{sys.executable}' -m telerank {quoted} {redirection}"
-    return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+@pytest.fixture(autouse=True)
+def folder(prepared, monkeypatch):
+    monkeypatch.chdir(prepared)
 
 
-@pytest.mark.parametrize("words", WRITING.values(), ids=WRITING)
-def test_closed_output_is_named(words, folder):
-    result = shell(words, ">&-", folder)
-    assert (result.returncode, result.stderr.splitlines()[-1:]) == (
-        2,
-        ["telerank: standard output: Bad file descriptor"],
-    )
-    assert "Traceback" not in result.stderr
+def shell(words: list[str], redirection: str) -> subprocess.CompletedProcess:
+    command = f"{shlex.join([sys.executable, *words])} {redirection}"
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("words", ["search idx set", "data ls", "evaluate set a.run"])
-def test_a_broken_pipe_is_named(words, folder):
-    result = shell(words, "| true; exit ${PIPESTATUS[0]}", folder)
-    assert (result.returncode, result.stderr) == (2, "telerank: standard output: Broken pipe\n")
+def fork(commands: tuple[str, ...], redirection: str) -> list[tuple[str, int, list[str]]]:
+    """Each command, with its exit status and the lines of its standard error; one process, which forks them."""
+    *parts, last = shell(["-c", FORKING, *commands], redirection).stderr.split("end ")
+    said = [parts[0], *(part.partition("\n")[2] for part in parts[1:])]
+    statuses = [int(part.partition("\n")[0]) for part in (*parts[1:], last)]
+    return [*zip(commands, statuses, map(str.splitlines, said), strict=True)]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
-@pytest.mark.parametrize("words", ["search idx set", "data ls", "analyze-text words"])
-def test_a_full_device_is_named(words, folder):
-    result = shell(words, "> /dev/full", folder)
-    assert (result.returncode, result.stderr) == (2, "telerank: standard output: No space left on device\n")
+def test_closed_output_is_named():
+    for command, status, lines in fork(WRITING, ">&-"):
+        assert (status, lines[-1:]) == (2, ["telerank: standard output: Bad file descriptor"]), command
+        assert not any("Traceback" in line for line in lines)
 
 
-@pytest.mark.parametrize("words", READING.values(), ids=READING)
-def test_closed_input_is_named(words, folder):
-    result = shell(words, "<&-", folder)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.splitlines()[-1] == "telerank: standard input: Bad file descriptor"
-    assert "Traceback" not in result.stderr
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [
+        ("| true", "Broken pipe"),
+        pytest.param(
+            "> /dev/full",
+            "No space left on device",
+            marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here"),
+        ),
+    ],
+)
+def test_a_broken_pipe_or_a_full_device_is_named(redirection, message):
+    commands = ("search idx set", "data ls", "evaluate set a.run", "analyze-text words")
+    for command, status, lines in fork(commands, redirection):
+        assert (status, lines) == (2, [f"telerank: standard output: {message}"]), command
 
 
-def test_a_closed_stream_that_is_not_used_is_no_error(folder):
-    result = shell("fuse a.run b.run -o fused.run", ">&- <&-", folder)
-    assert (result.returncode, (folder / "fused.run").stat().st_size > 0) == (0, True)
+def test_closed_input_is_named():
+    for command, status, lines in fork(READING, "<&-"):
+        assert (status, lines[-1:]) == (2, ["telerank: standard input: Bad file descriptor"]), command
+        assert not any("Traceback" in line for line in lines)
 
 
-def test_errors_that_cannot_be_written_change_no_status(folder):
-    assert shell("fuse a.run b.run", "2>&-", folder).returncode == 0
-    assert shell("fuse a.run nowhere.run", "2>&-", folder).returncode == 2
-    assert shell("fuse a.run nowhere.run", "2>/dev/full", folder).returncode == 2
+def test_a_closed_stream_that_is_not_used_is_no_error():
+    result = shell(["-m", "telerank", "fuse", "a.run", "b.run", "-o", "fused.run"], ">&- <&-")
+    assert (result.returncode, Path("fused.run").stat().st_size > 0) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("run", "redirection", "status"),
+    [("b.run", "2>&-", 0), ("nowhere.run", "2>&-", 2), ("nowhere.run", "2>/dev/full", 2)],
+)
+def test_errors_that_cannot_be_written_change_no_status(run, redirection, status):
+    assert shell(["-m", "telerank", "fuse", "a.run", run], redirection).returncode == status
