@@ -28,9 +28,6 @@ WRITING = (
     "compare set a.run b.run",
     "fuse a.run b.run",
     "tune-fusion set a.run b.run --folds 2 --json",
-    "combine set a.run b.run",
-    "depth set a.run --reranker b.run --depths 1,2",
-    "consistency a.run b.run --depths 1,2",
     "data show set",
     "data ls",
     "data stats set --json",
@@ -38,7 +35,6 @@ WRITING = (
     "pipeline ls idx",
     "index info idx",
     "experiment ls",
-    "tune idx set --model bm25 --folds 2",
 )
 READING = (
     "index - new --format jsonl",
@@ -50,7 +46,9 @@ READING = (
 )
 FORKING = """
 import os, sys
-import ir_measures, numpy, pyarrow, pytrec_eval, rich, scipy.stats, statsmodels.stats.multitest
+import ir_measures, pyarrow, pytrec_eval, rich.table, statsmodels.stats.multitest
+import telerank.cli.data, telerank.cli.experiment, telerank.cli.runs.evaluate, telerank.cli.runs.fuse
+import telerank.experiments.schema, telerank.verbs.evaluate, telerank.verbs.fuse, telerank.verbs.search
 from telerank.cli.main import main
 for command in sys.argv[1:]:
     if not (child := os.fork()):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,70 +12,54 @@ pytest.importorskip("transformers")
 
 import yaml
 
+from commands import ok, refusal
 from small_models import small_encoder
-from telerank.cli.main import main
+from small_set import write_beir
 from telerank.models.encoders.folders import load_bi_encoder
 
+CONFIG = {
+    "data": {"collection": "pairs"},
+    "model": {"start": "./encoder", "document_length": 12},
+    "optimisation": {"steps": 4, "warm_up": 1, "batch": 2, "learning_rate": 0.001},
+    "dev": {"split": "train", "queries": 2, "every": 2},
+    "log_every": 1,
+}
+TRAIN = "train bi-encoder config.yaml -o trained"
 
-@pytest.fixture
-def config(tmp_path, monkeypatch):
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
+
+def test_a_training_says_how_it_goes_and_leaves_a_model(tmp_path):
     small_encoder(tmp_path / "encoder")
-    folder = tmp_path / "pairs"
-    (folder / "qrels").mkdir(parents=True)
-    for name, kind in (("corpus", "d"), ("queries", "q")):
-        lines = [json.dumps({"_id": f"{kind}{i}", "text": f"{kind}{i}"}) for i in range(6)]
-        (folder / f"{name}.jsonl").write_text("\n".join(lines))
-    pairs = "\n".join(f"q{i}\td{i}\t1" for i in range(6))
-    (folder / "qrels" / "train.tsv").write_text(f"query-id\tcorpus-id\tscore\n{pairs}")
-    record = {
-        "data": {"collection": "pairs"},
-        "model": {"start": "./encoder", "document_length": 12},
-        "optimisation": {"steps": 4, "warm_up": 1, "batch": 2, "learning_rate": 0.001},
-        "dev": {"split": "train", "queries": 2, "every": 2},
-        "log_every": 1,
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(record))
-    return record
-
-
-def run(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["telerank", "train", "bi-encoder", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    return left.value.code
-
-
-def test_a_training_says_how_it_goes_and_leaves_a_model(config, monkeypatch, capsys):
-    assert run(monkeypatch, "config.yaml", "-o", "trained") in (0, None)
-    said = capsys.readouterr()
-    assert said.out == ""
-    lines = said.err.splitlines()
-    told = r"update 2: loss \d+\.\d{4}, rate 0\.001, dev \d\.\d{4}, dev loss \d\.\d{4}, \d+:\d\d:\d\d, \d+:\d\d:\d\d to go"
-    assert re.search(told, " ".join(said.err.split()))
-    assert lines[-1] == "trained trained/model"
+    docs = ({"_id": f"d{i}", "text": f"d{i}"} for i in range(6))
+    qrels = {"train": [(f"q{i}", f"d{i}", 1) for i in range(6)]}
+    write_beir(tmp_path / "pairs", docs, {f"q{i}": f"q{i}" for i in range(6)}, qrels)
+    Path("config.yaml").write_text(yaml.safe_dump(CONFIG))
+    printed = ok(TRAIN)
+    assert printed.stdout == ""
+    line = r"update 2: loss \d+\.\d{4}, rate 0\.001, dev \d\.\d{4}, dev loss \d\.\d{4}, \d+:\d\d:\d\d, \d+:\d\d:\d\d to go"
+    assert re.search(line, " ".join(printed.stderr.split()))
+    assert printed.stderr.splitlines()[-1] == "trained trained/model"
     assert load_bi_encoder("./trained/model")[0].settings.document.max_length == 12
-    assert run(monkeypatch, "config.yaml", "-o", "trained") == 2
-    assert "resume it (--resume), or name another folder" in " ".join(capsys.readouterr().err.split())
-    assert run(monkeypatch, "config.yaml", "-o", "trained", "--resume") in (0, None)
+    assert "resume it (--resume), or name another folder" in refusal(TRAIN)
+    ok(f"{TRAIN} --resume")
 
 
-def test_a_setting_that_does_not_exist_is_one_line_and_status_2(config, monkeypatch, capsys, tmp_path):
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**config, "epochs": 3}))
-    assert run(monkeypatch, "config.yaml") == 2
-    assert capsys.readouterr().err == "telerank: config.yaml: expected known keys, not 'epochs'\n"
-    assert not (tmp_path / "trained").exists()
+def test_a_setting_that_does_not_exist_is_refused():
+    Path("config.yaml").write_text(yaml.safe_dump({**CONFIG, "epochs": 3}))
+    assert refusal(TRAIN) == "telerank: config.yaml: expected known keys, not 'epochs'"
+    assert not Path("trained").exists()
 
 
-def test_a_file_that_is_not_there_is_named(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, "nowhere.yaml") == 2
-    message = capsys.readouterr().err
+def test_a_file_that_is_not_there_is_named():
     packaged = "bert-dmn/authors, best/robust04, best/trec-dl-2019, piaf/answers, piaf/grid"
-    assert f"nowhere.yaml: no such file; packaged trainings are: {packaged}" in message
+    message = f"nowhere.yaml: no such file; packaged trainings are: {packaged}"
+    assert message in refusal("train bi-encoder nowhere.yaml")
 
 
-def test_a_packaged_training_has_a_name(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, "repbert/insuranceqa") == 2
-    assert "insuranceqa-v2: " in capsys.readouterr().err  # its collection is not in this folder
+def test_a_packaged_training_has_a_name():
+    said = refusal("train bi-encoder repbert/insuranceqa")
+    assert "insuranceqa-v2: " in said  # its collection is not in this folder
