@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-import torch
 
 import telerank as tr
 from commands import ok, refusal

@@ -14,6 +14,14 @@ import pytest
 pytestmark = pytest.mark.process
 
 PATIENCE = 60
+BUILD = """
+import signal, sys
+from telerank.cli.main import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs are born deaf to it
+sys.argv = ["telerank", "index", "-", "idx", "--workers", "2"]
+main()
+"""
 EARLY = """
 import sys
 from telerank.cli import main
@@ -29,17 +37,8 @@ main.main()
 @pytest.fixture
 def building(tmp_path):
     """A ``telerank index`` that waits for more documents, and its two processes, at work."""
-    command = [sys.executable, "-m", "telerank", "index", "-", "idx", "--workers", "2"]
-    parent = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        ),  # a background shell's are deaf to it
-    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    parent = subprocess.Popen([sys.executable, "-c", BUILD], cwd=tmp_path, **pipes)
     numbers = count()
     while len(list(tmp_path.glob("idx/segments/*/runs/*.run"))) < 3:
         doc = {"docno": f"d{next(numbers)}", "text": "some words " * 100_000}
