@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -44,20 +46,40 @@ READING = (
     "evaluate - a.run",
     "fuse a.run -",
 )
+SOME = ("search idx set", "data ls", "evaluate set a.run", "analyze-text words")
 FORKING = """
-import os, sys
+import json, os, sys
 import ir_measures, pyarrow, pytrec_eval, rich.table, statsmodels.stats.multitest
 import telerank.cli.data, telerank.cli.experiment, telerank.cli.runs.evaluate, telerank.cli.runs.fuse
 import telerank.experiments.schema, telerank.verbs.evaluate, telerank.verbs.fuse, telerank.verbs.search
 from telerank.cli.main import main
-for command in sys.argv[1:]:
+
+def close(number, name):  # as a shell does, and then Python
+    os.close(number)
+    setattr(sys, name, None)
+    setattr(sys, f"__{name}__", None)
+
+def break_pipe():
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.dup2(writing, 1)
+
+CHANGES = {
+    "closed output": lambda: close(1, "stdout"),
+    "closed input": lambda: close(0, "stdin"),
+    "full device": lambda: os.dup2(os.open("/dev/full", os.O_WRONLY), 1),
+    "broken pipe": break_pipe,
+}
+for change, command in json.loads(sys.argv[1]):
     if not (child := os.fork()):
+        CHANGES[change]()
         sys.argv = ["telerank", *command.split()]
         main()
         sys.exit()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     print(f"end {status}", file=sys.stderr, flush=True)
 """
+"""Runs commands whose standard streams were changed, each in a process that is forked."""
 
 
 @pytest.fixture(scope="module")
@@ -74,50 +96,36 @@ def folder(prepared, monkeypatch):
     monkeypatch.chdir(prepared)
 
 
-def shell(words: list[str], redirection: str) -> subprocess.CompletedProcess:
-    command = f"{shlex.join([sys.executable, *words])} {redirection}"
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+def shell(command: str) -> subprocess.CompletedProcess:
+    program = f"{shlex.quote(sys.executable)} -m telerank"
+    line = command.replace("telerank", program, 1)
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
 
 
-def fork(commands: tuple[str, ...], redirection: str) -> list[tuple[str, int, list[str]]]:
-    """Each command, with its exit status and the lines of its standard error; one process, which forks them."""
-    *parts, last = shell(["-c", FORKING, *commands], redirection).stderr.split("end ")
-    said = [parts[0], *(part.partition("\n")[2] for part in parts[1:])]
-    statuses = [int(part.partition("\n")[0]) for part in (*parts[1:], last)]
-    return [*zip(commands, statuses, map(str.splitlines, said), strict=True)]
+def test_closed_full_and_broken_streams_are_named():
+    cases = [("closed output", command, "standard output: Bad file descriptor") for command in WRITING]
+    cases += [("closed input", command, "standard input: Bad file descriptor") for command in READING]
+    cases += [("broken pipe", command, "standard output: Broken pipe") for command in SOME]
+    if Path("/dev/full").exists():
+        cases += [("full device", command, "standard output: No space left on device") for command in SOME]
+    process = [sys.executable, "-c", FORKING, json.dumps([case[:2] for case in cases])]
+    ran = subprocess.run(process, capture_output=True, text=True, check=True)
+    assert ran.stdout == ""
+    ends = re.findall(r"(.*?)^end (\d+)$\n", ran.stderr, flags=re.DOTALL | re.MULTILINE)
+    for (change, command, message), (said, status) in zip(cases, ends, strict=True):
+        assert (status, said.splitlines()[-1:]) == ("2", [f"telerank: {message}"]), (change, command)
+        assert "Traceback" not in said
+        assert change in ("closed output", "closed input") or said.count("\n") == 1
 
 
-def test_closed_output_is_named():
-    for command, status, lines in fork(WRITING, ">&-"):
-        assert (status, lines[-1:]) == (2, ["telerank: standard output: Bad file descriptor"]), command
-        assert not any("Traceback" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("redirection", "message"),
-    [
-        ("| true", "Broken pipe"),
-        pytest.param(
-            "> /dev/full",
-            "No space left on device",
-            marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here"),
-        ),
-    ],
-)
-def test_a_broken_pipe_or_a_full_device_is_named(redirection, message):
-    commands = ("search idx set", "data ls", "evaluate set a.run", "analyze-text words")
-    for command, status, lines in fork(commands, redirection):
-        assert (status, lines) == (2, [f"telerank: standard output: {message}"]), command
-
-
-def test_closed_input_is_named():
-    for command, status, lines in fork(READING, "<&-"):
-        assert (status, lines[-1:]) == (2, ["telerank: standard input: Bad file descriptor"]), command
-        assert not any("Traceback" in line for line in lines)
+def test_output_that_a_shell_closed_is_named():
+    result = shell("telerank fuse a.run b.run >&-")
+    assert result.returncode == 2
+    assert result.stderr == "telerank: standard output: Bad file descriptor\n"
 
 
 def test_a_closed_stream_that_is_not_used_is_no_error():
-    result = shell(["-m", "telerank", "fuse", "a.run", "b.run", "-o", "fused.run"], ">&- <&-")
+    result = shell("telerank fuse a.run b.run -o fused.run >&- <&-")
     assert (result.returncode, Path("fused.run").stat().st_size > 0) == (0, True)
 
 
@@ -126,4 +134,4 @@ def test_a_closed_stream_that_is_not_used_is_no_error():
     [("b.run", "2>&-", 0), ("nowhere.run", "2>&-", 2), ("nowhere.run", "2>/dev/full", 2)],
 )
 def test_errors_that_cannot_be_written_change_no_status(run, redirection, status):
-    assert shell(["-m", "telerank", "fuse", "a.run", run], redirection).returncode == status
+    assert shell(f"telerank fuse a.run {run} {redirection}").returncode == status
