@@ -141,8 +141,6 @@ def test_a_pipeline_may_have_its_reader():
         ("-q q1 --depth 9 --model 'bm25 >> read(s)'", "and no depth"),
         ("-q q1 --always --model 'bm25 >> read(s)'", "no settings of one"),
         ("-q q1 --model 'read(s)'", "nothing ranks what it reads"),
-        ("-q q1 --model 'bm25 >> read(s) >> bm25'", "it can only come last"),
-        ("-q q1 --model 'bm25 >> read(s) >> read(s)'", "it can only come last"),
     ],
 )
 def test_what_does_not_go_together_is_named(words, message):

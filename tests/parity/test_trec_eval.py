@@ -131,19 +131,6 @@ def test_interpolated_precision_is_trec_eval_9s_and_10s(seed):
     assert ten.of("IPrec(trec_eval=10)@0.1") == ten.of("iprec_at_recall_0.10(trec_eval=10)")
 
 
-def test_recall_levels_are_rounded_half_away_from_zero_in_10():
-    qrels = {"1": {f"d{i}": 1 for i in range(5)}}
-    ranking = Ranking(Query("1", ""), ("d0", "x", "d1", "y", "d2"), [5, 4, 3, 2, 1])
-    found = measure([ranking], qrels, "IPrec@0.25 IPrec(trec_eval=10)@0.25 IPrec@0.5 IPrec(trec_eval=10)@0.5")
-    # 1.25 documents: 9 takes 2, 10 takes 1; 2.5: both take 3
-    assert found.mean == {
-        "IPrec@0.25": 2 / 3,
-        "IPrec(trec_eval=10)@0.25": 1.0,
-        "IPrec@0.5": 0.6,
-        "IPrec(trec_eval=10)@0.5": 0.6,
-    }
-
-
 def test_names_are_printed_as_they_are_given():
     text = "map recip_rank P_10 ndcg_cut_10 gm_map Rprec bpref 11pt_avg P.5,10 iprec_at_recall.0.1,0.2"
     assert parse_measures(text) == (
