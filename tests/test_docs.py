@@ -52,7 +52,7 @@ if NEURAL:
     from telerank.models.rerankers.reranker import save_reranker
 SETTINGS = {
     "repbert": """data: {collection: msmarco-slice}
-model: {start: minilm, similarity: cosine}
+model: {start: minilm, similarity: cosine, document_length: 48}
 loss: {objective: softmax, scale: 20}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
 """,
@@ -164,6 +164,10 @@ def test_everything_that_looks_like_code_is_run_but_what_installs():
 def test_the_demo_is_shown_in_one_place():
     shown = [path for path in DOCUMENTS if any(DEMO in block.needs for block in blocks(lines(path)))]
     assert shown == [ROOT / "README.md"]
+    (step,) = (step for step in steps(lines(shown[0]), needing=DEMO) if step.code == "telerank demo")
+    output = lines(shown[0])[step.shown]
+    assert is_shown(output, output)
+    assert any("First stages and a re-ranker on PIAF" in line for line in output)
 
 
 @pytest.mark.parametrize("called", COMMANDS)

@@ -133,10 +133,3 @@ def test_the_code_of_the_readme_with_a_re_ranker_runs_from_the_wheel(installed_n
         printed = installed_neural.run([*command, step.code], tmp_path, **variables)
         assert "nDCG@10" in printed or not step.is_python
     assert all((tmp_path / name).is_file() for name in ("hybrid.run", "idx/pipelines.json"))
-
-
-@pytest.mark.data
-def test_a_packaged_experiment_runs_from_the_wheel(installed, tmp_path, data):
-    command = "telerank experiment repbert/figure2 --small --on scifact --skip RepBERT -o results"
-    installed.run(command.split(), tmp_path, TELERANK_DATA=str(data))
-    assert any((tmp_path / "results").rglob("*.html"))

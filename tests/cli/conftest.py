@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from small_set import write_three_runs
+from commands import ok
+from small_set import write_small_set, write_three_runs
+
+
+@pytest.fixture(scope="session")
+def small_set(tmp_path_factory) -> Path:
+    """The files of :func:`small_set.write_small_set`, and an index ``idx`` with a pipeline ``best``."""
+    folder = tmp_path_factory.mktemp("small")
+    write_small_set(folder)
+    ok("index", folder / "set", folder / "idx")
+    ok("pipeline save", folder / "idx", "best", "bm25")
+    return folder
 
 
 @pytest.fixture(scope="session")

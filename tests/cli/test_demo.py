@@ -10,7 +10,6 @@ import yaml
 
 import telerank
 from commands import ok
-from documents import DEMO, ROOT, is_shown, steps
 from telerank.experiments import packaged
 from telerank.experiments.schema import merge
 
@@ -64,11 +63,3 @@ def test_the_index_that_it_names_is_there(shown):
     commands = [line.strip() for line in shown[0].splitlines() if line.startswith("  telerank search")]
     index = telerank.open(shlex.split(commands[0])[2])
     assert "Gutenberg" in index.docs[index.bm25().search("Qui a invent\u00e9 l'imprimerie ?").docnos[0]].text
-
-
-def test_the_readme_shows_the_output_of_the_demo():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    (step,) = (step for step in steps(readme, needing=DEMO) if step.code == "telerank demo")
-    lines = readme[step.shown]
-    assert is_shown(lines, lines)
-    assert any("First stages and a re-ranker on PIAF" in line for line in lines)

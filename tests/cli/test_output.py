@@ -1,4 +1,4 @@
-"""Where results go: devices, full disks, terminals that lack characters, other writers."""
+"""Where results go: new folders, devices, full disks, terminals that lack characters, other writers."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from pathlib import Path
 
 import pytest
 
-from commands import ok, typed
+from commands import ok, refusal, typed
 from telerank.drafts import open_draft
 
-DOCS = [{"docno": "d1", "text": "le café où l’été naît"}, {"docno": "d2", "text": "日本語 café ·"}]
-RUN = "".join(f"q{n} Q0 d{m} {m} {3 - m} t\n" for n in range(3) for m in (1, 2))
 WRITING = (
-    "search idx --topics queries.tsv",
+    "search idx set",
     "fuse a.run b.run",
-    "evaluate qrels.txt a.run",
-    "compare qrels.txt a.run b.run --baseline a",
+    "evaluate set a.run",
+    "compare set a.run b.run --baseline a",
 )
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("output")
-    (folder / "docs.jsonl").write_text("".join(f"{json.dumps(doc, ensure_ascii=False)}\n" for doc in DOCS))
-    (folder / "queries.tsv").write_text("".join(f"q{n}\tcafé {n}\n" for n in range(3)))
-    for name in ("a", "b"):
-        (folder / f"{name}.run").write_text(RUN)
-    (folder / "qrels.txt").write_text("".join(f"q{n} 0 d1 1\n" for n in range(3)))
-    (folder / "null").symlink_to(os.devnull)
-    ok("index", folder / "docs.jsonl", folder / "idx")
-    return folder
+FILES = (
+    "search idx set -o",
+    "fuse a.run b.run -o",
+    "evaluate set a.run -o",
+    "evaluate set a.run --json -o",
+    "compare set a.run b.run -m RR -o",
+    "combine set a.run b.run -m RR -o",
+    "depth set a.run -r b.run --depths 1,2 -o",
+    "consistency a.run b.run --depths 1,2 -o",
+    "tune idx set --model bm25 --folds 2 -o",
+    "tune-fusion set a.run b.run --folds 2 -o",
+    "depth set a.run -r b.run --depths 1,2 --plot",
+    "tune-fusion set a.run b.run --folds 2 --plot",
+)
+FOLDERS = ("index set", "data convert set --to beir", "data stats set --plots")
 
 
 @pytest.fixture
-def folder(prepared, monkeypatch):
-    monkeypatch.chdir(prepared)
-    return prepared
+def folder(small_set, monkeypatch):
+    monkeypatch.chdir(small_set)
+    return small_set
 
 
 def with_files_of(size: int, command: str):
@@ -55,10 +55,12 @@ def with_files_of(size: int, command: str):
 
 @pytest.mark.parametrize("command", WRITING)
 def test_a_device_gets_the_result_and_nothing_is_written_beside_it(folder, command):
+    Path("null").symlink_to(os.devnull)
     before = sorted(folder.iterdir())
     assert "settings in" not in ok(f"{command} -o null").stderr
     assert sorted(folder.iterdir()) == before
-    assert (folder / "null").is_symlink()
+    assert Path("null").is_symlink()
+    Path("null").unlink()
 
 
 @pytest.mark.parametrize("command", WRITING)
@@ -90,6 +92,26 @@ def test_a_file_that_is_being_written_is_left_alone(folder, command):
     Path("busy.txt").unlink()
 
 
+@pytest.mark.parametrize("command", FILES)
+def test_the_folder_of_a_file_is_made(command, folder, tmp_path):
+    ok(command, tmp_path / "new/out.svg")
+    assert (tmp_path / "new/out.svg").stat().st_size > 0
+
+
+@pytest.mark.parametrize("command", FOLDERS)
+def test_a_folder_is_made_in_a_folder_that_is_made(command, folder, tmp_path):
+    ok(command, tmp_path / "new/out")
+    assert any((tmp_path / "new/out").iterdir())
+
+
+@pytest.mark.parametrize("command", FILES)
+def test_a_mistyped_path_is_refused_before_the_work(command, folder, tmp_path):
+    path = tmp_path / "mistyped/new/out.svg"
+    said = refusal(command.replace("a.run", "no.run"), path)
+    assert said == f"telerank: {Path(path).parent}: No such file or directory"
+    assert not (tmp_path / "mistyped").exists()
+
+
 SHOWN = """
 import sys
 from telerank.cli.main import main
@@ -113,12 +135,17 @@ for words in (
 
 @pytest.mark.process
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_what_a_terminal_cannot_show_is_escaped(folder, encoding):
+def test_what_a_terminal_cannot_show_is_escaped(tmp_path, encoding):
     def escaped(text: str) -> str:
         return text.encode(encoding, "backslashreplace").decode(encoding)
 
+    docs = ("le café où l’été naît", "日本語 café ·")
+    lines = (json.dumps({"docno": f"d{n}", "text": text}) + "\n" for n, text in enumerate(docs))
+    (tmp_path / "docs.jsonl").write_text("".join(lines))
+    ok("index", tmp_path / "docs.jsonl", tmp_path / "idx")
     ran = subprocess.run(
         [sys.executable, "-c", SHOWN],
+        cwd=tmp_path,
         env={**os.environ, "PYTHONIOENCODING": encoding},
         capture_output=True,
         encoding=encoding,

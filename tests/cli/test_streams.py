@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from commands import ok
-from small_set import write_small_set
-
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(os.name != "posix", reason="shells close files elsewhere in other ways"),
@@ -82,18 +79,9 @@ for change, command in json.loads(sys.argv[1]):
 """Runs commands whose standard streams were changed, each in a process that is forked."""
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("folder")
-    write_small_set(folder)
-    ok("index", folder / "set", folder / "idx")
-    ok("pipeline save", folder / "idx", "best", "bm25")
-    return folder
-
-
 @pytest.fixture(autouse=True)
-def folder(prepared, monkeypatch):
-    monkeypatch.chdir(prepared)
+def folder(small_set, monkeypatch):
+    monkeypatch.chdir(small_set)
 
 
 def shell(command: str) -> subprocess.CompletedProcess:
