@@ -74,10 +74,10 @@ def test_a_full_disk_names_the_file(folder, command):
 
 
 def test_a_run_whose_record_cannot_be_written_has_no_old_one(folder):
-    ok("fuse a.run b.run -o fused.run")
+    ok("fuse a.run b.run -k 1 -o fused.run")
     size = Path("fused.run").stat().st_size
     assert Path("fused.run.json").stat().st_size > size
-    failed = with_files_of(size + 50, "fuse a.run b.run -o fused.run --method rrf")
+    failed = with_files_of(size + 50, "fuse a.run b.run -k 1 -o fused.run --method rrf")
     assert failed.stderr == "telerank: fused.run.json: File too large\n"
     assert not Path("fused.run.json").exists()
 
