@@ -229,9 +229,9 @@ def test_sources_and_remarks_name_reader_and_index(index, place, stage, name):
     read = index.bm25() >> stage
     assert set(read.sources) >= {f"read({place / 'reader'})", *index.bm25().sources}
     assert read.remarks == []
-    asked = index.bm25() >> tr.read(name, index)
-    asked.answer("q1 " * 40)
-    (remark,) = asked.remarks
+    cutting = index.bm25() >> tr.read(name, index)
+    cutting.answer("q1 " * 40)
+    (remark,) = cutting.remarks
     assert (
         remark
         == f"read({place / 'reader'}): 1 question longer than 8 tokens: cut there, 32 tokens were not read"

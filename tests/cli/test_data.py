@@ -174,8 +174,8 @@ def test_terminal_escapes_of_foreign_files_are_not_printed(tmp_path):
         assert not CONTROLS & {*shown, *said}, command
     shown = ok("search", tmp_path / "idx", *query).stdout
     assert "�[31m" in shown
-    found = json.loads(ok("search --json", tmp_path / "idx", *query).stdout)["ranking"][0]
-    assert found["text"] == doc["text"]
+    first = json.loads(ok("search --json", tmp_path / "idx", *query).stdout)["ranking"][0]
+    assert first["text"] == doc["text"]
 
 
 def test_docnos_that_look_like_paths_stay_names(tmp_path):

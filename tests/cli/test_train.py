@@ -31,20 +31,20 @@ TRAIN = "train reranker config.yaml"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_ranking(tmp_path_factory.mktemp("place"))
+def ranking(tmp_path_factory):
+    return small_ranking(tmp_path_factory.mktemp("ranking"))
 
 
 @pytest.fixture
-def write(place, tmp_path, monkeypatch):
+def write(ranking, tmp_path, monkeypatch):
     """Writes ``config.yaml`` into the working folder; its lists of dev and of the test are those of dev."""
     monkeypatch.chdir(tmp_path)
 
     def settings(**changes):
         model = {"frozen": True, "head": {"hidden": [4]}}
-        lists = {name: dev_lists(place, **changes.pop(name)) for name in ("dev", "test") if name in changes}
+        lists = {name: dev_lists(ranking, **changes.pop(name)) for name in ("dev", "test") if name in changes}
         short = {"steps": 2, "warm_up": 1}
-        record = ranking_settings(place, optimisation=short, model=model, **changes, **lists)
+        record = ranking_settings(ranking, optimisation=short, model=model, **changes, **lists)
         Path("config.yaml").write_text(yaml.safe_dump(record))
 
     return settings
@@ -89,11 +89,11 @@ def test_a_training_with_a_test_prints_its_table(write):
     assert (tested["queries"], tested["candidates"], set(tested["measures"])) == (10, 59, {"AP", "RR"})
 
 
-def antique(place: Path) -> Path:
+def antique(ranking: Path) -> Path:
     """The small collection in ANTIQUE's format: grade 2, which does not count, for a second candidate."""
-    folder = place / "antique"
+    folder = ranking / "antique"
     folder.mkdir(exist_ok=True)
-    docs = map(json.loads, (place / "collection" / "corpus.jsonl").read_text().splitlines())
+    docs = map(json.loads, (ranking / "collection" / "corpus.jsonl").read_text().splitlines())
     (folder / "antique-collection.txt").write_text("".join(f"{doc['_id']}\t{doc['text']}\n" for doc in docs))
     for split, n in (("train", 1), ("test", 2)):
         queries = "".join(f"{n}{i}\tq{i}\n" for i in range(QUERIES))
@@ -104,8 +104,8 @@ def antique(place: Path) -> Path:
     return folder
 
 
-def test_a_training_and_evaluate_measure_with_the_same_grades(write, place):
-    collection, measures = str(antique(place)), ["AP", "nDCG@3", "P@1"]
+def test_a_training_and_evaluate_measure_with_the_same_grades(write, ranking):
+    collection, measures = str(antique(ranking)), ["AP", "nDCG@3", "P@1"]
     write(data={"collection": collection}, test={"measures": measures, "split": "test"})
     (trained,) = json.loads(ok(f"{TRAIN} -o trained --json").stdout)["trainings"]
     command = f"evaluate {collection} trained/test.run.gz --split test --json -m '{' '.join(measures)}'"
@@ -132,12 +132,12 @@ def test_sizes_and_seeds_give_means_spread_and_a_plot(write):
     assert "holds a training" in refusal(command)
 
 
-def test_cross_validation_orders_every_query_by_a_model_that_has_not_seen_it(write, place):
-    write(folds=3, test={"split": "train", "run": str(place / "train.run"), "measures": ["RR"]})
+def test_cross_validation_orders_every_query_by_a_model_that_has_not_seen_it(write, ranking):
+    write(folds=3, test={"split": "train", "run": str(ranking / "train.run"), "measures": ["RR"]})
     assert "fold 2" in ok(f"{TRAIN} -o cross").stdout
     rankings = list(read_run("cross/test.run.gz"))
     assert len({ranking.query.qid for ranking in rankings}) == QUERIES
-    qrels = load_qrels(read_qrels(place / "collection" / "qrels" / "train.tsv"))
+    qrels = load_qrels(read_qrels(ranking / "collection" / "qrels" / "train.tsv"))
     record = load("cross/table.json")
     assert [fold["queries"] for fold in record["folds"]] == [8, 8, 8]
     whole = record["trainings"][0]["measures"]["RR"]
@@ -222,8 +222,8 @@ def test_a_grid_goes_on_where_it_was_killed_and_takes_more_values_and_seeds(writ
         ),
     ],
 )
-def test_a_grid_that_cannot_be_is_refused_before_anything_is_trained(write, place, changes, says):
-    record = ranking_settings(place, model={"frozen": True, "head": {"hidden": [4]}})
+def test_a_grid_that_cannot_be_is_refused_before_anything_is_trained(write, ranking, changes, says):
+    record = ranking_settings(ranking, model={"frozen": True, "head": {"hidden": [4]}})
     record |= {"grid": GRID, "dev": {"split": "dev", "run": "dev.run"}} | changes
     write()
     Path("config.yaml").write_text(yaml.safe_dump(record))
@@ -249,11 +249,11 @@ def test_seeds_and_sizes_may_be_in_the_file(write):
 
 
 def test_settings_of_a_grid_that_end_alike_have_their_whole_names():
-    one = Variant(
+    variant = Variant(
         seed=1, settings=(("model.dropout", "0.1"), ("model.head.dropout", "0.2"), ("a.b", '"c/d"'))
     )
-    assert one.folder == Path("model.dropout-0.1/model.head.dropout-0.2/b-c-d/seed-1")
-    assert one.label == "model.dropout 0.1, model.head.dropout 0.2, a.b c/d, seed 1"
+    assert variant.folder == Path("model.dropout-0.1/model.head.dropout-0.2/b-c-d/seed-1")
+    assert variant.label == "model.dropout 0.1, model.head.dropout 0.2, a.b c/d, seed 1"
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ def test_folds_are_put_together_by_their_queries():
 
 
 def test_a_table_of_seeds_has_their_mean_and_spread():
-    found = {Variant(seed=seed): outcome(4, value) for seed, value in ((0, 0.2), (1, 0.4))}
-    table = Study(found).table()
+    outcomes = {Variant(seed=seed): outcome(4, value) for seed, value in ((0, 0.2), (1, 0.4))}
+    table = Study(outcomes).table()
     rows = [[cell.text for cell in row] for row in table.rows]
     assert rows == [
         ["first stage", "0.5000"],
@@ -299,17 +299,20 @@ def test_a_table_of_seeds_has_their_mean_and_spread():
     ]
 
 
-def test_a_variant_is_a_folder_and_a_configuration(place):
-    lists = {"split": "train", "run": str(place / "train.run")}
+def test_a_variant_is_a_folder_and_a_configuration(ranking):
+    lists = {"split": "train", "run": str(ranking / "train.run")}
     plan = TrainingPlan.model_validate(
-        ranking_settings(place, folds=2, test=lists, seeds=(3, 4), sizes=(10,))
+        ranking_settings(ranking, folds=2, test=lists, seeds=(3, 4), sizes=(10,))
     )
-    asked = plan.variants
-    assert [str(one.folder) for one in asked[:2]] == ["size-10/seed-3/fold-0", "size-10/seed-3/fold-1"]
-    assert len(set(asked)) == 4
-    wanted = asked[3].apply(plan)
-    assert (wanted.data.pairs, wanted.data.queries, wanted.seed, wanted.held_out) == (10, None, 4, 1)
-    assert TrainingPlan.model_validate(ranking_settings(place)).variants == [Variant()]
+    variants = plan.variants
+    assert [str(variant.folder) for variant in variants[:2]] == [
+        "size-10/seed-3/fold-0",
+        "size-10/seed-3/fold-1",
+    ]
+    assert len(set(variants)) == 4
+    applied = variants[3].apply(plan)
+    assert (applied.data.pairs, applied.data.queries, applied.seed, applied.held_out) == (10, None, 4, 1)
+    assert TrainingPlan.model_validate(ranking_settings(ranking)).variants == [Variant()]
 
 
 CONFIG = {

@@ -49,12 +49,12 @@ def terms(language: str, text: str, *, stem: bool) -> list[str]:
         stream = analysis.snowball.SnowballFilter(stream, "French") if stem else stream
     name = "org.apache.lucene.analysis.tokenattributes.CharTermAttribute"
     term = stream.getAttribute(jpype.JClass(name).class_)
-    found = []
+    texts = []
     stream.reset()
     while stream.incrementToken():
-        found.append(str(term.toString()))
+        texts.append(str(term.toString()))
     stream.close()
-    return found
+    return texts
 
 
 if __name__ == "__main__":

@@ -71,12 +71,12 @@ def trec_eval(qrels, run, names, level: int = 1) -> dict[str, dict[str, float]]:
 @pytest.mark.parametrize("seed", range(20))
 def test_values_are_trec_evals_on_runs_full_of_ties(seed):
     qrels, run = drawn(seed)
-    found = measure(rankings(run), qrels, list(TREC_EVAL))
+    values = measure(rankings(run), qrels, list(TREC_EVAL))
     expected = trec_eval(qrels, run, TREC_EVAL.values())
     for name, theirs in TREC_EVAL.items():
-        assert found.of(name) == {qid: expected.get(qid, {}).get(theirs, 0.0) for qid in qrels}, name
+        assert values.of(name) == {qid: expected.get(qid, {}).get(theirs, 0.0) for qid in qrels}, name
         total = math.fsum(values[theirs] for values in expected.values())
-        assert found.mean[name] == pytest.approx(total / len(qrels), rel=1e-12)
+        assert values.mean[name] == pytest.approx(total / len(qrels), rel=1e-12)
 
 
 @pytest.mark.parametrize("rel", [1, 2, 3])
@@ -85,11 +85,11 @@ def test_values_from_a_grade_on_are_trec_evals(rel):
     names = {"AP(rel=%)": "map", "P(rel=%)@5": "P_5", "R(rel=%)@5": "recall_5", "RR(rel=%)": "recip_rank"}
     names = {name.replace("%", str(rel)): theirs for name, theirs in names.items()}
     names["nDCG@10"] = "ndcg_cut_10"
-    found = measure(rankings(run), qrels, list(names))
+    values = measure(rankings(run), qrels, list(names))
     expected = trec_eval(qrels, run, names.values(), rel)
     for name, theirs in names.items():
-        values = {qid: expected.get(qid, {}).get(theirs, 0.0) for qid in qrels}
-        assert found.of(name.replace("(rel=1)", "")) == values
+        of_trec_eval = {qid: expected.get(qid, {}).get(theirs, 0.0) for qid in qrels}
+        assert values.of(name.replace("(rel=1)", "")) == of_trec_eval
 
 
 def reciprocal_rank(docnos: tuple[str, ...], grades: dict[str, int], cutoff: int) -> float:
@@ -104,9 +104,9 @@ def test_ties_count_alike_in_measures_of_other_programs(seed):
     """RR@k is not trec_eval's: left to itself, that program would break ties the other way."""
     qrels, run = drawn(100 + seed)
     lists = {ranking.query.qid: ranking.docnos for ranking in rankings(run)}
-    found = measure(rankings(run), qrels, "RR@1 RR@10")
+    values = measure(rankings(run), qrels, "RR@1 RR@10")
     for name, cutoff in (("RR@1", 1), ("RR@10", 10)):
-        assert found.of(name) == {
+        assert values.of(name) == {
             qid: reciprocal_rank(lists.get(qid, ()), grades, cutoff) for qid, grades in qrels.items()
         }
 
