@@ -1,0 +1,279 @@
+"""The trainings of the packaged experiments: settings as the papers have them, and what small copies change."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pytest
+import yaml
+
+from papers import read_paper, training
+from telerank.experiments.packaged import TRAININGS, packaged_names
+from telerank.experiments.schema import merge
+from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.reader.config import ReaderTraining
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.reranker.plan import TrainingPlan
+
+BM25 = "bm25(k1=0.82, b=0.68) % 20"
+FROZEN = {
+    "model.frozen": True,
+    "model.head": {"hidden": [1024, 1024, 1024], "dropout": 0.3},
+    "optimisation.optimiser": "adam",
+    "optimisation.learning_rate": 5e-4,
+    "optimisation.schedule": "constant",
+    "optimisation.warm_up": 0,
+    "optimisation.max_gradient_norm": None,
+    "dev.measure": "loss",
+    "dev.every": "1 epochs",
+    "dev.patience": "10 epochs",
+    "dev.split": "dev",
+    "dev.pool": "negatives",
+    "data.negatives.per_positive": 10,
+}
+NO_MARGIN = {"loss.objective": "margin", "loss.margin": 0.0, "loss.of": "probability"}
+UNCUT = {
+    "model.max_query": None,
+    "model.max_length": 512,
+    "optimisation.batch": 12,
+    "data.negatives.per_group": 1,  # 24 inputs
+}
+WHOLE = {
+    ("repbert/table1", "msmarco", "RepBERT"): {
+        "data.triples.file": "qidpidtriples.train.full.2.tsv.gz",
+        "optimisation.batch": 26,
+        "optimisation.accumulation": 2,
+        "optimisation.steps": 350_000,  # 18.2 million triples
+        "optimisation.learning_rate": 3e-6,
+        "optimisation.betas": (0.9, 0.999),
+        "optimisation.warm_up": 10_000,
+        "model.query_length": 20,
+        "model.document_length": 256,
+        "model.dropout": 0.1,
+        "loss.objective": "margin",
+        "loss.margin": 1.0,
+        "dev": None,
+    },
+    ("bert-dmn/table2", "insuranceqa-v2", "BERT-DMN"): {
+        "loss.objective": "margin",
+        "loss.margin": 0.2,
+        "loss.of": "probability",
+        "optimisation.optimiser": "adamw",
+        "optimisation.learning_rate": 3e-5,
+        "optimisation.batch": 32,
+        "optimisation.warm_up": 1000,
+        "model.head": {"hidden": 256, "episodes": 4, "dropout": 0.1},
+        "model.start": "bert-base-uncased",
+        "model.max_length": 512,
+        "model.max_query": 256,  # inputs alone are cut
+    },
+    ("bert-dmn/table2", "insuranceqa-v2", "DMN"): {
+        "model.head": {"hidden": 256, "episodes": 4, "dropout": 0.1}
+    },
+    ("bert-dmn/table2", "insuranceqa-v2", "K-NRM"): {
+        "optimisation.optimiser": "adam",
+        "optimisation.learning_rate": 1e-3,
+        "optimisation.eps": 1e-5,
+        "optimisation.batch": 16,
+    },
+    ("bert-dmn/table2", "insuranceqa-v2", "QA-LSTM"): {
+        "model.head": {"hidden": 256, "dropout": 0.5},
+        "optimisation.optimiser": "adamw",
+        "optimisation.learning_rate": 3e-5,
+        "optimisation.batch": 32,
+        "loss.of": "logit",
+    },
+    ("bert-dmn/table2", "antique", "BERT-DMN"): {
+        "data.negatives.judged": True,
+        "data.negatives.pool": None,
+        "dev.split": "train",
+        "dev.queries": 20,  # of 2,426, so that 2,406 are left
+    },
+    ("monobert/table1", "trec-car", "monoBERT"): {
+        "data.split": "+".join(f"train.fold{fold}" for fold in range(4)),
+        "data.listed.depth": 10,
+        "data.negatives": None,
+        "data.triples": None,
+        "dev.split": "train.fold4",
+        "dev.patience": 400_000,
+        "optimisation.steps": 400_000,
+        "optimisation.batch": 32,  # 12.8 million pairs
+        "model.start": "bert-large-half-wikipedia",
+    },
+    ("piaf/table5", "piaf-fquad", "MonoBERT classifier"): {
+        **FROZEN,
+        "loss.objective": "pointwise",
+        "loss.class_weights": True,
+    },
+    ("piaf/table5", "piaf-fquad", "MonoBERT ranker"): {**FROZEN, **NO_MARGIN},
+    ("piaf/table5", "piaf-fquad", "MonoBERT ranker, fine-tuned"): {
+        **NO_MARGIN,
+        **UNCUT,
+        "optimisation.epochs": 3,
+        "optimisation.learning_rate": 1e-5,
+        "model.head.dropout": 0.3,
+        "model.frozen": False,
+    },
+}
+SMALL = {
+    ("repbert/table1", "msmarco-slice", "RepBERT"): {
+        "data.triples": None,
+        "data.negatives.run": BM25,
+        "data.negatives.depth": 20,
+        "data.negatives.per_positive": 1,
+    },
+    ("bert-dmn/table2", "insuranceqa-v2", "BERT"): {
+        "model.max_query": 32,
+        "model.max_length": 128,
+        "precision": "bfloat16",
+        "data.queries": 800,
+        "data.seed": 0,
+        "data.negatives.pool": "100",
+        "dev.split": "valid",
+        "dev.run": "candidates",
+        "dev.queries": 20,
+        "dev.measure": "AP",
+        "dev.every": 42,
+        "dev.patience": 10_000,
+    },
+    ("monobert/table1", "msmarco-slice", "monoBERT"): {
+        "data.negatives.run": BM25,
+        "data.negatives.per_positive": 1,
+        "data.pairs": 8192,
+        "data.triples": None,
+        "optimisation.epochs": 1,
+    },
+    ("piaf/table5", "piaf-fquad", "MonoBERT ranker, fine-tuned"): {**UNCUT, "dev.measure": "loss"},
+}
+SCHEDULES = {
+    "QA-LSTM": (2, 1e-3, 0.1),
+    "K-NRM": (3, 1e-3, 0),
+    "DMN": (3, 1e-3, 0.1),
+    "BERT-DMN-lite": (5, 1e-3, 0.1),
+    "BERT-lite": (30, 1e-3, 0.1),
+    "BERT": (2, 3e-5, 0.1),
+    "BERT-DMN": (2, 3e-5, 0.1),
+}
+
+
+@pytest.mark.parametrize(("trainings", "small"), [(WHOLE, False), (SMALL, True)])
+def test_models_are_trained_as_the_papers_say(trainings, small):
+    for (name, data, model), expected in trainings.items():
+        record = training(read_paper(name, small=small).on(data), model).model_dump()
+        settings = {key: reduce(lambda part, word: part[word], key.split("."), record) for key in expected}
+        assert settings == expected, (name, model)
+
+
+def test_the_small_bert_dmn_is_the_copy_whose_figures_stand_in_the_results():
+    experiment = read_paper("bert-dmn/table2", small=True).on("insuranceqa-v2")
+    assert (experiment.queries, experiment.seeds) == (100, (0, 1, 2))
+    assert experiment.systems["candidates"] == "relevant(pool(500) % 100)"
+    settings = {name: training(experiment, name).optimisation for name in experiment.trained}
+    schedules = {name: (each.epochs, each.learning_rate, each.warm_up) for name, each in settings.items()}
+    assert schedules == SCHEDULES
+    for data in ("insuranceqa-v2", "antique", "msmarco"):
+        whole, small = (read_paper("bert-dmn/table2", small=is_small).on(data) for is_small in (False, True))
+        about = small.data[data].about
+        assert about != whole.data[data].about
+        assert f"learned from {training(small, 'BERT').data.queries} of" in about
+        assert {"msmarco": "the first 100 of"}.get(data, f"{small.queries} of the") in about
+
+
+def test_monobert_has_the_defaults_of_its_kind_and_its_base_another_start():
+    experiment = read_paper("monobert/table1").on("msmarco")
+    large, base = (training(experiment, name) for name in ("monoBERT", "monoBERT-base"))
+    assert (large.model.start, base.model.start) == ("bert-large-uncased", "bert-base-uncased")
+    assert large.model_copy(update={"model": base.model}) == base
+    triples = {"file": "qidpidtriples.train.full.2.tsv.gz"}
+    assert large == RerankerTraining.model_validate(
+        {"data": {"collection": "the data", "triples": triples}, "model": {"kind": "monobert"}}
+    )
+    assert (large.optimisation.steps * large.optimisation.batch * 2, large.dev) == (12_800_000, None)
+
+
+def test_the_rankers_of_the_report_have_a_margin_in_a_second_model_and_one_layer_if_fine_tuned():
+    experiment = read_paper("piaf/table5")
+    for name in ("MonoBERT ranker", "MonoBERT ranker, fine-tuned"):
+        loss = training(experiment, f"{name}, margin").loss
+        assert (loss.objective, loss.margin > 0) == ("margin", True)
+    assert len(training(experiment, "MonoBERT ranker, fine-tuned").model.head["hidden"]) == 1
+
+
+def test_the_size_curve_counts_pairs_and_has_the_two_points_of_the_text():
+    experiment = read_paper("monobert/figure1")
+    (analysis,) = experiment.analyses
+    assert (analysis.kind, analysis.pairs[2], analysis.pairs[-1]) == ("sizes", 100_000, 12_800_000)
+    irnet = read_paper("monobert/table1").published["msmarco"]["IRNet"]["RR@10"]
+    assert experiment.published["msmarco"]["BERT large"] == {
+        "100000": round(irnet + 0.014, 3),
+        "12800000": 0.365,
+    }
+    changed = merge(experiment.on("msmarco").trained["monoBERT"].settings, analysis.changes)
+    settings = merge(changed, {"data": {"collection": "x", "pairs": 12_800_000}})
+    optimisation = RerankerTraining.model_validate(settings).optimisation
+    updates = 12_800_000 // (2 * optimisation.batch)
+    assert (updates, updates * optimisation.warm_up) == (400_000, 10_000)
+    small = read_paper("monobert/figure1", small=True)
+    assert small.analyses[0].pairs[-1] == small.trained["monoBERT"].settings["data"]["pairs"]
+
+
+def read_training(name: str) -> dict:
+    return yaml.safe_load((TRAININGS / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def test_packaged_trainings_are_settings():
+    reader = ReaderTraining.model_validate(read_training("piaf/answers"))
+    assert (reader.model.language, reader.dev.measure, reader.model.start) == ("fr", "F1(fr)", "e5-small")
+    assert [source.collection for source in reader.data.sets] == ["piaf"]  # which is installed
+    authors = RerankerTraining.model_validate(read_training("bert-dmn/authors"))
+    assert (authors.model.head["gate"], authors.optimisation.schedule) == ("authors", "constant")
+    assert (authors.dev.measure, authors.dev.every, authors.dev.patience) == ("AP", "1 epochs", "3 epochs")
+    deep = TrainingPlan.model_validate(read_training("best/trec-dl-2019"))
+    assert (deep.loss.objective, deep.loss.margin, deep.loss.of) == ("margin", 1.0, "logit")
+    assert (deep.data.negatives.only, deep.data.negatives.per_positive) == ("unjudged", 1)
+    assert (deep.data.segments.leading, deep.data.segments.iterations, deep.dev.measure) == (4, 4, "RR")
+    robust = TrainingPlan.model_validate(read_training("best/robust04"))
+    assert (len(robust.variants), len({variant.repetition for variant in robust.variants})) == (25, 5)
+    assert (robust.loss.objective, robust.data.negatives.per_positive) == ("pointwise", 10)
+    triples = {"file": "msmarco/qidpidtriples.train.full.2.tsv.gz"}
+    record = {"data": {"collection": "msmarco", "triples": triples}, "model": {"document_segment": 1}}
+    names = [name for name in packaged_names(TRAININGS) if name.startswith("repbert/")]
+    repbert = {name: BiEncoderTraining.model_validate(read_training(name)) for name in names}
+    assert repbert["repbert/msmarco"] == BiEncoderTraining.model_validate(record)
+
+
+def test_the_grid_has_the_108_heads_of_the_report():
+    (analysis,) = read_paper("piaf/grid").analyses
+    plan = TrainingPlan.model_validate(read_training("piaf/grid"))
+    assert {name: list(values) for name, values in analysis.settings.items()} == {
+        name: list(values) for name, values in plan.grid.items()
+    }
+    assert len(plan.combinations) == 108
+    assert (plan.dev.measure, plan.dev.patience, plan.model.max_query) == ("loss", "10 epochs", None)
+    (small,) = read_paper("piaf/grid", small=True).analyses
+    assert all(
+        {*map(str, values)} <= {*map(str, analysis.settings[name])} for name, values in small.settings.items()
+    )
+
+
+@pytest.mark.parametrize(("name", "data"), [("trec-dl-2019", "trec-dl-2019"), ("robust04", "robust04-title")])
+def test_the_trainings_of_best_are_those_of_its_experiment(name, data):
+    """The settings of both, but for where the lists and the test are: there a pipeline, here a file."""
+    spec = read_paper("best/table1").on(data)
+    settings = merge(spec.training, spec.models["BeST"].settings)
+    settings["data"] = {**settings["data"], "collection": "here"}
+    record = read_training(f"best/{name}")
+    repeated = record.pop("repetitions", None)
+    assert repeated == (len(spec.seeds) if len(spec.seeds) > 1 else None)
+    assert settings_alone(record) == settings_alone({**settings, "test": record["test"]})
+
+
+def settings_alone(record):
+    settings = RerankerTraining.model_validate(record).model_dump(mode="json")
+    settings.pop("test")
+    settings["data"].pop("collection")
+    for lists in (settings["data"]["negatives"], settings["dev"]):
+        lists |= {"run": None, "pool": None}
+    if settings["loss"]["objective"] != "margin":
+        settings["loss"].pop("of")  # nothing but a margin is of something
+    return settings
