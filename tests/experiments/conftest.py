@@ -38,3 +38,12 @@ def starts(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("starts")
     small_encoder(folder / "tiny")
     return folder
+
+
+@pytest.fixture
+def describe_results(monkeypatch):
+    """What makes a page of results of the folder of an experiment."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import paper_results
+
+    return lambda name, folder: paper_results.describe_results(name, folder, set())

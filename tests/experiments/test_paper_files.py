@@ -149,17 +149,6 @@ def test_small_copies_of_the_report_say_how_they_differ():
         assert f"read {cut} tokens" in small.data["piaf-fquad"].about
 
 
-def test_figures_of_lengths_have_the_numbers_of_the_text():
-    counts = read_paper("piaf/ranking-set").published["squadfr-fquad-piaf"]
-    for name, what, most in (("figure7", "question", 30), ("figure8", "document", 400)):
-        shortest, longest = (
-            counts[f"tokens of the {end} {what}"]["count"] for end in ("shortest", "longest")
-        )
-        about = read_paper(f"piaf/{name}").about
-        assert f"from {shortest:g} to {longest:g} tokens" in about
-        assert f"most {what}s have less than {most}" in about
-
-
 def test_tables_1_and_2_are_the_best_of_each_grid_with_and_without_preprocessing():
     for name, measure in (("table1", "Success"), ("table2", "AP")):
         experiment = read_paper(f"piaf/{name}")
@@ -291,13 +280,6 @@ def test_best_is_compared_with_first_p_where_the_answer_is_not_in_the_first_segm
     (analysis,) = (each for each in spec.analyses if each.kind == "behind-first")
     assert analysis.system == "BeST"
     assert "firstp(rerank('BERT (First P)')" in spec.systems[analysis.baseline]
-
-
-def test_it_is_said_that_parade_reads_fewer_passages():
-    for name in ("best/documents", "best/figure2"):
-        spec = read_paper(name)
-        assert spec.models["PARADE"].settings["model"]["head"]["passages"] == 8
-        assert "PARADE reads 8 passages of a document, not 16" in spec.about
 
 
 @pytest.mark.parametrize("name", ["table1", "figure1", "figure2", "documents"])

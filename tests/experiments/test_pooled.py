@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from small_bench import saved_results
 
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals, paired_t
@@ -50,7 +50,7 @@ def pool(folder: Path, *folds, tests=TESTS, spec=None):
         for number, items in enumerate(folds, 1)
     ]
     pooled = pool_outcomes(outcomes, folder / "best-table1-folds", "folds")
-    return pooled, json.loads((pooled.folder / "results.json").read_text())["results"][0]
+    return pooled, saved_results(pooled)[0]
 
 
 def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
@@ -102,13 +102,11 @@ def test_without_tests_nothing_is_marked(tmp_path):
     assert all(not cell.strong for table in pooled.results[0].tables for row in table.rows for cell in row)
 
 
-def test_a_page_of_results_has_the_marks_and_their_note_without_the_table_of_tests(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    import paper_results
-
+def test_a_page_of_results_has_the_marks_and_their_note_without_the_table_of_tests(
+    tmp_path, describe_results
+):
     pooled, _ = pool(tmp_path, values(1), values(2))
-    record = json.loads((pooled.folder / "results.json").read_text())
-    text = paper_results._describe_pooled("best/table1", pooled.folder, record)
+    text = describe_results("best/table1", pooled.folder)
     rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
     assert re.search(r"0\.\d{3}<sup>23</sup> \[", rows["| BM25"])
     assert re.search(r"0\.\d{3}(\*\*)?<sup>1</sup> \[", rows["| BeST"])
@@ -116,8 +114,7 @@ def test_a_page_of_results_has_the_marks_and_their_note_without_the_table_of_tes
     assert "Superscripts are the systems that differ, p \\< 0.01 in a paired t-test over 24 queries" in text
     assert "Holm |" not in text
     plain, _ = pool(tmp_path / "plain", values(1), values(2), tests=None)
-    record = json.loads((plain.folder / "results.json").read_text())
-    assert "<sup>" not in paper_results._describe_pooled("best/table1", plain.folder, record)
+    assert "<sup>" not in describe_results("best/table1", plain.folder)
 
 
 def behind(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
@@ -128,11 +125,8 @@ def behind(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
     }
 
 
-def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segment(tmp_path, monkeypatch):
+def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segment(tmp_path, describe_results):
     """Over the queries of all folds, one of which has no known relevant text; also on a page of results."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    import paper_results
-
     spec = BehindFirstSpec(kind="behind-first", title="Behind", measures=("RR",), baseline="MaxP")
     pooled, record = pool(tmp_path, behind(1), behind(2), {}, spec=spec)
     late, early = record["differences"]
@@ -149,7 +143,6 @@ def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segmen
     assert (early["group"], early["difference"], early["p"]) == ("within the first segment", 0.0, 1.0)
     tables = pooled.results[0].tables
     assert [table.caption for table in tables] == ["Behind", *(f"{column} by fold" for column in behind(1))]
-    whole = json.loads((pooled.folder / "results.json").read_text())
-    text = paper_results._describe_pooled("best/table1", pooled.folder, whole)
+    text = describe_results("best/table1", pooled.folder)
     assert f"| RR | behind the first segment | 24 | {late['baseline']:.3f} | {late['system']:.3f} | " in text
     assert f"{late['difference']:+.3f} [{late['low']:+.3f}, {late['high']:+.3f}]" in text

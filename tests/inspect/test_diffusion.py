@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from gated_models import tiny_dmn  # noqa: E402
+from gated_models import pairs_without_sentences, tiny_dmn  # noqa: E402
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
@@ -33,9 +33,7 @@ def made(folder, kind="monobert", architecture="bert"):
 
 
 def pairs_of(reranker, texts=TEXTS):
-    queries = reranker.texts.queries([query for query, _ in texts])
-    passages = reranker.texts.passages([passage for _, passage in texts])
-    return [reranker.texts.pair(*one) for one in zip(queries, passages, strict=True)]
+    return pairs_without_sentences(reranker, *zip(*texts, strict=True))
 
 
 def cosines_one_by_one(reranker, pairs):
@@ -76,14 +74,6 @@ def test_spreads_are_those_of_cosines_computed_one_by_one(tmp_path, architecture
         reach = 1.5 * (quartiles[2] - quartiles[0])
         assert spread.low == pytest.approx(values[values >= quartiles[0] - reach].min(), abs=1e-4)
         assert spread.high == pytest.approx(values[values <= quartiles[2] + reach].max(), abs=1e-4)
-
-
-def test_the_mean_does_not_depend_on_the_batches(tmp_path):
-    reranker = made(tmp_path)
-    pairs = pairs_of(reranker)
-    one, many = (measure_diffusion(reranker, pairs, batch_tokens=size) for size in (1, 10_000))
-    for name in KINDS:
-        assert one.spreads[name].mean == pytest.approx(many.spreads[name].mean, abs=1e-6)
 
 
 def test_the_sum_over_pairs_of_unit_vectors_is_of_closed_form():

@@ -9,6 +9,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("sklearn")
 
+from gated_models import pairs_without_sentences  # noqa: E402
+
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError  # noqa: E402
 from telerank.inspect.embeddings import compute_cls_vectors, compute_tsne, measure_separation  # noqa: E402
@@ -23,9 +25,7 @@ APART = MIXED + 6 * RELEVANT[:, None].astype(np.float32)
 
 def test_a_pair_has_the_vector_that_its_first_token_has_alone(tmp_path):
     reranker = fresh_reranker(small_encoder(tmp_path), Shape("monobert", **SMALL))
-    queries = reranker.texts.queries(["q1 q2", "q3", "q4"])
-    passages = reranker.texts.passages(["d1", "d2 d3 d4 d5", "d6 d7"])
-    pairs = [reranker.texts.pair(*one) for one in zip(queries, passages, strict=True)]
+    pairs = pairs_without_sentences(reranker, ["q1 q2", "q3", "q4"], ["d1", "d2 d3 d4 d5", "d6 d7"])
     found = compute_cls_vectors(reranker, pairs, batch_tokens=16)
     for vector, pair in zip(found, pairs, strict=True):
         inputs = {

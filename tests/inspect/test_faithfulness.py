@@ -76,15 +76,6 @@ def test_rates_are_those_counted_pair_by_pair(tmp_path, kind):
     assert (found.pairs, found.skipped, found.queries) == (12, 4, 4)
 
 
-def test_deleting_takes_the_tokens_of_one_sentence_and_nothing_else(tmp_path):
-    reranker = tiny_dmn(tmp_path)
-    for pair in pairs_of(reranker):
-        for sentence in range(count_sentences(pair)):
-            fast, slow = delete_sentence(reranker.texts, pair, sentence), spelled(pair, sentence)
-            for name in ("ids", "types", "parts", "sentences"):
-                assert np.array_equal(getattr(fast, name), getattr(slow, name))
-
-
 def test_what_was_cut_off_does_not_come_back(tmp_path):
     reranker = tiny_dmn(tmp_path, max_length=16)
     pair = max(pairs_of(reranker), key=lambda one: one.cut)
