@@ -1,4 +1,4 @@
-"""The trainings of the packaged experiments: settings as the papers have them, and what small copies change."""
+"""The trainings of the packaged experiments: settings as the papers have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from telerank.training.reader.config import ReaderTraining
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan
 
-BM25 = "bm25(k1=0.82, b=0.68) % 20"
 FROZEN = {
     "model": {"frozen": True, "head": {"hidden": [1024, 1024, 1024], "dropout": 0.3}},
     "optimisation": {
@@ -38,7 +37,7 @@ UNCUT = {
     "optimisation": {"batch": 12},
     "data": {"negatives": {"per_group": 1}},  # 24 inputs
 }
-WHOLE = {
+SETTINGS = {
     ("repbert/table1", "msmarco", "RepBERT"): {
         "data": {"triples": {"file": "qidpidtriples.train.full.2.tsv.gz"}},
         "optimisation": {
@@ -101,45 +100,13 @@ WHOLE = {
         "model": {"max_query": None, "max_length": 512, "head": {"dropout": 0.3}, "frozen": False},
     },
 }
-SMALL = {
-    ("repbert/table1", "msmarco-slice", "RepBERT"): {
-        "data": {"triples": None, "negatives": {"run": BM25, "depth": 20, "per_positive": 1}}
-    },
-    ("bert-dmn/table2", "insuranceqa-v2", "BERT"): {
-        "model": {"max_query": 32, "max_length": 128},
-        "precision": "bfloat16",
-        "data": {"queries": 800, "seed": 0, "negatives": {"pool": "100"}},
-        "dev": {
-            "split": "valid",
-            "run": "candidates",
-            "queries": 20,
-            "measure": "AP",
-            "every": 42,
-            "patience": 10_000,
-        },
-    },
-    ("monobert/table1", "msmarco-slice", "monoBERT"): {
-        "data": {"negatives": {"run": BM25, "per_positive": 1}, "pairs": 8192, "triples": None},
-        "optimisation": {"epochs": 1},
-    },
-    ("piaf/table5", "piaf-fquad", "MonoBERT ranker, fine-tuned"): {**UNCUT, "dev": {"measure": "loss"}},
-}
-SCHEDULES = {
-    "QA-LSTM": (2, 1e-3, 0.1),
-    "K-NRM": (3, 1e-3, 0),
-    "DMN": (3, 1e-3, 0.1),
-    "BERT-DMN-lite": (5, 1e-3, 0.1),
-    "BERT-lite": (30, 1e-3, 0.1),
-    "BERT": (2, 3e-5, 0.1),
-    "BERT-DMN": (2, 3e-5, 0.1),
-}
 
 
-@pytest.mark.parametrize(("trainings", "small"), [(WHOLE, False), (SMALL, True)])
-def test_models_are_trained_as_the_papers_say(trainings, small):
-    for (name, data, model), expected in trainings.items():
-        record = training(read_paper(name, small=small).on(data), model).model_dump()
-        assert select(record, expected) == expected, (name, model)
+@pytest.mark.parametrize(("training_of", "expected"), SETTINGS.items())
+def test_models_are_trained_as_the_papers_say(training_of, expected):
+    name, data, model = training_of
+    record = training(read_paper(name).on(data), model).model_dump()
+    assert select(record, expected) == expected
 
 
 def select(record, names):
@@ -147,21 +114,6 @@ def select(record, names):
     if not isinstance(record, dict) or not isinstance(names, dict):
         return record
     return {name: select(record[name], inner) for name, inner in names.items()}
-
-
-def test_the_small_bert_dmn_is_the_copy_whose_figures_stand_in_the_results():
-    experiment = read_paper("bert-dmn/table2", small=True).on("insuranceqa-v2")
-    assert (experiment.queries, experiment.seeds) == (100, (0, 1, 2))
-    assert experiment.systems["candidates"] == "relevant(pool(500) % 100)"
-    settings = {name: training(experiment, name).optimisation for name in experiment.trained}
-    schedules = {name: (each.epochs, each.learning_rate, each.warm_up) for name, each in settings.items()}
-    assert schedules == SCHEDULES
-    for data in ("insuranceqa-v2", "antique", "msmarco"):
-        whole, small = (read_paper("bert-dmn/table2", small=is_small).on(data) for is_small in (False, True))
-        about = small.data[data].about
-        assert about != whole.data[data].about
-        assert f"learned from {training(small, 'BERT').data.queries} of" in about
-        assert {"msmarco": "the first 100 of"}.get(data, f"{small.queries} of the") in about
 
 
 def test_monobert_has_the_defaults_of_its_kind_and_its_base_another_start():

@@ -53,10 +53,10 @@ def pool(folder: Path, *folds, tests=TESTS, spec=None):
     return pooled, saved_results(pooled)[0]
 
 
-def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
+def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path, describe_results):
     first, second = values(1), values(2)
     pooled, record = pool(tmp_path, first, second)
-    joined = {
+    evaluations = {
         system: Evaluation(
             tuple(range(24)),
             {
@@ -66,13 +66,8 @@ def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
         )
         for system in SYSTEMS
     }
-    expected = compare_pairs(joined, MEASURES, TESTS)
-    assert [(one["system"], one["other"], one["measure"]) for one in record["tests"]] == [
-        (one.system, one.other, one.measure) for one in expected.tests
-    ]
-    for name in ("delta", "p", "p_holm"):
-        ours = [one[name] for one in record["tests"]]
-        assert ours == pytest.approx([getattr(one, name) for one in expected.tests])
+    expected = compare_pairs(evaluations, MEASURES, TESTS)
+    assert record["tests"] == [pytest.approx(test) for test in expected.record()]
     assert [record["columns"]["RR"][system]["marks"] for system in SYSTEMS] == ["23", "1", "1"]
     assert record["marks"] == expected.describe_marks()
     assert "over 24 queries, not corrected for 6 tests: 1 BM25, 2 MaxP, 3 BeST" in record["marks"]
@@ -82,6 +77,13 @@ def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
     assert [cells[system].marks for system in SYSTEMS] == ["23", "1", "1"]
     assert [cell.strong for cell in cells.values()].count(True) == 1
     assert tables[2].columns[-1] == "p, Holm"
+    page = describe_results("best/table1", pooled.folder)  # without the table of tests
+    rows = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| ")}
+    assert re.search(r"0\.\d{3}<sup>23</sup> \[", rows["| BM25"])
+    assert re.search(r"0\.\d{3}(\*\*)?<sup>1</sup> \[", rows["| BeST"])
+    assert sum("**" in rows[f"| {system}"].split(" | ")[1] for system in SYSTEMS) == 1
+    assert "Superscripts are the systems that differ, p \\< 0.01 in a paired t-test over 24 queries" in page
+    assert "Holm |" not in page
 
 
 def test_a_system_that_a_fold_lacks_is_not_tested(tmp_path):
@@ -96,25 +98,11 @@ def test_a_system_that_a_fold_lacks_is_not_tested(tmp_path):
     assert record["columns"]["RR"]["BeST"]["marks"] == ""
 
 
-def test_without_tests_nothing_is_marked(tmp_path):
+def test_without_tests_nothing_is_marked(tmp_path, describe_results):
     pooled, record = pool(tmp_path, values(1), values(2), tests=None)
     assert record.keys() == {"kind", "title", "columns"}
     assert all(not cell.strong for table in pooled.results[0].tables for row in table.rows for cell in row)
-
-
-def test_a_page_of_results_has_the_marks_and_their_note_without_the_table_of_tests(
-    tmp_path, describe_results
-):
-    pooled, _ = pool(tmp_path, values(1), values(2))
-    text = describe_results("best/table1", pooled.folder)
-    rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
-    assert re.search(r"0\.\d{3}<sup>23</sup> \[", rows["| BM25"])
-    assert re.search(r"0\.\d{3}(\*\*)?<sup>1</sup> \[", rows["| BeST"])
-    assert sum("**" in rows[f"| {system}"].split(" | ")[1] for system in SYSTEMS) == 1
-    assert "Superscripts are the systems that differ, p \\< 0.01 in a paired t-test over 24 queries" in text
-    assert "Holm |" not in text
-    plain, _ = pool(tmp_path / "plain", values(1), values(2), tests=None)
-    assert "<sup>" not in describe_results("best/table1", plain.folder)
+    assert "<sup>" not in describe_results("best/table1", pooled.folder)
 
 
 def behind(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:

@@ -103,12 +103,9 @@ def test_a_stage_that_other_queries_chose_is_made_of_the_stages_of_the_folds(out
     assert {part.batch for part in walk_stages(batched) if isinstance(part, SparseRetriever)} == {7}
 
 
-def test_results_are_written_with_everything_that_they_depend_on(outcome):
-    names = {path.name for path in outcome.folder.iterdir()}
-    assert {"tables.md", "report.html", "results.json", "experiment.yaml", "runs"} <= names
+def test_results_have_what_they_depend_on_and_what_was_measured(outcome):
     record = json.loads((outcome.folder / "results.json").read_text(encoding="utf-8"))
     assert record["machine"] == machine()
-    assert {"telerank", "python", "numpy"} <= record["versions"].keys()
     assert record["counts"] == {"documents": 120, "judged queries": 24}
     (recall,) = (result for result in record["results"] if result["kind"] == "recall")
     assert all(a <= b for a, b in pairwise(recall["recall"]["BM25"]))
