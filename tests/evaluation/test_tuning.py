@@ -72,15 +72,6 @@ def test_each_fold_is_answered_by_what_the_others_chose():
     assert found.held_out == pytest.approx(sum(expected.values()) / 10)
 
 
-def test_the_held_out_value_tells_of_settings_that_suit_their_own_queries_alone():
-    """Each setting is right for one query; whichever is held out, no setting that is right for it is chosen."""
-    settings = [str(i) for i in range(10)]
-    hits = {setting: {int(setting)} for setting in settings}
-    found = tune(settings, answers(hits), Objective(QUERIES, QRELS, "P@1"), held_out=Folds(10))
-    assert found.best_dev == pytest.approx(0.1)
-    assert found.held_out == 0.0
-
-
 def test_of_equally_good_settings_the_first_is_chosen():
     objective = Objective(QUERIES, QRELS, "P@1")
     for settings in (["a", "c"], ["c", "a"]):

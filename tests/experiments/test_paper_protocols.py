@@ -113,13 +113,6 @@ def test_monobert_on_trec_car_learns_from_four_folds_with_natural_labels(run):
     assert outcome.results[0].record["published"]["BERT large"] == {"AP": 0.335}
 
 
-def test_a_start_that_is_not_public_leaves_trec_cars_rows_out_and_says_why(run):
-    start = {"model": {"start": "bert-large-half-wikipedia"}}
-    outcome = run("monobert/table1", "trec-car", models={"monoBERT": start, "monoBERT-base": start})
-    assert "nothing to start from is here: bert-large-half-wikipedia" in outcome.lacking["BERT large"]
-    assert outcome.results[0].record["means"].keys() == {"BM25 (Lucene, no tuning)", "candidates"}
-
-
 def test_the_size_curve_trains_the_model_on_each_number_of_pairs(run):
     outcome = run(
         "monobert/figure1",

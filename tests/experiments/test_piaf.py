@@ -19,7 +19,6 @@ from small_models import small_encoder
 from telerank.errors import CollectionError
 from telerank.experiments.schema import merge
 from telerank.training.log import read_log
-from telerank.trec import read_run
 
 SETS = ("squad-fr", "fquad", "piaf")
 WORDS = ("Que", "Qui a", "Combien de", "De quoi", "Le", "Quel", "Où", "Quelle")
@@ -209,31 +208,6 @@ def test_embeddings_are_mapped_in_three_dimensions_before_and_after(folder):
     panel = after.plots["embeddings"].axes[0]
     colours = {each.get_label(): tuple(each.get_facecolor()[0][:3].round(2)) for each in panel.collections}
     assert colours["relevant"] == (0.94, 0.89, 0.26)  # yellow
-
-
-def test_complementary_scores_are_the_scaled_sparse_score_and_the_probability(folder):
-    kept = {"BM25", "MonoBERT classifier", "BM25 + classifier"}
-    systems = read_paper("piaf/table5", small=True).systems
-    others = {"systems": dict.fromkeys(systems.keys() - kept)}
-    outcome = run(folder, "table5", TRAINING, others)
-    assert "weights by AP of the other 4 of 5 folds" in outcome.systems["BM25 + classifier"].about
-    lists = [
-        {ranking.query.qid: dict(ranking) for ranking in read_run(outcome.systems[name].runs[0])}
-        for name in ("BM25", "MonoBERT classifier", "BM25 + classifier")
-    ]
-    for qid, fused in lists[2].items():
-        sparse, logits = (each[qid] for each in lists[:2])
-        least, most = min(sparse.values()), max(sparse.values())
-        if most == least:
-            continue  # equal scores become 1, see decision 9
-        parts = [
-            [(sparse[docno] - least) / (most - least), 1 / (1 + np.exp(-logits[docno]))] for docno in fused
-        ]
-        weights, *_ = np.linalg.lstsq(np.array(parts), np.array(list(fused.values())), rcond=None)
-        assert np.allclose(np.array(parts) @ weights, list(fused.values()), atol=1e-6)
-        assert np.allclose(weights * 10, (weights * 10).round(), atol=1e-3)
-    means = outcome.results[0].record["means"]
-    assert set(means["BM25"]) == {"Success@10", "Success@1", "AP"}
 
 
 def test_sentence_bert_and_dpr_are_trained_and_fused_with_bm25(folder):
