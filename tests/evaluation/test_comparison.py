@@ -63,6 +63,7 @@ def test_the_family_is_all_systems_and_measures_of_one_baseline():
             floor = max(floor, min(1.0, one.p * (len(order) - i)))
             corrected.append(floor)
         assert [one.p_holm for one in order] == pytest.approx(corrected)
+    assert holm([0.01, 0.04, 0.8, 0.03, 0.6]) == pytest.approx([0.05, 0.12, 1.0, 0.12, 1.0])
 
 
 def test_marks_stand_for_baselines_that_a_system_differs_from():
