@@ -218,8 +218,8 @@ def test_another_start_or_other_data_is_another_training(folder, tmp_path):
     shutil.rmtree(tmp_path / "starts" / "tiny")
     small_encoder(tmp_path / "starts" / "tiny", seed=1)
     assert count_trainings() == 2
-    with (collection / "corpus.jsonl").open("a") as corpus:
-        corpus.write('\n{"_id": "new", "title": "", "text": "x1"}')
+    with (collection / "qrels" / "train.tsv").open("a") as qrels:  # no list of candidates changes
+        qrels.write("train0\td20\t1\n")
     assert count_trainings() == 3
     for answered, count in ((12, 4), (12, 4), (6, 5)):
         write_answers(answers, answered)
