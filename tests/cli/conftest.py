@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import shutil
 from pathlib import Path
 
@@ -31,5 +30,4 @@ def written_runs(tmp_path_factory) -> Path:
 def three_runs(written_runs, tmp_path, monkeypatch) -> Path:
     """A folder with the files of :func:`small_set.write_three_runs`, which is the working folder."""
     monkeypatch.chdir(tmp_path)
-    gc.freeze()  # Holm's correction of statsmodels collects garbage: of few objects, not of all that is loaded
     return shutil.copytree(written_runs, tmp_path, dirs_exist_ok=True)

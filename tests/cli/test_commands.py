@@ -91,7 +91,7 @@ finally:
     print(*{name.split(".")[0] for name in sys.modules}, file=sys.stderr)
 """
 HEAVY = {"numba", "llvmlite", "scipy", "torch", "matplotlib", "pandas", "rich", "pydantic"}
-HEAVY_OF_MEASURES = {"ir_measures", "pytrec_eval", "scipy", "statsmodels", "matplotlib", "numba", "pyarrow"}
+HEAVY_OF_MEASURES = {"ir_measures", "pytrec_eval", "scipy", "matplotlib", "numba", "pyarrow"}
 
 
 def run(*words: str, before: str = "") -> tuple[str, set[str]]:
