@@ -1,4 +1,4 @@
-"""Robust04 and the documents of TREC DL, as made sets of their formats."""
+"""Robust04, as a set in its layout."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def disks(tmp_path):
     return tmp_path / "disks"
 
 
-def test_the_queries_of_robust04_are_titles_or_descriptions(disks):
+def test_its_queries_are_titles_or_descriptions_and_the_congressional_record_is_no_part_of_it(disks):
     collection = open_collection(disks)
     assert collection.format == "robust04"
     assert collection.splits == ("title", "description")
@@ -64,10 +64,6 @@ def test_the_queries_of_robust04_are_titles_or_descriptions(disks):
     )
     for split in collection.splits:
         assert list(collection.split_qrels(split))[1] == Qrel("302", "LA010189-0001", 2)
-
-
-def test_the_congressional_record_is_not_part_of_robust04(disks):
-    collection = open_collection(disks)
     assert list(collection.docs()) == [
         Doc("FT911-1", "crime & gangs", "Mafia"),
         Doc("LA010189-0001", "polio is rare"),
@@ -86,26 +82,3 @@ def test_topics_and_qrels_alone_are_no_robust04(disks, tmp_path):
     for file in disks.glob("*.txt"):
         (tmp_path / "topics" / file.name).write_text(file.read_text())
     assert open_collection(tmp_path / "topics").format == "topics"
-
-
-def test_documents_of_trec_dl_have_title_and_url_and_their_candidates(tmp_path):
-    text = "D1\thttps://a.org\tTitle\tbody one\tand more\nD2\t\t\tbody two\n"
-    (tmp_path / "msmarco-docs.tsv").write_text(text)
-    (tmp_path / "msmarco-docdev-queries.tsv").write_text("7\twhat is a\n")
-    (tmp_path / "msmarco-docdev-qrels.tsv").write_text("7 0 D1 1\n")
-    (tmp_path / "msmarco-docdev-top100").write_text("7 Q0 D2 1 -5.0 x\n7 Q0 D1 2 -6.0 x\n")
-    (tmp_path / "msmarco-test2019-queries.tsv").write_text("9\twhat is b\n")
-    (tmp_path / "2019qrels-docs.txt").write_text("9 Q0 D2 3\n9 Q0 D1 0\n")
-    (tmp_path / "msmarco-doctest2019-top100").write_text("9 Q0 D1 1 -5.0 x\n9 Q0 D2 2 -6.0 x\n")
-    collection = open_collection(tmp_path)
-    assert collection.unread == ()
-    assert list(collection.docs()) == [
-        Doc("D1", "body one\tand more", "Title", "https://a.org"),
-        Doc("D2", "body two"),
-    ]
-    assert {*collection.splits} == {"dev", "test2019"}
-    assert {name: next(iter(pool())).docnos for name, pool in collection.pools.items()} == {
-        "dev/top100": ("D2", "D1"),
-        "test2019/top100": ("D1", "D2"),
-    }
-    assert collection.judged("test2019") == {"9": {"D2": 3, "D1": 0}}
