@@ -1,5 +1,3 @@
-"""The algebra of stages: structure, laws on random lists, explanations."""
-
 from __future__ import annotations
 
 import operator

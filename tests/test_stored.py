@@ -1,5 +1,3 @@
-"""Files on disk are checked when they are opened, and replaced whole or not at all."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Runs, qrels and topics: round trips, real files, and what is said of files that are wrong."""
-
 from __future__ import annotations
 
 import gzip
@@ -52,9 +50,6 @@ def refusal(read, path) -> str:
     with pytest.raises(FormatError) as caught:
         list(read(path))
     return str(caught.value).replace(f"{path.parent}/", "")
-
-
-# runs
 
 
 @given(RUNS, st.sampled_from(list(PACKED)))
@@ -133,9 +128,6 @@ def test_a_run_has_six_columns_ranks_from_one_and_each_query_once(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# qrels
-
-
 BEIR = "query-id\tcorpus-id\tscore\n"
 QIDS = IDS.filter(lambda qid: not qid.startswith("#"))  # a first line that begins with # may be a comment
 QRELS = st.dictionaries(QIDS, st.dictionaries(IDS, st.integers(-2, 4), min_size=1, max_size=5), max_size=5)
@@ -187,8 +179,6 @@ def test_a_document_has_one_grade_from_the_least_to_the_greatest(tmp_path):
 def test_qrels_that_are_wrong_are_refused_by_line(tmp_path, text, line, said):
     assert refusal(read_qrels, written(tmp_path, text)).startswith(f"file:{line}: expected {said}")
 
-
-# topics
 
 TSV_TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), max_size=8)
 
@@ -334,9 +324,6 @@ def test_a_format_that_is_not_known_and_a_field_where_there_are_none_are_errors(
     assert [*read_topics(path)] == [*read_qrels(path)] == [*read_run(path)] == []
 
 
-# files
-
-
 @pytest.mark.parametrize("ending", PACKED)
 def test_the_name_says_how_a_file_is_packed_and_the_same_text_gives_the_same_bytes(tmp_path, ending):
     paths = [tmp_path / f"{name}{ending}" for name in ("one", "two")]
@@ -399,9 +386,6 @@ def test_a_dash_is_standard_input_and_output(monkeypatch, capfdbinary):
     assert list(numbered_lines("-")) == []
     assert not stdin.closed
     assert not sys.stdout.closed
-
-
-# real files
 
 
 @pytest.mark.data

@@ -1,5 +1,3 @@
-"""Records and their invariants."""
-
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,3 @@
-"""WikiQA, TREC-QA, SelQA and parallel files: questions with candidates, as collections with pools."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""BEIR folders: SciFact and DILA as facts, and what a broken folder says."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""TREC-CAR: CBOR as trec-car-tools defines it, written here; topics and qrels of TREC, real."""
-
 from __future__ import annotations
 
 import gzip

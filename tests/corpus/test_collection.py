@@ -30,9 +30,6 @@ def write(path: Path, text: str | bytes = "") -> Path:
     return path
 
 
-# --- what is opened
-
-
 @pytest.mark.parametrize("where", ["nowhere", "nowhere.jsonl"])
 def test_what_is_not_there_is_named(tmp_path, where):
     for form in ("", "beir"):
@@ -156,9 +153,6 @@ def test_several_splits_are_one_by_their_names_with_plus():
         collection.judged("f0+f2")
 
 
-# --- folders of texts
-
-
 def test_a_folder_of_texts_gives_a_document_for_each_file(tmp_path):
     texts = {"b.txt": "two\r\n", "a/x.text": "# one", "a/.hidden": "no", ".git/x": "no", "c d%.txt": ""}
     for name, text in texts.items():
@@ -204,9 +198,6 @@ def test_a_backup_beside_its_file_is_not_read_and_is_named(tmp_path, name, conte
     assert (collection.format, collection.unread) == (alone.format, (f"{name}{ending}",))
     if collection.size != 0:
         assert len(list(collection.docs())) == 1
-
-
-# --- CSV and TSV
 
 
 @settings(deadline=None, max_examples=50)
@@ -284,9 +275,6 @@ def test_all_of_msdocs_is_read(data):
     assert characters == 214_830_040
 
 
-# --- topics and qrels alone
-
-
 def test_topics_and_qrels_alone_are_a_collection_without_documents(tmp_path):
     path = write(tmp_path / "topics.dl.txt", "1\twhat\n")
     assert list(open_collection(path).split_queries()) == [Query("1", "what")]
@@ -307,9 +295,6 @@ def test_the_fields_topics_and_qrels_hold_what_their_readme_states(data):
     assert {split: len(list(collection.split_queries(split))) for split in topics} == topics
     qrels = {"msmarco-passage.dev-subset": 7437, "dl19-passage": 9260, "dl20-passage": 11_386}
     assert {split: len(list(collection.split_qrels(split))) for split in qrels} == qrels
-
-
-# --- whatever bytes
 
 
 LAYOUTS = {

@@ -1,5 +1,3 @@
-"""Docnos: from row to docno and back, their order, and what cannot be one."""
-
 from __future__ import annotations
 
 import pickle

@@ -1,5 +1,3 @@
-"""The docstore: every text comes back as it went in, by docno and by row, or is refused by name."""
-
 from __future__ import annotations
 
 import pickle

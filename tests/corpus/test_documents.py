@@ -213,9 +213,6 @@ def test_pages_that_are_turned_are_read_like_upright_ones(tmp_path, degrees, dra
     assert turned.pages == upright.pages
 
 
-# --- HTML and Markdown beyond the files
-
-
 MENU = "".join(f"<li><a href='/{n}'>Rubrique numéro {n}</a></li>" for n in range(9))
 XHTML = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "xhtml1-strict.dtd" [
@@ -308,9 +305,6 @@ def test_a_docx_file_that_zip_does_not_open_is_refused_as_such(header, problem, 
     with pytest.raises(UnreadableFile, match=says) as raised:
         read_docx(content)
     assert raised.value.problem == problem
-
-
-# --- nesting, declarations
 
 
 def test_markdown_is_read_within_many_quotations_and_lists_but_not_too_many():

@@ -1,5 +1,3 @@
-"""Passages of files: nothing is lost, none is too long, and each knows its pages and headings."""
-
 from __future__ import annotations
 
 from hypothesis import given, settings

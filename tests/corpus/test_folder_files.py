@@ -1,5 +1,3 @@
-"""Folders of files: which are read, what the documents are, and files that cannot or must not be read."""
-
 from __future__ import annotations
 
 import gzip
@@ -64,9 +62,6 @@ def pdf(stream: bytes) -> bytes:
     return b"%PDF-1.4\n" + body + b"trailer<</Root 1 0 R>>"
 
 
-# --- what the documents are
-
-
 def test_files_of_all_kinds_are_documents_or_passages_with_their_file_and_page(tmp_path):
     write(
         tmp_path,
@@ -122,9 +117,6 @@ def test_a_folder_with_files_that_may_be_data_is_recognised_only_by_name_and_a_f
     assert [doc.docno for doc in open_collection(tmp_path, format="documents").docs()] == ["a.md"]
     with pytest.raises(CollectionError, match=r"a\.md: a file, not a folder of files"):
         open_collection(tmp_path / "a.md", format="documents")
-
-
-# --- what cannot be read
 
 
 def test_files_that_cannot_be_read_are_counted_and_named(tmp_path):
@@ -185,9 +177,6 @@ def test_links_out_of_the_folder_and_what_is_no_file_are_not_opened(tmp_path):
     }
     with pytest.warns(UnreadFiles):
         assert [doc.docno for doc in open_collection(folder).docs()] == ["a.md", "in.md"]
-
-
-# --- what must not be read
 
 
 def test_files_and_texts_beyond_a_limit_are_refused_and_a_name_that_is_no_text_is_named(tmp_path):

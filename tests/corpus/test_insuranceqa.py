@@ -1,5 +1,3 @@
-"""InsuranceQA v2 in its official layout: the real set as facts, a small one for every rule."""
-
 from __future__ import annotations
 
 import pytest

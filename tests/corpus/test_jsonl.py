@@ -1,39 +1,21 @@
-"""JSON lines: documents as they stand, and lines that are no documents named."""
-
 from __future__ import annotations
 
 import gzip
 import json
 import lzma
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.jsonl import read_docs
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
-
 
 def lines(path: Path, *records: object) -> Path:
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     return path
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT), max_size=10), st.booleans())
-def test_what_json_holds_is_read_back(records, escaped):
-    docs = [Doc(*record) for record in records]
-    text = "".join(json.dumps(doc.record, ensure_ascii=escaped) + "\n" for doc in docs)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "docs.jsonl"
-        path.write_text(text, encoding="utf-8", newline="\n")
-        assert list(read_docs(path)) == docs
 
 
 def test_docno_and_text_have_several_names(tmp_path):

@@ -1,5 +1,3 @@
-"""LISA: documents in several files, queries that end with #, judgments in two forms."""
-
 from __future__ import annotations
 
 import shutil

@@ -1,14 +1,9 @@
-"""MS MARCO: a real slice as facts; the layouts of passages, documents, lists and triples in small files."""
-
 from __future__ import annotations
 
 import gzip
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.msmarco import Triple, read_documents, read_passages, read_pool, read_triples
@@ -16,27 +11,12 @@ from telerank.errors import FormatError
 from telerank.trec import write_run
 from telerank.types import Doc, Qrel, Query, Ranking
 
-FIELD = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=("Cs",)), max_size=12)
-ID = st.integers(0, 10**7).map(str)
-
 
 def write(folder: Path, name: str, *lines: str) -> Path:
     path = folder / name
     text = "".join(f"{line}\n" for line in lines).encode()
     path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     return path
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(ID, FIELD, FIELD, FIELD), max_size=10))
-def test_passages_and_documents_are_read_as_they_were_written(records):
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder), "collection.tsv", *("\t".join(record[:2]) for record in records))
-        assert list(read_passages(path)) == [Doc(docno, text) for docno, text, *_ in records]
-        path = write(Path(folder), "msmarco-docs.tsv", *("\t".join(record) for record in records))
-        assert list(read_documents(path)) == [
-            Doc(docno, body, title, url) for docno, url, title, body in records
-        ]
 
 
 def test_the_layout_of_passage_ranking(tmp_path):

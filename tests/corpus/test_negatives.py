@@ -1,5 +1,3 @@
-"""Negatives: what may be one, and where the three strategies take them from."""
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,3 @@
-"""Lines of PDF pages: what repeats, what is a paragraph, what continues, what is a heading."""
-
 from __future__ import annotations
 
 from telerank.corpus.readers.files.pdf.headings import Bookmark

@@ -1,5 +1,3 @@
-"""Words of PDF files that are divided at line ends, and letters whose accents stand beside them."""
-
 from __future__ import annotations
 
 from collections import Counter

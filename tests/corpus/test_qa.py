@@ -1,5 +1,3 @@
-"""Merging question-answering sets."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""From question-answering sets to a ranking set in a folder, and back."""
-
 from __future__ import annotations
 
 import json

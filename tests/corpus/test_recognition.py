@@ -48,7 +48,6 @@ def car() -> bytes:
 
 GOOD: dict[str, tuple[str, Files]] = {
     "documents in lines": ("jsonl", {"docs.jsonl": TWO_DOCS}),
-    "documents in an array": ("jsonl", {"docs.json": json.dumps([{"id": 1, "contents": "one"}])}),
     "a document that is a file": ("jsonl", {"docs.json": json.dumps({"id": 1, "contents": "one"}, indent=1)}),
     "Anserini's folder": ("jsonl", sample("anserini-json")),
     "Anserini's CACM": (
@@ -59,25 +58,11 @@ GOOD: dict[str, tuple[str, Files]] = {
             "qrels.cacm.txt": "q1 Q0 a-1 1\n",
         },
     ),
-    "JSON lines with one split": (
-        "jsonl",
-        {"docs.jsonl": TWO_DOCS, "queries.jsonl": QUERIES, "qrels.tsv": HEADER + BEIR_QRELS},
-    ),
     "JSON lines with splits": (
         "jsonl",
         {"docs.jsonl": TWO_DOCS, "queries.dev.jsonl": QUERIES, "qrels.dev.txt": QRELS, "README.md": "x"},
     ),
-    "queries of all splits": (
-        "jsonl",
-        {
-            "docs.jsonl": TWO_DOCS,
-            "queries.tsv": "q1\twhich\n",
-            "qrels.a.txt": QRELS[:9],
-            "qrels.b.txt": QRELS[:9],
-        },
-    ),
     "CSV": ("csv", {"docs.csv": "id,text\n1,one\n2,two\n"}),
-    "CSV with semicolons": ("csv", {"docs.csv": "id;text\n1;one, and\n2;two\n"}),
     "TSV": ("csv", {"docs.tsv": "docno\tcontents\n1\tone\n2\ttwo\n"}),
     "passages": ("passages", {"passages.tsv": "1\ts\tone\n2\ts\ttwo\n"}),
     "texts": ("folder", {"a.txt": "one", "notes/b.text": "two", "README.md": "three"}),
@@ -112,16 +97,7 @@ GOOD: dict[str, tuple[str, Files]] = {
             "qrels.robust04.txt": QRELS,
         },
     ),
-    "TREC with topics as documents": (
-        "trec",
-        {
-            "docs.trec": SGML,
-            "topics.a.txt": "<DOC>\n<DOCNO>q1</DOCNO>\nwhich\n</DOC>\n",
-            "qrels.a.txt": QRELS,
-        },
-    ),
     "topics as documents": ("topics", {"topics.a.txt": "<DOC>\n<DOCNO>q1</DOCNO>\nwhich\n</DOC>\n"}),
-    "TREC documents alone": ("trec", {"ft911": SGML}),
     "topics and qrels": ("topics", {"topics.dl.txt": TOPICS, "qrels.dl.txt": QRELS}),
     "SQuAD": ("squad", {"dev.json": squad(which="q1", what="q2")}),
     "SQuAD without ids": ("squad", {"dev.json": squad()}),
@@ -168,14 +144,6 @@ GOOD: dict[str, tuple[str, Files]] = {
         {"CISI.ALL": ".X\n.I 1\n.T\none\n.X\n1\t5\t1\n", "CISI.REL": "   1   1\t0\t0.000000\n"},
     ),
     "LISA": ("lisa", sample("lisa")),
-    "LISA by other names": (
-        "lisa",
-        {
-            "lisa.all.txt": sample("lisa")["LISA0.001"],
-            "lisa.queries.txt": sample("lisa")["LISA.QUE"],
-            "lisa.relevance.txt": sample("lisa")["LISARJ.NUM"],
-        },
-    ),
     "WikiQA": ("wikiqa", sample("wikiqa")),
     "parallel files": ("parallel", sample("castorini")),
     "TREC-QA": ("trecqa", sample("trecqa")),
@@ -186,7 +154,6 @@ GOOD: dict[str, tuple[str, Files]] = {
             "judged.jsonl": '{"qid": "q1", "query": "which", "docno": "1", "grade": 1, "time": "", "index": "a"}\n'
         },
     ),
-    "SelQA as TSV": ("selqa", sample("selqa", "selqa-ass-dev.tsv")),
 }
 
 

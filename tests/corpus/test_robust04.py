@@ -1,5 +1,3 @@
-"""Robust04, as a set in its layout."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Statistics of a set: the tables and figures of the Piaf report."""
-
 from __future__ import annotations
 
 import re

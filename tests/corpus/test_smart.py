@@ -1,5 +1,3 @@
-"""SMART files as Cranfield, ADI and CACM come: fields, numbers, and the three layouts of judgments."""
-
 from __future__ import annotations
 
 import shutil

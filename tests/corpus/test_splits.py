@@ -1,5 +1,3 @@
-"""Splits: no question in two parts, no paragraph in two parts."""
-
 from __future__ import annotations
 
 from types import MappingProxyType

@@ -1,5 +1,3 @@
-"""SQuAD-style JSON: real sets as facts, small files for every rule."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""TREC SGML: Vaswani and Cranfield as facts, and the layouts of disks 4 and 5 in small documents."""
-
 from __future__ import annotations
 
 import gzip
