@@ -144,23 +144,8 @@ def train(folder: Path, version: str) -> None:
         train_bi_encoder(config, folder / "out", resume=True)
 
 
-CHANGES = {
-    change.__name__: change
-    for change in (
-        encode,
-        approximate,
-        docstore,
-        features,
-        model,
-        checkpoints,
-        ranking_set,
-        conversion,
-        run,
-        results,
-        update_files,
-        train,
-    )
-}
+_STORED = (encode, approximate, docstore, features, model, checkpoints, ranking_set, conversion, run, results)
+CHANGES = {change.__name__: change for change in (*_STORED, update_files, train)}
 
 
 def main() -> None:

@@ -46,10 +46,6 @@ def read_approximate(folder: Path) -> object:
     return retriever.report.parameters
 
 
-def read_docstore(folder: Path) -> object:
-    return list(Docstore(folder / "texts")) if (folder / "texts").exists() else None
-
-
 def read_features(folder: Path) -> object:
     store = FeatureStore(folder / "store", "0" * 64, WIDTH)
     pairs = [(f"query {n}", f"passage {n}. of {n}") for n in range(len(store))]
@@ -75,10 +71,6 @@ def read_ranking_set(folder: Path) -> object:
     return {doc.text.split()[1] for doc in collection.docs()}, len(list(collection.split_queries("train")))
 
 
-def read_conversion(folder: Path) -> object:
-    return sum(1 for _ in open_collection(folder / "beir").docs()) if (folder / "beir").exists() else None
-
-
 def read_run_file(folder: Path) -> object:
     docno = (folder / "x.run").read_text().split()[2]
     record = folder / "x.run.json"
@@ -101,12 +93,14 @@ def read_results(folder: Path) -> object:
 READERS = {
     "encode": read_vectors,
     "approximate": read_approximate,
-    "docstore": read_docstore,
+    "docstore": lambda folder: list(Docstore(folder / "texts")) if (folder / "texts").exists() else None,
     "features": read_features,
     "model": lambda folder: read_model(folder / "model"),
     "checkpoints": read_checkpoints,
     "ranking_set": read_ranking_set,
-    "conversion": read_conversion,
+    "conversion": lambda folder: (
+        (folder / "beir").exists() and len(list(open_collection(folder / "beir").docs()))
+    ),
     "run": read_run_file,
     "results": read_results,
     "update_files": lambda folder: {doc.docno: doc.text for doc in tr.open(folder / "idx").docs},

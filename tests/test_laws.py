@@ -28,12 +28,8 @@ letters = Letters()
 RETRIEVERS: dict[str, Stage] = {
     "retriever": letters,
     "retriever with a limit": letters % 3,
-    "cut": letters * 1.0 % 2,
-    "weighted": 0.4 * letters,
-    "turned over": -1 * letters,
     "weighted with nothing": 0 * letters,
     "sum": 0.3 * letters + 0.7 * letters % 2 + letters % 1,
-    "chain": letters % 4 >> ByLength(),
     "long chain": letters % 4 >> ByLength() % 3 >> 2 * ByLength() % 2,
     "sum of chains": (letters >> ByLength()) + 0.1 * letters % 2,
     "chain into a sum": letters % 4 >> ByLength() + 0.5 * ByLength(),

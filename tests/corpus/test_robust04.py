@@ -7,7 +7,6 @@ from telerank.errors import CollectionError
 from telerank.types import Doc, Qrel, Query
 
 TOPICS = """<top>
-
 <num> Number: 301
 <title> International Organized Crime
 
@@ -16,7 +15,6 @@ Identify organizations that participate in international criminal activity.
 
 <narr> Narrative:
 A relevant document must as a minimum identify the organization.
-
 </top>
 <top>
 <num> Number: 302
@@ -29,21 +27,16 @@ world?
 """
 
 
-def doc(docno: str, text: str, title: str = "") -> str:
-    head = f"<HEADLINE>\n{title}\n</HEADLINE>\n" if title else ""
-    return f"<DOC>\n<DOCNO> {docno} </DOCNO>\n{head}<TEXT>\n{text}\n</TEXT>\n</DOC>\n"
-
-
 @pytest.fixture
 def disks(tmp_path):
-    for folder, text in (
-        ("ft/ft911", doc("FT911-1", "crime &amp; gangs", "Mafia")),
-        ("latimes", doc("LA010189-0001", "polio is rare")),
-        ("CR", doc("CR93E-1", "the gentleman yields")),
+    for folder, docno, text in (
+        ("ft/ft911", "FT911-1", "<HEADLINE>\nMafia\n</HEADLINE>\n<TEXT>\ncrime &amp; gangs\n</TEXT>"),
+        ("latimes", "LA010189-0001", "<TEXT>\npolio is rare\n</TEXT>"),
+        ("CR", "CR93E-1", "<TEXT>\nthe gentleman yields\n</TEXT>"),
     ):
         path = tmp_path / "disks" / folder
         path.mkdir(parents=True)
-        (path / "1").write_text(text)
+        (path / "1").write_text(f"<DOC>\n<DOCNO> {docno} </DOCNO>\n{text}\n</DOC>\n")
     (tmp_path / "disks" / "topics.robust04.txt").write_text(TOPICS)
     (tmp_path / "disks" / "qrels.robust2004.txt").write_text("301 0 FT911-1 1\n302 0 LA010189-0001 2\n")
     return tmp_path / "disks"
@@ -69,14 +62,11 @@ def test_its_queries_are_titles_or_descriptions_and_the_congressional_record_is_
     assert collection.unread == ("CR",)
 
 
-def test_a_second_file_of_topics_is_refused(disks):
-    (disks / "topics.robust05.txt").write_text(TOPICS)
-    with pytest.raises(CollectionError, match="one file of topics and one of qrels, got topics"):
-        open_collection(disks)
-
-
-def test_topics_and_qrels_alone_are_no_robust04(disks, tmp_path):
+def test_topics_and_qrels_alone_are_no_robust04_and_a_second_file_of_topics_is_refused(disks, tmp_path):
     (tmp_path / "topics").mkdir()
     for file in disks.glob("*.txt"):
         (tmp_path / "topics" / file.name).write_text(file.read_text())
     assert open_collection(tmp_path / "topics").format == "topics"
+    (disks / "topics.robust05.txt").write_text(TOPICS)
+    with pytest.raises(CollectionError, match="one file of topics and one of qrels, got topics"):
+        open_collection(disks)

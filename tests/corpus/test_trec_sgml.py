@@ -13,31 +13,22 @@ from telerank.types import Doc, Qrel, Query
 FINANCIAL_TIMES = """<DOC>
 <DOCNO>FT911-3</DOCNO>
 <PROFILE>_AN-BEOA7AAIFT</PROFILE>
-<DATE>910514
-</DATE>
+<DATE>910514</DATE>
 <HEADLINE>
 FT  14 MAY 91 / International Company News: AT&amp;T plans
 project
 </HEADLINE>
-<BYLINE>
-   By A WRITER
-</BYLINE>
+<BYLINE>By A WRITER</BYLINE>
 <TEXT>
 The first line.
 The second, of &pound;3bn &amp; more.
 </TEXT>
-<PUB>The Financial Times
-</PUB>
+<PUB>The Financial Times</PUB>
 </DOC>
 """
 LA_TIMES = """<DOC>
 <DOCNO> LA010189-0001 </DOCNO>
-<DOCID> 1 </DOCID>
-<DATE>
-<P>
-January 1, 1989, Sunday, Home Edition
-</P>
-</DATE>
+<DATE><P>January 1, 1989, Sunday, Home Edition</P></DATE>
 <HEADLINE>
 <P>
 NEW FALLOUT;
@@ -54,20 +45,13 @@ The onset of the &quot;new&quot; age.
 It went on.
 </P>
 </TEXT>
-<GRAPHIC>
-<P>
-Photo, caption
-</P>
-</GRAPHIC>
+<GRAPHIC><P>Photo, caption</P></GRAPHIC>
 </DOC>
 """
 FBIS = """<DOC>
 <DOCNO> FBIS3-1 </DOCNO>
 <HT>  "drweu048__a94009" </HT>
-
-
 <HEADER>
-<H2>   March Reports </H2>
 <DATE1>  1 March 1994 </DATE1>
 Article Type:FBIS
 <H3> <TI>      OPINION POLLS ON
@@ -126,7 +110,7 @@ def test_the_tree_of_the_disks_is_walked_and_its_notes_passed_over(tmp_path):
     write(tmp_path / "disk4" / "FT" / "FT911" / "FT911_1", FINANCIAL_TIMES)
     write(tmp_path / "disk4" / "FT" / "READMEFT", "About the files.")
     write(tmp_path / "disk4" / "DTDS" / "FT.DTD", "<!ELEMENT DOC>")
-    write(tmp_path / "disk5" / "FBIS" / "FB396001", FBIS * 1)
+    write(tmp_path / "disk5" / "FBIS" / "FB396001", FBIS)
     write(tmp_path / "disk5" / "LATIMES" / "LA010189.gz", gzip.compress(LA_TIMES.encode()))
     write(tmp_path / "topics.robust04.txt", "<top>\n<num> Number: 301\n<title> Crime\n</top>\n")
     write(tmp_path / "qrels.robust04.txt", "301 0 FBIS3-1 1\n")
