@@ -140,7 +140,8 @@ def train(folder: Path, version: str) -> None:
     if version == OLD:
         small_place(folder)
     else:
-        config = training(folder, dev={"split": "dev", "every": 2}, checkpoint_every=3, keep=2)
+        shorter = {"optimisation": {"steps": 5}, "dev": {"split": "dev", "every": 2}}
+        config = training(folder, **shorter, checkpoint_every=2, keep=2)
         train_bi_encoder(config, folder / "out", resume=True)
 
 
