@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from documents import in_process
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.types import Doc, Qrel, Query
@@ -14,7 +15,9 @@ def folder(path: Path, *, queries=("q1", "q2", "q3"), **qrels: list[tuple[str, s
     (path / "corpus.jsonl").write_text(
         '{"_id": "d1", "title": "T", "text": "x", "metadata": {}}\n', encoding="utf-8"
     )
-    (path / "queries.jsonl").write_text("".join(f'{{"_id": "{q}", "text": "about {q}"}}\n' for q in queries))
+    (path / "queries.jsonl").write_text(
+        "".join(f'{{"_id": "{q}", "text": "x about {q}"}}\n' for q in queries)
+    )
     for split, lines in qrels.items():
         text = "".join(f"{qid}\t{docno}\t{grade}\n" for qid, docno, grade in lines)
         (path / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{text}")
@@ -27,7 +30,7 @@ def test_a_split_has_the_queries_that_its_qrels_name(tmp_path):
     )
     assert collection.splits == ("dev", "test")
     assert [query.qid for query in collection.split_queries("test")] == ["q1", "q3"]
-    assert list(collection.split_queries("dev")) == [Query("q2", "about q2")]
+    assert list(collection.split_queries("dev")) == [Query("q2", "x about q2")]
     assert list(collection.split_qrels("dev")) == [Qrel("q2", "d1", 2)]
     assert list(collection.docs()) == [Doc("d1", "x", "T")]
 
@@ -65,6 +68,18 @@ def test_judged_queries_without_a_text_are_counted_and_left_out(tmp_path):
         assert [query.qid for query in collection.split_queries()] == ["q1", "q3"]
     with pytest.warns(FormatWarning, match=notice):
         assert collection.judged() == {"q1": {"d1": 1}, "q3": {"d1": 0}}
+
+
+@pytest.mark.filterwarnings("default::telerank.errors.FormatWarning")
+def test_a_folder_with_queries_missing_is_indexed_searched_and_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("set").mkdir()
+    folder(Path("set"), queries=["q1"], test=[("q1", "d1", 1), ("q9", "d1", 1)])
+    assert "indexed 1 document" in in_process(["telerank", "index", "set", "idx", "--workers", "1"])
+    said = in_process(["telerank", "search", "idx", "set", "-o", "x.run"])
+    assert said.count("1 of the 2 queries that test.tsv judges are missing, and left out: q9") == 1
+    evaluation = in_process(["telerank", "evaluate", "set", "x.run", "-m", "RR"])
+    assert "Means over 1 queries" in evaluation
 
 
 def test_judged_queries_that_are_all_missing_are_an_error_and_without_their_file_qrels_are_read(tmp_path):
