@@ -1,16 +1,12 @@
-"""A service with a page over French documents, as a client in this process or at an address for a browser."""
+"""A service with a page over French documents, and what a page of HTML has."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
+from small_service import serving, settings_of
 from telerank.types import Doc
 
 DOCS = [
@@ -54,65 +50,14 @@ def hostile_docs() -> list[Doc]:
     ]
 
 
-def make_index(folder: Path, docs: list[Doc] = DOCS, analyzer: str = "french") -> Path:
-    import telerank as tr
-
-    tr.index(docs, folder, workers=1, analyzer=analyzer)
-    return folder
-
-
 def page_settings(folder: Path, **more: Any):
-    from telerank.service.settings import make_settings
-
-    served = {"indexes": {folder.name: folder}, "title": "Fiches", "allowed_hosts": ["testserver"]}
-    return make_settings({**served, **more})
+    return settings_of(folder, **{"title": "Fiches", **more})
 
 
-@contextmanager
-def page_client(settings: Any, language: str = "en") -> Iterator[Any]:
+def page_client(settings: Any, language: str = "en"):
     """A client of a service in this process, as a browser of that language."""
-    from fastapi.testclient import TestClient
-
-    from telerank.service.app import create_app
-
     headers = {"Accept": "text/html", "Accept-Language": language}
-    with TestClient(create_app(settings), headers=headers, follow_redirects=False) as client:
-        end = time.monotonic() + 120
-        while client.get("/health").status_code != 200 and time.monotonic() < end:
-            time.sleep(0.02)
-        yield client
-
-
-@contextmanager
-def page_address(settings: Any) -> Iterator[str]:
-    """The address of a service that listens on this machine until the block ends."""
-    import uvicorn
-
-    from telerank.service.app import create_app
-
-    config = uvicorn.Config(create_app(settings), host="127.0.0.1", port=0, log_config=None)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        end = time.monotonic() + 120
-        while not server.started and time.monotonic() < end:
-            time.sleep(0.02)
-        address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        while not _is_ready(address) and time.monotonic() < end:
-            time.sleep(0.05)
-        yield address
-    finally:
-        server.should_exit = True
-        thread.join(30)
-
-
-def _is_ready(address: str) -> bool:
-    try:
-        with urlopen(f"{address}/health", timeout=10) as reply:
-            return reply.status == 200
-    except OSError:
-        return False
+    return serving(settings, headers=headers, follow_redirects=False)
 
 
 class Outline(HTMLParser):
