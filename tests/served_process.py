@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from forked import free_ports
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -22,7 +23,7 @@ class ServedProcess:
     """A running service; ``lines`` are those of its log so far."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
-        self.port = free_port()
+        self.port = free_ports(1)[0]
         command = [sys.executable, "-m", "telerank", "serve", *arguments, "--port", str(self.port)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -76,9 +77,3 @@ def served_process(*arguments: Any, **environment: str) -> Iterator[ServedProces
         yield service
     finally:
         service.end()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

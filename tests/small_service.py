@@ -98,7 +98,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
 
 @contextmanager
 def held(run: Any) -> Iterator[None]:
-    """What a service would ``run`` in the same threads waits meanwhile: ``Served.search`` or ``Served.prepare``."""
+    """Work of the same threads waits meanwhile; ``run`` is ``Served.search`` or ``Served.prepare``."""
     begun, gate = threading.Event(), threading.Event()
 
     def wait() -> None:

@@ -65,7 +65,7 @@ def read_until_closed(connection: socket.socket) -> bytes:
         (POST + HEAD + HOST + LENGTH + b"\r\n" + BODY, "Found multiple Host: headers"),
         (b"\x00\xff\xfe\r\n\r\n", "illegal request line"),
         (HEALTH + HOST + b"Content-Length: x\r\n\r\n", "bad Content-Length"),
-        (POST + HOST + IN_CHUNKS + b"\r\nzz\r\n", "illegal chunk header: bytearray(b'zz\\r\\n')"),
+        (POST + HOST + IN_CHUNKS + b"\r\nzz\r\n", "illegal chunk header"),
     ],
 )
 def test_what_proxies_may_read_otherwise_is_refused_and_the_connection_closed(address, sent, reason):
@@ -76,7 +76,7 @@ def test_what_proxies_may_read_otherwise_is_refused_and_the_connection_closed(ad
         reply = received[received.rindex(b"HTTP/1.1 ") :]
         assert received.count(b"HTTP/1.1 ") == 1 + bool(before)
         assert reply.startswith(b"HTTP/1.1 400 ")
-        assert json.loads(reply.partition(b"\r\n\r\n")[2])["message"] == f"HTTP: {reason}"
+        assert json.loads(reply.partition(b"\r\n\r\n")[2])["message"].startswith(f"HTTP: {reason}")
 
 
 @pytest.mark.parametrize("sent", [b"GET /" + b"a" * 200_000, HEALTH + HOST + b"X: y\r\n" * 50_000])
@@ -167,9 +167,9 @@ def test_health_is_answered_while_all_requests_that_may_be_are_open(folder):
         for path in ("/health", "/health/live", "/health/ready"):
             assert httpx.get(f"{address}{path}").status_code == 200
             assert httpx.get(f"{address}{path}", headers={"Host": "evil.example"}).status_code == 200
-        with connected(address) as connection:
+        with connected(address) as connection:  # a request for health has no body
             connection.sendall(HEALTH + HEAD + LENGTH + b"\r\n{")
-            assert b"expected no body" in connection.recv(65_536)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 400 ")
 
 
 def test_an_address_with_too_many_connections_loses_those_whose_requests_have_not_arrived(folder):

@@ -7,7 +7,7 @@ import sys
 
 from fastapi.testclient import TestClient
 
-from small_service import settings_of, wait_until
+from small_service import held, settings_of, wait_until
 from telerank.service.app import create_app
 
 
@@ -31,6 +31,15 @@ def test_an_index_that_cannot_be_opened_is_never_ready(tmp_path):
     assert "Le service n’est pas prêt" in page.text
     assert "Réessayer" in page.text
     assert str(tmp_path) not in page.text + answer.text
+
+
+def test_it_lives_and_is_not_ready_before_everything_is_open(folder):
+    app = create_app(settings_of(folder, allowed_hosts=["testserver"]))
+    with held(app.state.served.prepare), TestClient(app) as client:
+        assert client.get("/health/live").status_code == 200
+        for path in ("/health/ready", "/v1/search?query=q1"):
+            reply = client.get(path)
+            assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
 
 
 def test_a_search_loads_nothing_of_the_service(folder):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 
 import cohere
 import httpx
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from small_rerankers import pairs
-from small_service import listening, serving, wait_until
+from small_service import held, listening, serving, wait_until
 from telerank.reranking.scorer import Scorer
 from telerank.service.app import create_app
 from telerank.service.settings import make_settings
@@ -237,33 +236,31 @@ def test_a_reply_says_how_long_what_took_and_the_metrics_count_it(models):
 
 def test_clients_that_leave_a_full_queue_and_a_passed_deadline(models):
     settings, texts = settings_with(models, queue=2), {"query": QUERY, "texts": TEXTS}
-    app, gate = create_app(settings), threading.Event()
+    app = create_app(settings)
     served = app.state.served
 
     async def run(address: str) -> None:
         async with httpx.AsyncClient(base_url=address, timeout=60) as http:
-            holding = asyncio.create_task(served.prepare(gate.wait))
             batcher = served.batchers.of_reranker("small", served.snapshot().reranker())
 
-            async def post(waiting: int) -> asyncio.Task:
+            async def post(count: int) -> asyncio.Task:
                 task = asyncio.create_task(http.post("/rerank", json=texts))
-                await asyncio.to_thread(wait_until, lambda: batcher.requests == waiting)
+                await asyncio.to_thread(wait_until, lambda: batcher.requests == count)
                 return task
 
-            waiting = [await post(1), await post(2)]
-            refused = await http.post("/rerank", json=texts)
-            assert refused.status_code == 429
-            assert int(refused.headers["Retry-After"]) >= 1
-            assert "2 requests with 18 texts wait" in refused.json()["error"]
-            waiting.pop().cancel()
-            await asyncio.to_thread(wait_until, lambda: batcher.requests == 1)
-            gate.set()
+            with held(served.prepare):
+                waiting = [await post(1), await post(2)]
+                refused = await http.post("/rerank", json=texts)
+                assert refused.status_code == 429
+                assert int(refused.headers["Retry-After"]) >= 1
+                assert "2 requests with 18 texts wait" in refused.json()["error"]
+                waiting.pop().cancel()
+                await asyncio.to_thread(wait_until, lambda: batcher.requests == 1)
             assert (await waiting[0]).status_code == 200
             lines = (await http.get("/metrics")).text.splitlines()
             for reason in ("full", "left"):
                 name = "telerank_dropped_requests_total"
                 assert f'{name}{{model="small",reason="{reason}"}} 1.0' in lines
-            await holding
 
     with listening(settings, app) as address:
         asyncio.run(run(address))

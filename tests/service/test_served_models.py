@@ -7,9 +7,6 @@ import shutil
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi")
-pytest.importorskip("transformers")
-
 import telerank as tr
 from small_service import make_index, save_models, serving, settings_of
 from telerank.errors import TelerankError
