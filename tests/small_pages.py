@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +86,38 @@ class Outline(HTMLParser):
 
     def values(self, tag: str, name: str) -> list[str]:
         return [value for element, attribute, value in self.attributes if (element, attribute) == (tag, name)]
+
+
+ROLES = {("form", "search"), ("div", "group"), ("ol", "list")}
+ROLES |= {(tag, "status") for tag in ("div", "span", "p")}
+"""Roles by their elements, which ARIA in HTML allows there."""
+
+
+def check_page(reply: Any, language: str) -> None:
+    """Check that a page is kept to itself, and can be read by a screen reader."""
+    policy = reply.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["referrer-policy"] == "same-origin"
+    page = Outline(reply.text)
+    names = {name for _, attributes in page.elements for name in attributes}
+    assert not {name for name in names if name.startswith("on") or name == "style"}
+    assert not [tag for tag, names in page.elements if tag == "script" and "src" not in names]
+    loaded = [
+        page.values(tag, name) for tag, name in (("link", "href"), ("script", "src"), ("form", "action"))
+    ]
+    assert all(value.startswith("/") and not value.startswith("//") for values in loaded for value in values)
+
+    tags = [tag for tag, _ in page.elements]
+    assert page.values("html", "lang") == [language]
+    assert [tags.count(tag) for tag in ("style", "main", "header", "footer", "title")] == [0, 1, 1, 1, 1]
+    headings = [int(tag[1]) for tag in tags if re.fullmatch(r"h[1-6]", tag)]
+    assert headings[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    references = ("aria-labelledby", "aria-describedby", "for")
+    assert {value for _, name, value in page.attributes if name in references} <= {*ids}
+    assert {(tag, value) for tag, name, value in page.attributes if name == "role"} <= ROLES
+    assert page.values("a", "href")[0] == "#content"
