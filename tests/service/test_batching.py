@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -69,11 +69,24 @@ def batched(test: Callable[[Batcher[Any], Lengths], Awaitable[None]], **limits: 
     return drops.reasons
 
 
+def with_batcher(dropped: Sequence[str] = (), **limits: Any) -> Callable[[Any], Callable[[], None]]:
+    """Make a test of a coroutine, to which a batcher is given; ``dropped`` says why what was dropped."""
+
+    def decorate(test: Any) -> Callable[[], None]:
+        def run() -> None:
+            assert batched(test, **limits) == [*dropped]
+
+        run.__name__ = test.__name__
+        return run
+
+    return decorate
+
+
 async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
+    for _ in range(60_000):
         if condition():
             return
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.001)
     raise AssertionError("it never came true")
 
 
@@ -86,75 +99,65 @@ async def hold(batcher: Batcher[Any], model: Lengths, texts=(1,)) -> asyncio.Tas
     return held
 
 
-def test_a_batch_has_texts_of_several_requests_of_similar_length():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        requests = [[20, 5], [21, 6], [22, 4]]
-        waiting = [asyncio.create_task(batcher.submit(texts)) for texts in requests]
-        await until(lambda: batcher.waiting == 3)
-        model.open.set()
-        replies = await asyncio.gather(held, *waiting)
-        assert [reply.results.tolist() for reply in replies[1:]] == [[40, 10], [42, 12], [44, 8]]
-        assert [set(batch) for batch in model.batches] in (
-            [{1}, {20, 21, 22}, {4, 5, 6}],
-            [{1}, {20, 21, 22}, {5, 6}, {4}],
-        )
-
-    batched(test)
+@with_batcher()
+async def test_a_batch_has_texts_of_several_requests_of_similar_length(batcher, model):
+    held = await hold(batcher, model)
+    requests = [[20, 5], [21, 6], [22, 4]]
+    waiting = [asyncio.create_task(batcher.submit(texts)) for texts in requests]
+    await until(lambda: batcher.waiting == 3)
+    model.open.set()
+    replies = await asyncio.gather(held, *waiting)
+    assert [reply.results.tolist() for reply in replies[1:]] == [[40, 10], [42, 12], [44, 8]]
+    assert [set(batch) for batch in model.batches] in (
+        [{1}, {20, 21, 22}, {4, 5, 6}],
+        [{1}, {20, 21, 22}, {5, 6}, {4}],
+    )
 
 
-def test_a_short_text_is_not_padded_to_a_long_one_where_that_costs_more_than_a_batch():
-    async def test(batcher, model):
-        await batcher.submit([50, 5, 4])  # budget 100: a batch costs as much as 6 tokens
-        assert [sorted(batch) for batch in model.batches] == [[50], [4, 5]]
-
-    batched(test)
+@with_batcher()
+async def test_a_short_text_is_not_padded_to_a_long_one_where_that_costs_more_than_a_batch(batcher, model):
+    await batcher.submit([50, 5, 4])  # budget 100: a batch costs as much as 6 tokens
+    assert [sorted(batch) for batch in model.batches] == [[50], [4, 5]]
 
 
-def test_the_texts_of_the_next_request_are_tokenised_while_a_batch_is_computed():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        after = asyncio.create_task(batcher.submit([9]))
-        await until(lambda: [9] in model.tokenized)
-        assert not held.done()
-        model.open.set()
-        await asyncio.gather(held, after)
-
-    batched(test)
+@with_batcher()
+async def test_the_texts_of_the_next_request_are_tokenised_while_a_batch_is_computed(batcher, model):
+    held = await hold(batcher, model)
+    after = asyncio.create_task(batcher.submit([9]))
+    await until(lambda: [9] in model.tokenized)
+    assert not held.done()
+    model.open.set()
+    await asyncio.gather(held, after)
 
 
-def test_what_its_client_has_left_is_not_computed():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        left, other = (asyncio.create_task(batcher.submit([size])) for size in (30, 31))
-        await until(lambda: batcher.waiting == 2)
-        left.cancel()
-        model.open.set()
-        await asyncio.gather(held, other)
-        assert model.batches == [[1], [31]]
-        assert left.cancelled()
-        assert (batcher.requests, batcher.texts) == (0, 0)
-        held = await hold(batcher, model, [50] * 100)
-        held.cancel()  # the rest of it is not computed either
-        model.open.set()
-        assert (await batcher.submit([3])).results.tolist() == [6]
-        assert sum(map(len, model.batches)) <= 2 + 2 + 1
-
-    assert batched(test) == ["left", "left"]
+@with_batcher(dropped=["left", "left"])
+async def test_what_its_client_has_left_is_not_computed(batcher, model):
+    held = await hold(batcher, model)
+    left, other = (asyncio.create_task(batcher.submit([size])) for size in (30, 31))
+    await until(lambda: batcher.waiting == 2)
+    left.cancel()
+    model.open.set()
+    await asyncio.gather(held, other)
+    assert model.batches == [[1], [31]]
+    assert left.cancelled()
+    assert (batcher.requests, batcher.texts) == (0, 0)
+    held = await hold(batcher, model, [50] * 100)
+    held.cancel()  # the rest of it is not computed either
+    model.open.set()
+    assert (await batcher.submit([3])).results.tolist() == [6]
+    assert sum(map(len, model.batches)) <= 2 + 2 + 1
 
 
-def test_a_request_is_given_up_at_its_deadline():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        with pytest.raises(Unready, match="not done within 0"):
-            await batcher.submit([30])
-        model.open.set()
-        with pytest.raises(Unready):
-            await held
-        assert (await batcher.submit([4])).results.tolist() == [8]
-        assert [30] not in model.batches
-
-    assert batched(test, seconds=0.3) == ["late", "late"]
+@with_batcher(dropped=["late", "late"], seconds=0.3)
+async def test_a_request_is_given_up_at_its_deadline(batcher, model):
+    held = await hold(batcher, model)
+    with pytest.raises(Unready, match="not done within 0"):
+        await batcher.submit([30])
+    model.open.set()
+    with pytest.raises(Unready):
+        await held
+    assert (await batcher.submit([4])).results.tolist() == [8]
+    assert [30] not in model.batches
 
 
 @pytest.mark.parametrize("limit", [{"requests": 2}, {"texts": 5}])
@@ -173,42 +176,36 @@ def test_a_full_queue_says_when_to_try_again(limit):
     assert batched(test, **limit) == ["full"]
 
 
-def test_a_text_that_cannot_be_computed_fails_its_request_alone():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        good, bad = (asyncio.create_task(batcher.submit([size, 2])) for size in (12, 13))
-        await until(lambda: batcher.waiting == 2)
-        model.open.set()
-        with pytest.raises(ModelError, match="13 cannot be computed"):
-            await bad
-        assert (await good).results.tolist() == [24, 4]
-        await held
-
-    assert batched(test) == ["failed"]
+@with_batcher(dropped=["failed"])
+async def test_a_text_that_cannot_be_computed_fails_its_request_alone(batcher, model):
+    held = await hold(batcher, model)
+    good, bad = (asyncio.create_task(batcher.submit([size, 2])) for size in (12, 13))
+    await until(lambda: batcher.waiting == 2)
+    model.open.set()
+    with pytest.raises(ModelError, match="13 cannot be computed"):
+        await bad
+    assert (await good).results.tolist() == [24, 4]
+    await held
 
 
-def test_a_short_request_does_not_wait_for_the_end_of_a_long_one():
-    async def test(batcher, model):
-        long = await hold(batcher, model, [50] * 100)
-        short = asyncio.create_task(batcher.submit([9]))
-        await until(lambda: batcher.waiting == 2)
-        model.open.set()
-        await short
-        assert not long.done()
-        await long
-
-    batched(test)
+@with_batcher()
+async def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(batcher, model):
+    long = await hold(batcher, model, [50] * 100)
+    short = asyncio.create_task(batcher.submit([9]))
+    await until(lambda: batcher.waiting == 2)
+    model.open.set()
+    await short
+    assert not long.done()
+    await long
 
 
-def test_cut_text_is_said_or_refused():
-    async def test(batcher, model):
-        assert (await batcher.submit([10, 60])).cut.tolist() == [False, True]
-        with pytest.raises(Unprocessable, match="text 1 is longer than the model reads"):
-            await batcher.submit([10, 60], may_cut=False)
-        with pytest.raises(BadRequest):
-            await batcher.submit([])
-
-    assert batched(test) == ["cut"]
+@with_batcher(dropped=["cut"])
+async def test_cut_text_is_said_or_refused(batcher, model):
+    assert (await batcher.submit([10, 60])).cut.tolist() == [False, True]
+    with pytest.raises(Unprocessable, match="text 1 is longer than the model reads"):
+        await batcher.submit([10, 60], may_cut=False)
+    with pytest.raises(BadRequest):
+        await batcher.submit([])
 
 
 @settings(max_examples=50)
@@ -232,17 +229,13 @@ def test_every_text_is_computed_once_in_its_place_and_no_batch_is_above_its_budg
     batched(test)
 
 
-def test_a_batch_waits_until_it_is_full():
-    async def test(batcher, model):
-        await asyncio.gather(batcher.submit([50]), batcher.submit([50, 50, 50]))
-        assert model.batches == [[50, 50], [50, 50]]
-
-    batched(test, wait=300)
+@with_batcher(wait=300)
+async def test_a_batch_waits_until_it_is_full(batcher, model):
+    await asyncio.gather(batcher.submit([50]), batcher.submit([50, 50, 50]))
+    assert model.batches == [[50, 50], [50, 50]]
 
 
-def test_a_batch_that_is_not_full_waits_for_some_time():
-    async def test(batcher, model):
-        timings = (await batcher.submit([1])).timings
-        assert timings.queue + timings.tokenise >= 0.2
-
-    batched(test, wait=0.2)
+@with_batcher(wait=0.2)
+async def test_a_batch_that_is_not_full_waits_for_some_time(batcher, model):
+    timings = (await batcher.submit([1])).timings
+    assert timings.queue + timings.tokenise >= 0.2

@@ -19,10 +19,7 @@ from telerank.models.readers.reader import save_reader
 from telerank.types import Doc, Mark
 
 CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}")]
 PAGES = (
     "/",
     "/search?q=prime+revenus",
@@ -182,13 +179,6 @@ def test_why_a_rank_opens_below_the_result_and_closes(visit: Any, address: str):
     assert page.url.endswith("fused")
 
 
-def test_why_a_rank_that_cannot_be_loaded_is_said(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime+revenus")
-    page.route("**/explain?**", lambda route: route.fulfill(status=503, body="no"))
-    page.get_by_role("button", name="Why this rank?").first.click()
-    expect(page.locator("#why1")).to_contain_text("Something went wrong")
-
-
 def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, folder: Path):
     page = visit(f"{address}/search?q=activité+et+prime", locale="fr-FR")
     first = page.locator(".result").first
@@ -219,13 +209,16 @@ def test_a_thumb_is_still_pressed_after_the_browsers_back(visit: Any, address: s
     expect(second.locator("button[aria-pressed=true]")).to_have_text("No, this does not help")
 
 
-def test_a_thumb_that_cannot_be_saved_says_so(visit: Any, address: str):
+def test_what_the_script_cannot_load_or_save_is_said(visit: Any, address: str):
     page = visit(f"{address}/search?q=prime+revenus", is_strict=False)
     page.route("**/judge", lambda route: route.abort())
+    page.route("**/explain?**", lambda route: route.fulfill(status=503, body="no"))
     first = page.locator(".result").first
     first.get_by_role("button", name="Yes, this helps").click()
     expect(first.get_by_role("status")).to_have_text("Your opinion could not be saved. Please try again.")
     expect(first.get_by_role("button", name="Yes, this helps")).to_have_attribute("aria-pressed", "false")
+    first.get_by_role("button", name="Why this rank?").click()
+    expect(page.locator("#why1")).to_contain_text("Something went wrong")
 
 
 def test_everything_works_without_the_script(visit: Any, address: str, folder: Path):
