@@ -121,3 +121,38 @@ def check_page(reply: Any, language: str) -> None:
     assert {value for _, name, value in page.attributes if name in references} <= {*ids}
     assert {(tag, value) for tag, name, value in page.attributes if name == "role"} <= ROLES
     assert page.values("a", "href")[0] == "#content"
+
+
+CONTRAST = """
+() => {
+  const channel = value => { value /= 255; return value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4 };
+  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const parse = color => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const ground = element => {
+    for (let each = element; each; each = each.parentElement) {
+      const color = parse(getComputedStyle(each).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return [255, 255, 255];
+  };
+  const faults = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.getClientRects().length || element.closest('.hidden, .skip')) continue;
+    const style = getComputedStyle(element);
+    const [ink, paper] = [light(parse(style.color)), light(ground(element))];
+    const ratio = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
+    const size = parseFloat(style.fontSize), bold = parseInt(style.fontWeight) >= 700;
+    if (ratio < (size >= 24 || (bold && size >= 18.66) ? 3 : 4.5)) {
+      faults.push(`${ratio.toFixed(2)} ${element.className} ${node.data.trim().slice(0, 40)}`);
+    }
+  }
+  return faults;
+}
+"""
+"""A function of JavaScript: the texts of a page whose contrast is less than that of WCAG AA."""

@@ -1,5 +1,3 @@
-"""Re-rankers and encoders in batches: the numbers of the library, whatever else is in a batch."""
-
 from __future__ import annotations
 
 import asyncio

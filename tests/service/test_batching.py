@@ -1,5 +1,3 @@
-"""Batches across requests: what is in them, how long they wait, and what is dropped."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""Over raw sockets: strict HTTP, limits of time, and who has no key does not block who has."""
-
 from __future__ import annotations
 
 import json

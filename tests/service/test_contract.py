@@ -1,5 +1,3 @@
-"""The description of the API: an example for everything, and nothing but the statuses that it names."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Requests that schemathesis makes from the API's description get nothing but the statuses that it names."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""The process says whether it lives and whether it is ready."""
-
 from __future__ import annotations
 
 import subprocess

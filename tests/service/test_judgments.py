@@ -1,5 +1,3 @@
-"""What users judge is written whole or not at all, and read as queries and qrels."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""What is too long, too deep or not UTF-8 is refused with a status of the list, and nothing is lost."""
-
 from __future__ import annotations
 
 import gzip

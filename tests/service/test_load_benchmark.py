@@ -1,5 +1,3 @@
-"""benchmarks/serve_load at its smallest: every part is measured, and none fails."""
-
 from __future__ import annotations
 
 import json

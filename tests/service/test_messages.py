@@ -1,5 +1,3 @@
-"""Both languages have every text, and each writes numbers in its way."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""No text of a document, of a query or of an address is ever markup."""
-
 from __future__ import annotations
 
 import re

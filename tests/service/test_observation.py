@@ -1,5 +1,3 @@
-"""Each request has a line in the log, without the text of its query, and numbers in /metrics."""
-
 from __future__ import annotations
 
 import json

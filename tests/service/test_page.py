@@ -1,5 +1,3 @@
-"""What the page shows, as HTML: results, paging, documents, comparisons, errors, both languages."""
-
 from __future__ import annotations
 
 import re

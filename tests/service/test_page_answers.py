@@ -1,5 +1,3 @@
-"""What a reader answers, on the page: apart from the results, and in large only if it is confident."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Thumbs write judgments: from the page's own forms alone, and never of what is not there."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""What the page says and offers in every state of a service: whatever is served, each of its links leads somewhere."""
-
 from __future__ import annotations
 
 from html.parser import HTMLParser

@@ -1,5 +1,3 @@
-"""The service as processes: started by the command, ended by a signal, replaced when they die."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Re-ranking over HTTP: both families of requests, what is cut, what is refused, clients that leave."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""Searching over HTTP gives what the library gives; what is wrong is said in one line."""
-
 from __future__ import annotations
 
 import json

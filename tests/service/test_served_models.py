@@ -1,5 +1,3 @@
-"""A request names models that the service was started with, and no others; never a path."""
-
 from __future__ import annotations
 
 import shutil

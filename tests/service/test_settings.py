@@ -1,5 +1,3 @@
-"""What is set of the service, on the command line, in a file and in the environment."""
-
 from __future__ import annotations
 
 import os

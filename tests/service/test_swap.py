@@ -1,5 +1,3 @@
-"""A changed index is taken up without a failed request, and nothing old and new is in one answer."""
-
 from __future__ import annotations
 
 import gc

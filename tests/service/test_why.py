@@ -1,5 +1,3 @@
-"""Every description that an explanation of the library has is known to the page, in both languages."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

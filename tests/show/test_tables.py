@@ -1,5 +1,3 @@
-"""One table, four looks."""
-
 from __future__ import annotations
 
 import io

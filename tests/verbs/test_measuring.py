@@ -1,5 +1,3 @@
-"""The verbs that measure runs, as they are called from Python."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""tr.index, tr.search, tr.encode, tr.tune and tr.train, and the command that saves pipelines."""
-
 from __future__ import annotations
 
 import io
