@@ -6,6 +6,8 @@ import logging
 import pytest
 
 from small_service import serving, settings_of
+from telerank.errors import IndexDamaged
+from telerank.service.indexes import ServedIndex
 from telerank.service.logs import JsonLines
 
 
@@ -48,3 +50,14 @@ def test_requests_and_stages_are_counted(folder):
         'telerank_index_generation{index="idx"} 1.0',
     ):
         assert line in shown.text.splitlines(), shown.text
+
+
+def test_what_fails_in_the_server_is_said_in_its_log_alone(client, caplog, monkeypatch):
+    def fail(*_):
+        raise IndexDamaged("/a/folder/of/the/server: damaged")
+
+    monkeypatch.setattr(ServedIndex, "pipeline", fail)
+    reply = client.get("/v1/search", params={"query": "q1"})
+    assert reply.status_code == 424
+    assert "/a/folder" not in reply.text
+    assert "/a/folder" in caplog.text

@@ -90,7 +90,6 @@ def text_of(client: Any, address: str, status: int = 200, **headers: str) -> str
 
 STATES = {
     "no pipelines": {},
-    "one pipeline": {"pipelines": {"other": "dfi % 5"}},
     "a pipeline that cannot be run": {"pipelines": HYBRID},
     "a default pipeline": {"model": "other", "pipelines": {"other": "dfi % 5", "fused": "rrf(bm25, dfi)"}},
 }

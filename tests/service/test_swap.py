@@ -108,7 +108,7 @@ def test_an_index_that_is_damaged_or_missing_leaves_the_old_one(tmp_path):
         (folder / "manifest.json").write_text("{}")
         wait_until(lambda: f"{refused} 1.0" in client.get("/metrics").text)
         assert client.get("/v1/search", params={"query": "q1"}).status_code == 200
-        shutil.rmtree(folder)
+        shutil.rmtree(folder.rename(tmp_path / "gone"))
         wait_until(lambda: f"{refused} 2.0" in client.get("/metrics").text)
         assert client.get("/v1/search", params={"query": "q1", "highlight": True}).json()["hits"][0]["text"]
         assert client.get("/health").status_code == 200
