@@ -59,13 +59,13 @@ def random_word_pairs(pairs=6, vocabulary=20, width=8, seed=0):
 
     draw = np.random.default_rng(seed)
     texts = Words([f"w{number}" for number in range(vocabulary)], max_query=8, max_length=40)
-    made = []
+    drawn = []
     for number in range(pairs):
         query = draw.integers(1, SPECIAL + vocabulary, draw.integers(1, 6)).astype(np.int32)
         counts = draw.integers(1, 6, 1 + number % 4) if number else []
         sentences = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
         rows = draw.integers(1, SPECIAL + vocabulary, len(sentences)).astype(np.int32)
-        made.append(texts.pair(query, type(texts.passages([""])[0])(rows, sentences)))
+        drawn.append(texts.pair(query, type(texts.passages([""])[0])(rows, sentences)))
     table = torch.from_numpy(draw.normal(0, 1, (SPECIAL + vocabulary, width)).astype(np.float32))
     table[0] = 0
-    return made, table
+    return drawn, table

@@ -54,14 +54,10 @@ def test_what_is_picked_keeps_its_order():
 def test_padding_changes_no_mean(batch):
     tokens = torch.randn(3, 8, 5)
     longer = PairBatch(
-        *(
-            torch.nn.functional.pad(one, (0, 3), value=value)
-            for one, value in zip(
-                (batch.input_ids, batch.attention_mask, batch.token_type_ids, batch.parts, batch.sentences),
-                (0, 0, 0, 0, -1),
-                strict=True,
-            )
-        )
+        **{
+            name: torch.nn.functional.pad(field, (0, 3), value=-1 if name == "sentences" else 0)
+            for name, field in vars(batch).items()
+        }
     )
     padded = torch.nn.functional.pad(tokens, (0, 0, 0, 3), value=99.0)
     torch.testing.assert_close(sentence_means(padded, longer)[0], sentence_means(tokens, batch)[0])

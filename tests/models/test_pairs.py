@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_models import ARCHITECTURES, small_encoder, small_tokenizer
+from small_models import ARCHITECTURES, small_tokenizer
 from telerank.errors import ModelError
 from telerank.models.pairs.pair import PairTokenizer, batch_of, number_sentences
 
@@ -29,31 +29,35 @@ def test_a_pair_is_what_the_tokenizer_itself_makes(architecture, passage):
     assert made.parts.tolist() == [0 if one is None else one + 1 for one in texts]
 
 
+@pytest.fixture(scope="module")
+def pairs():
+    return PairTokenizer(small_tokenizer("bert"), max_query=8, max_length=24)
+
+
 def test_a_query_is_cut_first_and_then_the_passage_and_what_is_cut_is_counted():
     pairs = PairTokenizer(small_tokenizer("bert"), max_query=2, max_length=10)
-    made = pairs.pair(pairs.queries([QUERY])[0], pairs.passages([LONG])[0])
-    assert len(made) == 10
-    assert (made.parts == 1).sum() == 2
-    assert (made.parts == 2).sum() == 5
-    assert (made.cut_query, made.cut_passage, made.cut) == (1, 35, 1 + 35)
+    pair = pairs.pair(pairs.queries([QUERY])[0], pairs.passages([LONG])[0])
+    assert len(pair) == 10
+    assert ((pair.parts == 1).sum(), (pair.parts == 2).sum()) == (2, 5)
+    assert (pair.cut_query, pair.cut_passage, pair.cut) == (1, 35, 1 + 35)
 
 
 def test_without_a_length_of_queries_only_passages_are_cut_while_one_token_fits():
     pairs = PairTokenizer(small_tokenizer("bert"), max_query=None, max_length=10)
-    query, other = pairs.queries([QUERY, LONG])
+    query, long = pairs.queries([QUERY, LONG])
     (passage,) = pairs.passages([LONG])
-    made = pairs.pair(query, passage)
-    assert ((made.parts == 1).sum(), (made.parts == 2).sum(), made.cut_query) == (3, 4, 0)
-    made = pairs.pair(other, passage)
-    assert len(made) == 10
-    assert ((made.parts == 1).sum(), (made.parts == 2).sum()) == (6, 1)
-    assert (made.cut_query, made.cut_passage) == (len(other) - 6, len(passage.ids) - 1)
-    with pytest.raises(ModelError, match="leave no room for a passage in 4"):
-        PairTokenizer(small_tokenizer("bert"), max_query=None, max_length=4)
+    pair = pairs.pair(query, passage)
+    assert ((pair.parts == 1).sum(), (pair.parts == 2).sum(), pair.cut_query) == (3, 4, 0)
+    pair = pairs.pair(long, passage)
+    assert len(pair) == 10
+    assert ((pair.parts == 1).sum(), (pair.parts == 2).sum()) == (6, 1)
+    assert (pair.cut_query, pair.cut_passage) == (len(long) - 6, len(passage.ids) - 1)
+    for most, room in ((None, 4), (8, 11)):
+        with pytest.raises(ModelError, match=f"leave no room for a passage in {room}"):
+            PairTokenizer(small_tokenizer("bert"), max_query=most, max_length=room)
 
 
-def test_tokens_know_their_sentence():
-    pairs = PairTokenizer(small_tokenizer("bert"), max_query=8, max_length=24)
+def test_tokens_know_their_sentence(pairs):
     text = "d1 d2 d3 d4 d5"
     passage = pairs.passages([text], [[(0, 5), (6, 8), (9, 14)]])[0]
     assert passage.sentences.tolist() == [0, 0, 1, 2, 2]
@@ -71,9 +75,7 @@ def test_a_token_that_begins_with_the_blank_before_it_is_of_its_own_sentence():
     assert offsets == [(0, 2), (2, 6), (6, 10), (10, 13), (13, 17)]
     assert number_sentences(offsets, spans).tolist() == [0, 0, 1, 2, 2]
     assert number_sentences([(0, 0), (0, 2), (7, 7)], spans).tolist() == [0, 0, 1]  # tokens of no character
-
-
-def test_sentences_without_tokens_leave_no_gap():
+    # sentences without tokens leave no gap
     assert number_sentences([(0, 2), (20, 22)], [(0, 5), (6, 9), (18, 25)]).tolist() == [0, 1]
 
 
@@ -83,8 +85,7 @@ def test_empty_texts_are_pairs_too():
     assert made.ids.tolist() == [0, 2, 2, 2]
 
 
-def test_a_batch_is_padded_on_the_right():
-    pairs = PairTokenizer(small_tokenizer("bert"), max_query=8, max_length=24)
+def test_a_batch_is_padded_on_the_right(pairs):
     queries, passages = pairs.queries(["q1", QUERY]), pairs.passages(["d1", "d1 d2"])
     batch = batch_of([pairs.pair(*one) for one in zip(queries, passages, strict=True)], pairs.pad_id)
     assert batch.input_ids.shape == (2, 8)
@@ -94,25 +95,7 @@ def test_a_batch_is_padded_on_the_right():
     assert (batch.input_ids[0, 5:] == pairs.pad_id).all()
 
 
-def test_earlier_calls_of_the_tokenizer_do_not_change_pairs():
-    tokenizer = small_tokenizer("bert")
-    pairs = PairTokenizer(tokenizer, max_query=8, max_length=30)
+def test_earlier_calls_of_the_tokenizer_do_not_change_pairs(pairs):
     before = pairs.passages([LONG])[0].ids
-    tokenizer(["q1", LONG], truncation=True, max_length=5, padding="max_length")
+    pairs.tokenizer(["q1", LONG], truncation=True, max_length=5, padding="max_length")
     assert np.array_equal(pairs.passages([LONG])[0].ids, before)
-
-
-def test_lengths_without_room_for_a_passage_are_refused():
-    with pytest.raises(ModelError, match="leave no room for a passage in 11"):
-        PairTokenizer(small_tokenizer("bert"), max_query=8, max_length=11)
-
-
-def test_an_encoder_that_is_no_bert_needs_no_token_types(tmp_path):
-    from telerank.models.rerankers.reranker import Shape, fresh_reranker
-
-    for architecture in ("distilbert", "mpnet", "roberta"):
-        folder = small_encoder(tmp_path / architecture, architecture)
-        reranker = fresh_reranker(folder, Shape("bert", max_query=8, max_length=32))
-        texts = reranker.texts
-        pair = texts.pair(texts.queries([QUERY])[0], texts.passages(["d1 d2"])[0])
-        assert reranker.model(batch_of([pair], texts.pad_id)).shape == (1,)

@@ -7,7 +7,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_models import small_encoder  # noqa: E402
 from telerank.models.encoders.folders import fresh_bi_encoder  # noqa: E402
 from telerank.models.encoders.grad_cache import backward  # noqa: E402
 from telerank.models.random_numbers import RandomNumbers, seeded  # noqa: E402
@@ -37,13 +36,8 @@ def two_gpus(monkeypatch):
     return asked
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return small_encoder(tmp_path / "encoder")
-
-
-def test_fresh_weights_are_drawn_without_a_gpu(folder, two_gpus):
-    before = torch.get_rng_state()
+def test_fresh_weights_are_drawn_without_a_gpu(encoders, two_gpus):
+    folder, before = encoders(), torch.get_rng_state()
     drawn = [fresh_reranker(folder, Shape(max_query=8, max_length=24), seed=5).model for _ in range(2)]
     drawn += [fresh_bi_encoder(folder, 5)[0] for _ in range(2)]
     settings = ReaderSettings(max_length=24, stride=4, max_question=8)

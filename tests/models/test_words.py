@@ -24,26 +24,14 @@ from telerank.models.pairs.words import (  # noqa: E402
     words_in,
 )
 
-ENGLISH = [
-    "what",
-    "does",
-    "life",
-    "insurance",
-    "cover",
-    "?",
-    ".",
-    ",",
-    "do",
-    "n't",
-    "'s",
-    "u.s.",
-    "1,000",
-    "state-of-the-art",
-    "it",
-    "...",
-    "(",
-]
-FRENCH = ["l'", "assurance", "qu'", "il", "aujourd'hui", "peut", "être", "vie", "est"]
+ENGLISH, FRENCH, LETTERS = (
+    vocabulary.split()
+    for vocabulary in (
+        "what does life insurance cover ? . , do n't 's u.s. 1,000 state-of-the-art it ... (",
+        "l' assurance qu' il aujourd'hui peut être vie est",
+        "a b n't a' l' a-b t l 1 a.b. ab ' . .. , - b'a 1,1",
+    )
+)
 
 
 def said(vocabulary, text):
@@ -53,32 +41,23 @@ def said(vocabulary, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("vocabulary", "text", "expected"),
     [
-        ("What does LIFE insurance cover?", "what does life insurance cover ?"),
-        ("It doesn’t cover", "it does n't cover"),
-        ("It does n't cover life 's", "it does n't cover life 's"),
-        ("1,000 in the U.S.", "1,000 <unk> <unk> u.s."),
-        ("state-of-the-art life-insurance", "state-of-the-art life insurance"),
-        ("cover... cover....", "cover ... cover ."),
-        ("cover.It", "cover it"),
-        ("((it's cover'", "( it 's cover"),
-        ("", ""),
+        (ENGLISH, "What does LIFE insurance cover?", "what does life insurance cover ?"),
+        (ENGLISH, "It doesn’t cover", "it does n't cover"),
+        (ENGLISH, "It does n't cover life 's", "it does n't cover life 's"),
+        (ENGLISH, "1,000 in the U.S.", "1,000 <unk> <unk> u.s."),
+        (ENGLISH, "state-of-the-art life-insurance", "state-of-the-art life insurance"),
+        (ENGLISH, "cover... cover....", "cover ... cover ."),
+        (ENGLISH, "cover.It", "cover it"),
+        (ENGLISH, "((it's cover'", "( it 's cover"),
+        (ENGLISH, "", ""),
+        (FRENCH, "L’assurance-vie qu'il est", "l' assurance vie qu' il est"),
+        (FRENCH, "aujourd'hui, peut-être", "aujourd'hui <unk> peut être"),
     ],
 )
-def test_english_is_read_as_glove_was_made(text, expected):
-    assert said(ENGLISH, text) == expected.split()
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("L’assurance-vie qu'il est", "l' assurance vie qu' il est"),
-        ("aujourd'hui, peut-être", "aujourd'hui <unk> peut être"),
-    ],
-)
-def test_french_elisions_are_words(text, expected):
-    assert said(FRENCH, text) == expected.split()
+def test_texts_are_read_as_glove_was_made_with_elisions_as_words(vocabulary, text, expected):
+    assert said(vocabulary, text) == expected.split()
 
 
 def test_words_know_their_sentence():
@@ -131,28 +110,8 @@ def test_a_vocabulary_that_cannot_be_is_refused():
 @given(st.lists(st.text("abn't-. ’,L1", max_size=30), max_size=5))
 def test_the_words_kept_of_texts_are_all_that_they_need(texts):
     """A vocabulary restricted to the words of texts reads those texts as the whole vocabulary does."""
-    whole = [
-        "a",
-        "b",
-        "n't",
-        "a'",
-        "l'",
-        "a-b",
-        "t",
-        "l",
-        "1",
-        "a.b.",
-        "ab",
-        "'",
-        ".",
-        "..",
-        ",",
-        "-",
-        "b'a",
-        "1,1",
-    ]
-    kept = [word for word in whole if word in words_in(texts)]
-    assert [said(kept, text) for text in texts] == [said(whole, text) for text in texts]
+    kept = [word for word in LETTERS if word in words_in(texts)]
+    assert [said(kept, text) for text in texts] == [said(LETTERS, text) for text in texts]
 
 
 def vectors(count, width=3):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from transformers import masking_utils
 
 from small_gpu import on_gpu
-from small_rerankers import pairs, small_reranker
+from small_rerankers import pairs, small_reranker, with_passages
 from telerank.errors import ModelError
 from telerank.models.inference import prepare_inference
 from telerank.models.pairs.pair import PairBatch, batch_of
@@ -63,34 +62,22 @@ def test_batches_of_a_gpu_have_lengths_of_eight_and_three_tensors(mono, folder, 
 
 def test_windows_of_a_gpu_grow_with_its_batches(mono, monkeypatch):
     on_gpu(monkeypatch, module)
-    monkeypatch.setattr(module, "_WINDOW", 8)
     sizes = []
-    monkeypatch.setattr(
-        module, "tokenize_for", lambda model, texts: sizes.append(len(texts)) or tokenize_for(model, texts)
-    )
-    many = list(itertools.islice(itertools.cycle(PAIRS), 130))
-    Scorer(mono, tokens=256).score(many)
+    noted = with_passages(mono, lambda texts, passages: sizes.append(len(texts)) or passages)
+    many = [("q1", f"{passage} d{n}") for n, (_, passage) in enumerate(pairs(130))]
+    next(Scorer(noted, tokens=256).stream([many], window=8))
     assert sorted(sizes) == [8, 10, 16, 32, 64]  # the last one is what is left
 
 
-def test_a_gpu_is_a_window_behind_and_fetched_once_a_window(mono, monkeypatch):
-    on_gpu(monkeypatch, module)
-    monkeypatch.setattr(module, "_WINDOW", 8)
-    log: list[str] = []
-    launch, fetch = Scorer._launch, module._Launched.fetch
-    monkeypatch.setattr(Scorer, "_launch", lambda *given: log.append("launch") or launch(*given))
-    monkeypatch.setattr(module._Launched, "fetch", lambda self: log.append("fetch") or fetch(self))
-    Scorer(mono, tokens=32).score(PAIRS[:20])
-    assert log == ["launch", "launch", "fetch", "launch", "fetch", "fetch"]
-
-
-def test_threads_yield_to_the_one_that_feeds_a_gpu(mono, monkeypatch):
-    gpu, intervals = on_gpu(monkeypatch, module), []
-    before = sys.getswitchinterval()
-    gpu.batches = type(
-        "Batches", (list,), {"append": lambda _, __: intervals.append(sys.getswitchinterval())}
-    )()
-    Scorer(mono).score(PAIRS[:3])
+def test_a_gpu_is_a_window_behind_and_threads_yield_to_the_one_that_feeds_it(mono, monkeypatch):
+    gpu, intervals, before = on_gpu(monkeypatch, module), [], sys.getswitchinterval()
+    scores = Scorer(mono, tokens=32).stream(
+        [[pair] for pair in PAIRS[:20]],
+        window=8,
+        progress=lambda *_: intervals.append(sys.getswitchinterval()),
+    )
+    computed = [sum(len(batch.input_ids) for batch in gpu.batches) for _ in scores]
+    assert computed == [16] * 8 + [20] * 12
     assert max(intervals) < before / 10
     assert sys.getswitchinterval() == before
 
