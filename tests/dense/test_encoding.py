@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import tracemalloc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -119,50 +117,6 @@ def test_two_writers_do_not_meet(tmp_path):
     assert len(Vectors(tmp_path / "v")) == 1
 
 
-DYING = """
-import os, signal, sys
-from small_vectors import Letters, docs
-from telerank.dense.encode import Encoding, encode_documents
-steps = 0
-def hook(event, arguments):
-    global steps
-    writes = event in ("os.rename", "os.mkdir", "os.remove") or (event == "open" and int(str(arguments[2] or 0)) & 3)
-    if writes and sys.argv[1] in str(arguments[0]):
-        steps += 1
-        if steps == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
-texts = [f"{n} bears {'a' * (n % 45)} and {n * 7 % 13} cats" for n in range(50)]
-sys.addaudithook(hook)
-encode_documents(docs(texts), sys.argv[1], Letters(), encoding=Encoding(shard=8))
-print("whole")
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="kill -9")
-def test_a_killed_run_goes_on_to_the_same_bytes(forks, tmp_path):
-    usual = encoded(tmp_path / "usual").folder
-    for step in (3, 7, 12, 19, 33, 40, 48):
-        folder = tmp_path / f"{step}" / "v"
-        folder.parent.mkdir()
-        (died,) = forks.run(DYING, folder, step)
-        assert died.status == -signal.SIGKILL, died.errors
-        part = folder.with_name("v.writing")
-        kept = len(VectorManifest.read(part).shards) if (part / MANIFEST).is_file() else 0
-        shards: list[int] = []
-
-        class Counting(Letters):
-            def tokenize(self, texts, shards=shards):
-                shards.append(len(texts))
-                return super().tokenize(texts)
-
-        if not folder.exists():
-            encode_documents(docs(TEXTS), folder, Counting(), encoding=SHARDS)
-            assert len(shards) == 7 - kept
-        assert names(folder) == names(usual)
-        assert all((folder / path.name).read_bytes() == path.read_bytes() for path in usual.iterdir())
-        assert names(folder.parent) == {"v"}
-
-
 @pytest.fixture
 def interrupted(tmp_path):
     """Two shards, then an accident."""
@@ -192,10 +146,23 @@ def test_unfinished_vectors_are_not_opened_and_go_on_with_the_same_model_type_an
     assert len(encoded(interrupted, seed=1, overwrite=True)) == 50
 
 
-def test_a_shard_that_was_damaged_meanwhile_is_not_kept(interrupted):
-    damage(interrupted.with_name("v.writing") / "vectors.0001.npy")
+def test_an_interrupted_run_goes_on_to_the_same_bytes_and_keeps_no_damaged_shard(interrupted, tmp_path):
+    shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
+    damage(tmp_path / "copy/v.writing/vectors.0001.npy")
     with pytest.raises(IndexDamaged, match=r"vectors.0001.npy: damaged"):
-        encoded(interrupted)
+        encoded(tmp_path / "copy/v")
+    shards = []
+
+    class Counting(Letters):
+        def tokenize(self, texts):
+            shards.append(len(texts))
+            return super().tokenize(texts)
+
+    encode_documents(docs(TEXTS), interrupted, Counting(), encoding=SHARDS)
+    assert shards == [8, 8, 8, 8, 2]  # the others were whole
+    usual = encoded(tmp_path / "usual").folder
+    assert names(interrupted) == names(usual)
+    assert all((interrupted / path.name).read_bytes() == path.read_bytes() for path in usual.iterdir())
 
 
 def damage(path: Path) -> None:

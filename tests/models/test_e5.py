@@ -14,27 +14,24 @@ from pathlib import Path
 import huggingface_hub
 import numpy as np
 import pytest
+import torch
+from small_training import small_place, training
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_training import small_place, training  # noqa: E402
-
-from small_e5 import HEADER, PIECES, packed_file, small_package  # noqa: E402
-from telerank import model_names  # noqa: E402
-from telerank.errors import MissingExtra, ModelError  # noqa: E402
-from telerank.experiments.data import Sources  # noqa: E402
-from telerank.experiments.packaged import find_experiment  # noqa: E402
-from telerank.experiments.schema import Experiment, GivenModel, read_experiment  # noqa: E402
-from telerank.experiments.trained import describe_choices, resolve_models  # noqa: E402
-from telerank.models.e5.folder import WEIGHTS, convert  # noqa: E402
-from telerank.models.encoders.bi_encoder import Side  # noqa: E402
-from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder  # noqa: E402
-from telerank.models.loading import locate, read_tokenizer  # noqa: E402
-from telerank.models.pairs.pair import PASSAGE, QUERY, PairTokenizer, batch_of  # noqa: E402
-from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reranker, save_reranker  # noqa: E402
-from telerank.training.bi_encoder.config import BiEncoderStart  # noqa: E402
-from telerank.training.bi_encoder.train import start_model, train_bi_encoder  # noqa: E402
+from small_e5 import HEADER, PIECES, packed_file, small_package
+from telerank import model_names
+from telerank.errors import MissingExtra, ModelError
+from telerank.experiments.data import Sources
+from telerank.experiments.packaged import find_experiment
+from telerank.experiments.schema import Experiment, GivenModel, read_experiment
+from telerank.experiments.trained import describe_choices, resolve_models
+from telerank.models.e5.folder import WEIGHTS, convert
+from telerank.models.encoders.bi_encoder import Side
+from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
+from telerank.models.loading import locate, read_tokenizer
+from telerank.models.pairs.pair import PASSAGE, QUERY, PairTokenizer, batch_of
+from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reranker, save_reranker
+from telerank.training.bi_encoder.config import BiEncoderStart
+from telerank.training.bi_encoder.train import start_model, train_bi_encoder
 
 
 @pytest.fixture

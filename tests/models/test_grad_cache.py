@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_models import WORDS  # noqa: E402
-from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
-from telerank.models.encoders.grad_cache import backward, backward_at_once  # noqa: E402
-from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin  # noqa: E402
-from telerank.models.random_numbers import RandomNumbers  # noqa: E402
+from small_models import WORDS
+from telerank.models.encoders.folders import load_bi_encoder
+from telerank.models.encoders.grad_cache import backward, backward_at_once
+from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin
+from telerank.models.random_numbers import RandomNumbers
 
 QUERIES, DOCUMENTS = WORDS[:6], [f"{WORDS[40 + i]} x1 x2" for i in range(9)]
 CPU = torch.device("cpu")

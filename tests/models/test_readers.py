@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-import numpy as np  # noqa: E402
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import AutoModelForQuestionAnswering, AutoTokenizer  # noqa: E402
-
-from small_models import ARCHITECTURES, small_tokenizer  # noqa: E402
-from small_readers import SMALL, TOKENIZERS, reader_with, small_reader  # noqa: E402
-from small_rerankers import small_reranker  # noqa: E402
-from telerank.errors import ModelError  # noqa: E402
-from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder  # noqa: E402
-from telerank.models.fingerprints import reader_fingerprint  # noqa: E402
-from telerank.models.pairs.pair import PairTokenizer, batch_of  # noqa: E402
-from telerank.models.readers.reader import (  # noqa: E402
+from small_models import ARCHITECTURES, small_tokenizer
+from small_readers import SMALL, TOKENIZERS, reader_with, small_reader
+from small_rerankers import small_reranker
+from telerank.errors import ModelError
+from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
+from telerank.models.fingerprints import reader_fingerprint
+from telerank.models.pairs.pair import PairTokenizer, batch_of
+from telerank.models.readers.reader import (
     SETTINGS,
     ReaderSettings,
     fresh_reader,
     load_reader,
     save_reader,
 )
-from telerank.models.readers.windows import Context, cut_windows, find_tokens, tokenize_contexts  # noqa: E402
-from telerank.models.rerankers.reranker import save_reranker  # noqa: E402
-from telerank.models.rerankers.transformer_ranker import inputs_of  # noqa: E402
+from telerank.models.readers.windows import Context, cut_windows, find_tokens, tokenize_contexts
+from telerank.models.rerankers.reranker import save_reranker
+from telerank.models.rerankers.transformer_ranker import inputs_of
 
 SMALL_SETTINGS = ReaderSettings(**SMALL)
 QUESTION, TEXT = "q1 q2", "d1 d2 x3 d4 x5"
@@ -119,6 +116,9 @@ def test_folders_that_hold_no_reader_are_refused_in_one_line(encoders, saved):
     (saved / "config.json").write_text(json.dumps(config | labels))
     with pytest.raises(ModelError, match="two logits for a token, start and end, got 3"):
         load_reader(saved)
+
+
+def test_damaged_settings_are_named(saved):
     (saved / SETTINGS).write_text('{"max_lenght": 3}')
     with pytest.raises(ModelError, match=r"reader.json: expected .*max_lenght"):
         load_reader(saved)

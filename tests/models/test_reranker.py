@@ -5,26 +5,23 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from transformers import AutoModelForSequenceClassification, AutoTokenizer  # noqa: E402
-
-from small_models import ARCHITECTURES, save_vectors  # noqa: E402
-from telerank.errors import ModelError  # noqa: E402
-from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
-from telerank.models.pairs.pair import batch_of  # noqa: E402
-from telerank.models.precision import train_plainly  # noqa: E402
-from telerank.models.rerankers.encoder_ranker import HEAD  # noqa: E402
-from telerank.models.rerankers.reranker import (  # noqa: E402
+from small_models import ARCHITECTURES, save_vectors
+from telerank.errors import ModelError
+from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
+from telerank.models.pairs.pair import batch_of
+from telerank.models.precision import train_plainly
+from telerank.models.rerankers.encoder_ranker import HEAD
+from telerank.models.rerankers.reranker import (
     SETTINGS,
     Shape,
     fresh_reranker,
     load_reranker,
     save_reranker,
 )
-from telerank.models.rerankers.transformer_ranker import positions  # noqa: E402
+from telerank.models.rerankers.transformer_ranker import positions
 
 PAIRS = [("q1 q2", "d1 d2 d3 d4"), ("q3", "d5"), ("q4 q5 q6", " ".join(f"d{n}" for n in range(12)))]
 SMALL = {"max_query": 8, "max_length": 32}

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from small_readers import small_reader
 from small_rerankers import small_reranker
 from telerank.answers.scorer import SpanReader
@@ -108,7 +105,10 @@ def test_a_value_of_the_wrong_type_is_named(name, file, copied):
     """Each value of the file in turn; it may also be one that does not matter."""
     folder = copied(name)
     record = json.loads((folder / file).read_text())
-    for key, value in product(record if isinstance(record, dict) else record[0], VALUES):
+    keys = set(record if isinstance(record, dict) else record[0])
+    if (name, file) == ("mono", "config.json"):  # others are those of bi
+        keys &= {"architectures", "id2label", "label2id", "model_type", "num_labels", "pad_token_id"}
+    for key, value in product(sorted(keys), VALUES):
         changed = (
             {**record, key: value} if isinstance(record, dict) else [{**record[0], key: value}, *record[1:]]
         )

@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from small_rerankers import pairs, small_reranker, with_passages
-from telerank.errors import MissingExtra, ModelError
+from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.models.pairs.pair import batch_of
 from telerank.reranking import backends
 from telerank.reranking.backends.graphs import cache_graph
+from telerank.reranking.calibration import calibrate
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs
+from telerank.types import Query, Ranking
 
 PAIRS = pairs(60)
 
@@ -178,3 +180,21 @@ def test_what_cannot_be_is_refused_in_one_line(mono, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(MissingExtra, match=r"openvino.*telerank\[fast\]"):
         Scorer(mono, "openvino").score(PAIRS[:1])
+
+
+DOCS = {f"d{number}": passage for number, (_, passage) in enumerate(pairs(20))}
+RUN = [Ranking.ranked(Query(f"{n}", f"q{n} q2"), list(DOCS)[n : n + 6], np.arange(6)) for n in range(8)]
+
+
+def test_the_loss_of_int8_is_measured_on_queries_that_did_not_calibrate(mono):
+    pytest.importorskip("openvino")
+    pytest.importorskip("nncf")
+    qrels = {f"{n}": {f"d{n + 1}": 1} for n in range(7)}
+    loss = calibrate(Scorer(mono, "openvino", "int8", threads=1), DOCS, RUN, qrels)
+    assert {query for query, _ in loss.scorer.samples} == {"q0 q2", "q2 q2", "q4 q2", "q6 q2"}
+    assert loss.queries == 3  # 1, 3 and 5; 7 is not judged
+    assert loss.correlation > 0.9
+    assert loss.record()["nDCG@10"] == {"int8": loss.int8, "float32": loss.float32}
+    assert str(loss).startswith(f"int8: nDCG@10 {loss.int8:.4f} instead of {loss.float32:.4f} in float32")
+    with pytest.raises(CollectionError, match="int8 needs two judged queries, got 1 among 8"):
+        calibrate(Scorer(mono), DOCS, RUN, {"3": {"d4": 1}})

@@ -122,17 +122,14 @@ def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(mono, monkeypatc
     gpu = on_gpu(monkeypatch, module, room=300)
     scorer = Scorer(mono, tokens=2000)
     assert np.allclose(scorer.score(PAIRS), exact, atol=1e-5)
-    assert gpu.refused <= 3
     refused = gpu.refused
+    assert refused <= 3
     scorer.score(PAIRS)
     assert gpu.refused == refused  # no other batch is tried
     assert scorer.counts.pairs == 2 * len(PAIRS)
     assert scorer.describe_memory() == f"out of memory: batches of {scorer.room.tokens} tokens from then on"
     assert Scorer(mono).describe_memory() == ""
-
-
-def test_a_pair_that_does_not_fit_is_an_error_of_one_line(mono, monkeypatch):
-    on_gpu(monkeypatch, module, room=10)
+    on_gpu(monkeypatch, module, room=10)  # a pair
     message = r"a batch of \d+ tokens does not fit into memory: CUDA out of memory. Tried to allocate 2 GiB.$"
     with pytest.raises(ModelError, match=message):
         Scorer(mono, tokens=2000).score(PAIRS)

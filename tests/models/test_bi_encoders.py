@@ -1,4 +1,4 @@
-"""A model is saved, opened and known again, here and in sentence-transformers."""
+"""Texts become vectors, whatever the encoder; it is saved, opened and known again, here and elsewhere."""
 
 from __future__ import annotations
 
@@ -9,20 +9,125 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, BertModel
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+from small_models import ARCHITECTURES, fingerprint_of
+from telerank.errors import MissingExtra, ModelError
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, first, mean
+from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, save_bi_encoder
+from telerank.models.encoders.tokens import Tokenizers
+from telerank.models.fingerprints import fingerprint
+from telerank.models.loading import locate, quiet
 
-from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import AutoModel, BertModel  # noqa: E402
+SHORT = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7"]
 
-from small_models import ARCHITECTURES, fingerprint_of  # noqa: E402
-from telerank.errors import MissingExtra, ModelError  # noqa: E402
-from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side  # noqa: E402
-from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, save_bi_encoder  # noqa: E402
-from telerank.models.encoders.tokens import Tokenizers  # noqa: E402
-from telerank.models.fingerprints import fingerprint  # noqa: E402
-from telerank.models.loading import locate, quiet  # noqa: E402
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def any_model(request, encoders):
+    return load_bi_encoder(encoders(request.param))
+
+
+@pytest.fixture(scope="module")
+def bert(encoders):
+    return load_bi_encoder(encoders())
+
+
+def encoded(model, tokenizers, texts, side="documents"):
+    with torch.no_grad():
+        return getattr(model, f"encode_{side}")(getattr(tokenizers, side)(texts))
+
+
+def test_the_mean_is_over_the_tokens_that_stand_and_the_first_is_that_of_a_text_padded_left():
+    tokens = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]])
+    assert mean(tokens, torch.tensor([[1, 1, 0]])).tolist() == [[2.0, 3.0]]
+    assert mean(tokens, torch.tensor([[0, 0, 0]])).tolist() == [[0.0, 0.0]]
+    assert first(tokens, torch.tensor([[1, 1, 1]])).tolist() == [[1.0, 2.0]]
+    assert first(tokens, torch.tensor([[0, 1, 1]])).tolist() == [[3.0, 4.0]]
+
+
+def test_a_text_has_the_same_vector_alone_and_among_longer_ones(any_model):
+    together = encoded(*any_model, SHORT)
+    assert together.shape == (3, 32)
+    for row, text in enumerate(SHORT):
+        torch.testing.assert_close(encoded(*any_model, [text])[0], together[row])
+
+
+def test_a_vector_is_the_mean_of_what_the_encoder_says_and_documents_have_token_type_1_if_it_knows_types(
+    any_model,
+):
+    model, tokenizers = any_model
+    queries, documents = (encoded(model, tokenizers, SHORT[1:2], side) for side in ("queries", "documents"))
+    given = tokenizers.queries.tokenizer(SHORT[1:2], return_tensors="pt")
+
+    def means():
+        with torch.no_grad():
+            return model.query_encoder(**given).last_hidden_state.mean(1)
+
+    torch.testing.assert_close(queries, means())
+    knows = model.query_encoder.config.model_type in ("bert", "electra")
+    assert torch.equal(queries, documents) is not knows
+    if knows:
+        given["token_type_ids"] = torch.ones_like(given["input_ids"])
+        torch.testing.assert_close(documents, means())
+
+
+def test_the_defaults_are_those_of_repbert_and_what_is_longer_is_cut(bert):
+    model, tokenizers = bert
+    settings = model.settings
+    assert (settings.pooling, settings.normalise) == ("mean", False)
+    assert settings.query == Side(20, segment=0)
+    assert settings.document == Side(64, segment=1)  # 256, as far as the tokenizer allows
+    assert BiEncoderSettings().document.max_length == 256
+    assert len(tokenizers.queries.ids(["q1 " * 60])[0]) == 20
+    assert len(tokenizers.documents.ids(["q1 " * 90])[0]) == 64
+    assert tokenizers.queries([])["input_ids"].shape == (0, 0)
+
+
+def test_relevance_is_the_inner_product(bert):
+    model, tokenizers = bert
+    with torch.no_grad():
+        products = model(tokenizers.queries(SHORT), tokenizers.documents(SHORT[:2]))
+    expected = encoded(*bert, SHORT, "queries") @ encoded(*bert, SHORT[:2]).T
+    torch.testing.assert_close(products, expected)
+
+
+def test_normalised_vectors_have_length_1(bert):
+    model = BiEncoder(bert[0].query_encoder, settings=BiEncoderSettings(normalise=True)).eval()
+    torch.testing.assert_close(encoded(model, bert[1], SHORT).norm(dim=1), torch.ones(3))
+
+
+def test_a_prompt_stands_before_every_text(bert):
+    model, tokenizers = bert
+    settings = replace(model.settings, query=Side(20, prompt="x9 "))
+    prompted = Tokenizers.of(tokenizers.queries.tokenizer, settings)
+    assert prompted.queries.ids(["q1"]) == tokenizers.queries.ids(["x9 q1"])
+
+
+def test_two_towers_encode_each_side(bert, encoders):
+    queries, tokenizers = bert
+    documents, _ = load_bi_encoder(encoders(seed=1))
+    both = BiEncoder(queries.query_encoder, documents.query_encoder, settings=queries.settings).eval()
+    assert not both.shared
+    assert torch.equal(
+        encoded(both, tokenizers, SHORT, "queries"), encoded(queries, tokenizers, SHORT, "queries")
+    )
+    assert torch.equal(encoded(both, tokenizers, SHORT), encoded(documents, tokenizers, SHORT))
+
+
+def test_settings_that_cannot_be_are_refused(bert):
+    encoder = bert[0].query_encoder
+    with pytest.raises(ModelError, match="no pooling is called 'max'"):
+        BiEncoderSettings("max")
+    with pytest.raises(ModelError, match="at least one token, got max_length 0"):
+        Side(0)
+    with pytest.raises(ModelError, match="segment 2 is not among the 2 token types"):
+        BiEncoder(encoder, settings=BiEncoderSettings(query=Side(20, segment=2)))
+    wide = type(encoder)(type(encoder.config)(hidden_size=64, num_hidden_layers=1, num_attention_heads=2))
+    with pytest.raises(ModelError, match="differ in width: 32 and 64"):
+        BiEncoder(encoder, wide, settings=BiEncoderSettings())
+
 
 TEXTS = ["q1 q2", "d3", "x1 x2 x3 x4 x5 x6 x7 " * 4]
 SETTINGS = {
@@ -43,7 +148,7 @@ def folder(request, encoders):
 
 
 @pytest.fixture
-def bert(encoders, tmp_path):
+def copied(encoders, tmp_path):
     """A copy that may be changed."""
     return Path(shutil.copytree(encoders(), tmp_path / "bert"))
 
@@ -124,9 +229,9 @@ def test_minilm_is_the_packaged_model(monkeypatch):
 
 
 def test_shared_weights_stand_on_the_disk_once_and_saving_over_them_leaves_a_copy_alone(
-    bert, encoders, tmp_path
+    copied, encoders, tmp_path
 ):
-    save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
+    save_bi_encoder(*load_bi_encoder(copied), tmp_path / "saved")
     weights, document = (tmp_path / "saved" / inner / "model.safetensors" for inner in (".", "document"))
     assert weights.stat().st_ino == document.stat().st_ino
     before = weights.read_bytes()
@@ -134,14 +239,14 @@ def test_shared_weights_stand_on_the_disk_once_and_saving_over_them_leaves_a_cop
     save_bi_encoder(*load_bi_encoder(encoders(seed=1)), tmp_path / "saved")
     assert (tmp_path / "kept").read_bytes() == before
     assert weights.read_bytes() != before
-    save_bi_encoder(*load_bi_encoder(bert, SETTINGS["both sides alike, cosine"]), tmp_path / "alike")
+    save_bi_encoder(*load_bi_encoder(copied, SETTINGS["both sides alike, cosine"]), tmp_path / "alike")
     assert not (tmp_path / "alike" / "document").exists()
 
 
-def test_the_fingerprint_is_of_all_that_decides_a_vector(bert, encoders):
-    model, tokenizers = load_bi_encoder(bert)
+def test_the_fingerprint_is_of_all_that_decides_a_vector(copied, encoders):
+    model, tokenizers = load_bi_encoder(copied)
     prints = {fingerprint(model, tokenizers)}
-    assert prints == {fingerprint(*load_bi_encoder(bert, dropout=0.3))}
+    assert prints == {fingerprint(*load_bi_encoder(copied, dropout=0.3))}
     settings = model.settings
     others = [
         BiEncoderSettings("cls", query=settings.query, document=settings.document),
@@ -150,38 +255,38 @@ def test_the_fingerprint_is_of_all_that_decides_a_vector(bert, encoders):
         replace(settings, document=Side(64, segment=0)),
         replace(settings, query=Side(20, prompt="x1 ")),
     ]
-    prints |= {fingerprint(*load_bi_encoder(bert, other)) for other in others}
+    prints |= {fingerprint(*load_bi_encoder(copied, other)) for other in others}
     with torch.no_grad():
         next(model.parameters())[0, 0] += 1e-6
     prints.add(fingerprint(model, tokenizers))
-    tokens = json.loads((bert / "tokenizer.json").read_text())
+    tokens = json.loads((copied / "tokenizer.json").read_text())
     assert tokens["model"]["vocab"].pop("x39") == max(tokens["model"]["vocab"].values()) + 1
-    (bert / "tokenizer.json").write_text(json.dumps(tokens))
-    prints.add(fingerprint_of(bert))
+    (copied / "tokenizer.json").write_text(json.dumps(tokens))
+    prints.add(fingerprint_of(copied))
     assert len(prints) == 8
     # token types are no part of a model that knows none
     settings = BiEncoderSettings(document=Side(24, segment=1)), BiEncoderSettings(document=Side(24))
     assert len({fingerprint(*load_bi_encoder(encoders("roberta"), given)) for given in settings}) == 1
 
 
-def test_fresh_weights_are_drawn_by_the_seed_and_dropout_is_set_on_all_layers(bert):
-    prints = [fingerprint(*fresh_bi_encoder(bert, seed)) for seed in (1, 1, 2)]
+def test_fresh_weights_are_drawn_by_the_seed_and_dropout_is_set_on_all_layers(copied):
+    prints = [fingerprint(*fresh_bi_encoder(copied, seed)) for seed in (1, 1, 2)]
     assert prints[0] == prints[1]
-    assert len({*prints, fingerprint_of(bert)}) == 3
-    layers = load_bi_encoder(bert, dropout=0.3)[0].modules()
+    assert len({*prints, fingerprint_of(copied)}) == 3
+    layers = load_bi_encoder(copied, dropout=0.3)[0].modules()
     assert {layer.p for layer in layers if isinstance(layer, torch.nn.Dropout)} == {0.3}
 
 
-def test_weights_without_a_pooler_make_one_fingerprint(bert, tmp_path):
+def test_weights_without_a_pooler_make_one_fingerprint(copied, tmp_path):
     with quiet():
-        BertModel.from_pretrained(bert, add_pooling_layer=False).save_pretrained(tmp_path / "bare")
+        BertModel.from_pretrained(copied, add_pooling_layer=False).save_pretrained(tmp_path / "bare")
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(bert / name, tmp_path / "bare")
-    assert fingerprint_of(tmp_path / "bare") == fingerprint_of(bert)
+        shutil.copy(copied / name, tmp_path / "bare")
+    assert fingerprint_of(tmp_path / "bare") == fingerprint_of(copied)
     assert load_bi_encoder(tmp_path / "bare")[0].query_encoder.pooler is None
 
 
-def test_what_is_no_model_is_refused_in_one_line(bert, tmp_path, monkeypatch):
+def test_what_is_no_model_is_refused_in_one_line(copied, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match=r"empty: expected a model, but there is no config\.json"):
         locate(str(tmp_path / "empty"))
@@ -195,12 +300,12 @@ def test_what_is_no_model_is_refused_in_one_line(bert, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
     with pytest.raises(ModelError, match=r"'some/model' is neither a folder nor .* hub: no network$"):
         locate("some/model")
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(bert))
-    assert locate("some/model") == bert
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(copied))
+    assert locate("some/model") == copied
 
 
-def test_damaged_folders_are_refused(bert, tmp_path):
-    save_bi_encoder(*load_bi_encoder(bert), tmp_path / "saved")
+def test_damaged_folders_are_refused(copied, tmp_path):
+    save_bi_encoder(*load_bi_encoder(copied), tmp_path / "saved")
     for content, message in {
         "{": "expected JSON",
         "{}": "shared: Field required",
@@ -209,15 +314,15 @@ def test_damaged_folders_are_refused(bert, tmp_path):
         (tmp_path / "saved" / "bi_encoder.json").write_text(content)
         with pytest.raises(ModelError, match=message):
             load_bi_encoder(tmp_path / "saved")
-    weights = load_file(bert / "model.safetensors")
+    weights = load_file(copied / "model.safetensors")
     name = "encoder.layer.0.attention.self.query.weight"
     del weights[name]
-    save_file(weights, bert / "model.safetensors", {"format": "pt"})
+    save_file(weights, copied / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match=f"1 weights are missing, {name} the first"):
-        load_bi_encoder(bert)
-    (bert / "model.safetensors").write_bytes(b"\0" * 64)
+        load_bi_encoder(copied)
+    (copied / "model.safetensors").write_bytes(b"\0" * 64)
     with pytest.raises(ModelError, match="the model cannot be read"):
-        load_bi_encoder(bert)
+        load_bi_encoder(copied)
 
 
 @pytest.mark.parametrize(
@@ -229,8 +334,10 @@ def test_damaged_folders_are_refused(bert, tmp_path):
         ("sentence_bert_config.json", {"max_seq_length": 9, "do_lower_case": True}, "do_lower_case"),
     ],
 )
-def test_modules_of_sentence_transformers_that_are_not_known_are_refused(bert, tmp_path, file, content, says):
-    model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
+def test_modules_of_sentence_transformers_that_are_not_known_are_refused(
+    copied, tmp_path, file, content, says
+):
+    model, tokenizers = load_bi_encoder(copied, SETTINGS["both sides alike, cosine"])
     save_bi_encoder(model, tokenizers, tmp_path)
     (tmp_path / "bi_encoder.json").unlink()
     assert load_bi_encoder(tmp_path)[0].settings == model.settings
@@ -239,8 +346,8 @@ def test_modules_of_sentence_transformers_that_are_not_known_are_refused(bert, t
         load_bi_encoder(tmp_path)
 
 
-def test_without_a_length_of_its_own_a_folder_has_its_tokenizers(bert, tmp_path):
-    model, tokenizers = load_bi_encoder(bert, SETTINGS["both sides alike, cosine"])
+def test_without_a_length_of_its_own_a_folder_has_its_tokenizers(copied, tmp_path):
+    model, tokenizers = load_bi_encoder(copied, SETTINGS["both sides alike, cosine"])
     save_bi_encoder(model, tokenizers, tmp_path)
     for name in ("bi_encoder.json", "sentence_bert_config.json"):
         (tmp_path / name).unlink()
