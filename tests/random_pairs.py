@@ -25,29 +25,27 @@ def rows_of(features, rows):
     """The features of some pairs alone, as a batch of their own: no wider than it must be."""
     from telerank.models.pairs.features import PairFeatures
 
-    most = [max(1, int(mask[rows].sum(1).max())) for mask in (features.query_mask, features.sentence_mask)]
-    return PairFeatures(
-        features.cls[rows],
-        features.query[rows, : most[0]],
-        features.query_mask[rows, : most[0]],
-        features.sentences[rows, : most[1]],
-        features.sentence_mask[rows, : most[1]],
+    query, sentence = (
+        max(1, int(mask[rows].sum(1).max())) for mask in (features.query_mask, features.sentence_mask)
     )
+    of_queries = features.query[rows, :query], features.query_mask[rows, :query]
+    of_sentences = features.sentences[rows, :sentence], features.sentence_mask[rows, :sentence]
+    return PairFeatures(features.cls[rows], *of_queries, *of_sentences)
 
 
-def wider(features, by=3):
-    """The same with more padding."""
+def wider(batch, by=3):
+    """The features or the tokens of pairs with more padding, which is of sentence -1."""
     from torch.nn.functional import pad
 
-    from telerank.models.pairs.features import PairFeatures
-
-    return PairFeatures(
-        features.cls,
-        pad(features.query, (0, 0, 0, by)),
-        pad(features.query_mask, (0, by)),
-        pad(features.sentences, (0, 0, 0, by)),
-        pad(features.sentence_mask, (0, by)),
-    )
+    padded = {}
+    for name, field in vars(batch).items():
+        width = (0, 0, 0, by) if field.dim() == 3 else (0, by)
+        padded[name] = (
+            field
+            if name == "cls"
+            else pad(field, width, value=-1 if (name, field.dim()) == ("sentences", 2) else 0)
+        )
+    return type(batch)(**padded)
 
 
 def random_word_pairs(pairs=6, vocabulary=20, width=8, seed=0):

@@ -93,29 +93,6 @@ def test_relevance_is_the_inner_product(bert):
     torch.testing.assert_close(products, expected)
 
 
-def test_normalised_vectors_have_length_1(bert):
-    model = BiEncoder(bert[0].query_encoder, settings=BiEncoderSettings(normalise=True)).eval()
-    torch.testing.assert_close(encoded(model, bert[1], SHORT).norm(dim=1), torch.ones(3))
-
-
-def test_a_prompt_stands_before_every_text(bert):
-    model, tokenizers = bert
-    settings = replace(model.settings, query=Side(20, prompt="x9 "))
-    prompted = Tokenizers.of(tokenizers.queries.tokenizer, settings)
-    assert prompted.queries.ids(["q1"]) == tokenizers.queries.ids(["x9 q1"])
-
-
-def test_two_towers_encode_each_side(bert, encoders):
-    queries, tokenizers = bert
-    documents, _ = load_bi_encoder(encoders(seed=1))
-    both = BiEncoder(queries.query_encoder, documents.query_encoder, settings=queries.settings).eval()
-    assert not both.shared
-    assert torch.equal(
-        encoded(both, tokenizers, SHORT, "queries"), encoded(queries, tokenizers, SHORT, "queries")
-    )
-    assert torch.equal(encoded(both, tokenizers, SHORT), encoded(documents, tokenizers, SHORT))
-
-
 def test_settings_that_cannot_be_are_refused(bert):
     encoder = bert[0].query_encoder
     with pytest.raises(ModelError, match="no pooling is called 'max'"):

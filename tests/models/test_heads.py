@@ -11,7 +11,7 @@ from random_pairs import random_features, random_word_pairs, rows_of, wider
 from telerank.errors import ModelError
 from telerank.models.losses.ranking import max_margin
 from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.pair import PairBatch, batch_of
+from telerank.models.pairs.pair import batch_of
 from telerank.models.pairs.words import PADDING, UNKNOWN, Words
 from telerank.models.rerankers.bert_dmn import DmnHead
 from telerank.models.rerankers.dmn import Dmn
@@ -32,12 +32,8 @@ def law(request):
         return HEADS[request.param]().eval(), features, partial(rows_of, features), wider(features)
     pairs, vectors = random_word_pairs()
     whole = batch_of(pairs, PADDING)
-    padded = {
-        name: torch.nn.functional.pad(field, (0, 3), value=-1 if name == "sentences" else 0)
-        for name, field in vars(whole).items()
-    }
     model = OVER_WORDS[request.param](vectors).eval()
-    return model, whole, lambda rows: batch_of([pairs[row] for row in rows], PADDING), PairBatch(**padded)
+    return model, whole, lambda rows: batch_of([pairs[row] for row in rows], PADDING), wider(whole)
 
 
 def test_a_pair_has_the_same_finite_score_alone_in_any_batch_and_with_any_padding(law):

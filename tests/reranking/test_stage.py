@@ -147,7 +147,7 @@ def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     save_vectors(tmp_path, WORDS, torch.randn(len(WORDS) + 2, 8, generator=torch.Generator().manual_seed(0)))
     scorer = Scorer(fresh_reranker(tmp_path, Shape(kind), seed=1))
     explanation = explain_score(scorer, *pair)
-    assert explanation.value == pytest.approx(float(scorer.score([pair])[0]))
+    assert explanation.value == pytest.approx(float(scorer.score([pair])[0]), abs=1e-7)
     shown = explanation.parts[0]
     if kind == "k-nrm":
         assert np.tanh(shown.value) == pytest.approx(explanation.value, abs=1e-5)
