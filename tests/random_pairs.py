@@ -21,33 +21,6 @@ def random_features(pairs=5, width=12, sentences=6, words=7, seed=0):
     return PairFeatures(cls, *side(words), *side(sentences))
 
 
-def rows_of(features, rows):
-    """The features of some pairs alone, as a batch of their own: no wider than it must be."""
-    from telerank.models.pairs.features import PairFeatures
-
-    query, sentence = (
-        max(1, int(mask[rows].sum(1).max())) for mask in (features.query_mask, features.sentence_mask)
-    )
-    of_queries = features.query[rows, :query], features.query_mask[rows, :query]
-    of_sentences = features.sentences[rows, :sentence], features.sentence_mask[rows, :sentence]
-    return PairFeatures(features.cls[rows], *of_queries, *of_sentences)
-
-
-def wider(batch, by=3):
-    """The features or the tokens of pairs with more padding, which is of sentence -1."""
-    from torch.nn.functional import pad
-
-    padded = {}
-    for name, field in vars(batch).items():
-        width = (0, 0, 0, by) if field.dim() == 3 else (0, by)
-        padded[name] = (
-            field
-            if name == "cls"
-            else pad(field, width, value=-1 if (name, field.dim()) == ("sentences", 2) else 0)
-        )
-    return type(batch)(**padded)
-
-
 def random_word_pairs(pairs=6, vocabulary=20, width=8, seed=0):
     """The pairs of a batch and their word vectors: passages of one to four sentences, one without a word."""
     import numpy as np

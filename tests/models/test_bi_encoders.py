@@ -47,13 +47,6 @@ def test_the_mean_is_over_the_tokens_that_stand_and_the_first_is_that_of_a_text_
     assert first(tokens, torch.tensor([[0, 1, 1]])).tolist() == [[3.0, 4.0]]
 
 
-def test_a_text_has_the_same_vector_alone_and_among_longer_ones(any_model):
-    together = encoded(*any_model, SHORT)
-    assert together.shape == (3, 32)
-    for row, text in enumerate(SHORT):
-        torch.testing.assert_close(encoded(*any_model, [text])[0], together[row])
-
-
 def test_a_vector_is_the_mean_of_what_the_encoder_says_and_documents_have_token_type_1_if_it_knows_types(
     any_model,
 ):

@@ -53,13 +53,14 @@ def loaded(tmp_path_factory):
     return small_reranker(tmp_path_factory.mktemp("loaded"), "bert-dmn")
 
 
-def test_rerankers_obey_the_laws_of_stages(named, loaded, docs):
-    """By name and loaded; of texts in a mapping, whose answers are a docstore's, those about values and names."""
+def test_rerankers_obey_the_laws_of_stages(named, loaded, docs, tmp_path):
+    """By name and loaded; those about values and names of texts in a mapping and of a model with gates, too."""
     check_stage(CrossReranker(named, docs), CANDIDATES, tolerance=1e-5)
-    check_stage(CrossReranker(Scorer(loaded, tokens=1000), docs) % 3, CANDIDATES, tolerance=1e-5)
-    of_texts = Trial(CrossReranker(named, MAPPING), tuple(CANDIDATES), 1e-5)
-    for law in (pickles, is_a_value, explains_its_scores, refuses_to_explain_unknown_documents):
-        law(of_texts)
+    in_batches = Scorer(small_reranker(tmp_path, "bert"), tokens=1000)
+    check_stage(CrossReranker(in_batches, docs) % 3, CANDIDATES, tolerance=1e-5)
+    for stage in (CrossReranker(named, MAPPING), CrossReranker(Scorer(loaded, tokens=100), docs) % 3):
+        for law in (pickles, is_a_value, explains_its_scores, refuses_to_explain_unknown_documents):
+            law(Trial(stage, tuple(CANDIDATES), 1e-5))
 
 
 def test_a_mapping_of_texts_is_as_good_as_a_docstore_and_documents_have_their_titles(named, docs):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 from random import Random
 
@@ -127,27 +125,6 @@ def test_what_a_stream_raises_is_raised_after_what_came_before_it(index):
     for threads in (1, 2):
         with pytest.raises(LookupError):
             list(SparseRetriever(index, BM25(), 3, threads)(failing()))
-
-
-def test_two_programs_threads_may_share_an_index(index):
-    random = Random(5)
-    queries = [" ".join(random.choices("abcdefgh", k=3)) for _ in range(60)]
-    expected = {
-        (model, query): retriever(index, model).limit(10).search(query)
-        for model in MODELS[:12]
-        for query in queries
-    }
-    shared, start = SparseIndex(index.folder), threading.Barrier(4)
-
-    def search(seed: int) -> list[object]:
-        start.wait()
-        drawn = Random(seed).sample(list(expected), 400)
-        return [
-            pair for pair in drawn if retriever(shared, pair[0]).limit(10).search(pair[1]) != expected[pair]
-        ]
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(search, range(4))) == [[]] * 4
 
 
 def test_an_explanation_names_every_term_of_the_query_and_what_float32_rounds_away(tmp_path, in_parts):
