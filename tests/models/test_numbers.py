@@ -206,13 +206,13 @@ def test_tf32_is_on_inside_alone_and_told_by_the_digits_of_products():
 @pytest.fixture
 def two_gpus(monkeypatch):
     """A machine with two GPUs, which fails where anything asks for their random numbers but by device."""
-    asked = []
+    devices = []
 
     def fail(*_, **__):
         pytest.fail("a GPU was asked for its random numbers")
 
     def state_of(device):
-        asked.append(str(device))
+        devices.append(str(device))
         return torch.zeros(16, dtype=torch.uint8)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -220,8 +220,8 @@ def two_gpus(monkeypatch):
     for name in ("get_rng_state_all", "set_rng_state_all", "manual_seed_all", "manual_seed", "_lazy_init"):
         monkeypatch.setattr(torch.cuda, name, fail)
     monkeypatch.setattr(torch.cuda, "get_rng_state", state_of)
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _, device: asked.append(f"set {device}"))
-    return asked
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _, device: devices.append(f"set {device}"))
+    return devices
 
 
 def test_fresh_weights_are_drawn_without_a_gpu(encoders, two_gpus):

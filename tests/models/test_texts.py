@@ -32,12 +32,12 @@ LONG = " ".join(f"d{number}" for number in range(40))
 def test_a_pair_is_what_the_tokenizer_itself_makes(architecture, passage):
     tokenizer = small_tokenizer(architecture)
     pairs = PairTokenizer(tokenizer, max_query=8, max_length=24)
-    made = pairs.pair(pairs.queries([QUERY])[0], pairs.passages([passage])[0])
+    pair = pairs.pair(pairs.queries([QUERY])[0], pairs.passages([passage])[0])
     said = tokenizer(QUERY, passage, truncation="only_second", max_length=24, return_token_type_ids=True)
-    assert made.ids.tolist() == said["input_ids"]
-    assert made.types.tolist() == said["token_type_ids"]
+    assert pair.ids.tolist() == said["input_ids"]
+    assert pair.types.tolist() == said["token_type_ids"]
     texts = said.sequence_ids()
-    assert made.parts.tolist() == [0 if one is None else one + 1 for one in texts]
+    assert pair.parts.tolist() == [0 if one is None else one + 1 for one in texts]
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_tokens_know_their_sentence(pairs):
     text = "d1 d2 d3 d4 d5"
     passage = pairs.passages([text], [[(0, 5), (6, 8), (9, 14)]])[0]
     assert passage.sentences.tolist() == [0, 0, 1, 2, 2]
-    made = pairs.pair(pairs.queries([QUERY])[0], passage)
-    assert made.sentences.tolist() == [-1, -1, -1, -1, -1, 0, 0, 1, 2, 2, -1]
+    pair = pairs.pair(pairs.queries([QUERY])[0], passage)
+    assert pair.sentences.tolist() == [-1, -1, -1, -1, -1, 0, 0, 1, 2, 2, -1]
 
 
 def test_a_token_that_begins_with_the_blank_before_it_is_of_its_own_sentence():
@@ -92,8 +92,8 @@ def test_a_token_that_begins_with_the_blank_before_it_is_of_its_own_sentence():
 
 def test_empty_texts_are_pairs_too():
     pairs = PairTokenizer(small_tokenizer("roberta"), max_query=8, max_length=24)
-    made = pairs.pair(pairs.queries([""])[0], pairs.passages([""], [[]])[0])
-    assert made.ids.tolist() == [0, 2, 2, 2]
+    pair = pairs.pair(pairs.queries([""])[0], pairs.passages([""], [[]])[0])
+    assert pair.ids.tolist() == [0, 2, 2, 2]
 
 
 def test_a_batch_is_padded_on_the_right(pairs):

@@ -56,11 +56,11 @@ def test_scores_are_those_of_sentence_transformers_and_lengths_those_of_the_posi
 def test_lengths_that_are_asked_for_take_the_place_of_the_folders_own(tmp_path):
     save_reranker(small_reranker(tmp_path), tmp_path / "ours")
     for folder in (str(tmp_path / "ours"), cross_encoder(tmp_path)):
-        own = load_reranker(folder).shape
+        shape = load_reranker(folder).shape
         shorter = Scorer(folder, max_query=3, max_length=20)
         assert (shorter.reranker.shape.max_query, shorter.reranker.shape.max_length) == (3, 20)
-        assert Scorer(folder, max_query=3).reranker.shape.max_length == own.max_length
-        assert Scorer(folder, max_length=60).reranker.shape.max_query == own.max_query
+        assert Scorer(folder, max_query=3).reranker.shape.max_length == shape.max_length
+        assert Scorer(folder, max_length=60).reranker.shape.max_query == shape.max_query
         long = ("q1 q2 q3 q4 q5", "d1 " * 50)
         cut = ("q1 q2 q3", "d1 " * (20 - 3 - 3))
         assert shorter.score([long]) == pytest.approx(Scorer(folder).score([cut]), abs=1e-5)

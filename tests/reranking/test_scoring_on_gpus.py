@@ -39,9 +39,9 @@ def test_pairs_are_joined_in_batches_as_they_are_one_by_one(folder, kind, archit
     tokenized, rows = tokenize_for(reranker, PAIRS), [61, 3, 60, 17, 3]
     alone = [tokenized[row] for row in rows]
     expected = batch_of(alone, reranker.texts.pad_id)
-    found = PairBatch.of_block(tokenized.join(rows, 24))
+    joined = PairBatch.of_block(tokenized.join(rows, 24))
     for name, tensor in vars(expected).items():
-        assert torch.equal(getattr(found, name), tensor), name
+        assert torch.equal(getattr(joined, name), tensor), name
     assert tokenized.lengths[rows].tolist() == [len(pair) for pair in alone]
     assert tokenized.cut[rows].tolist() == [[pair.cut_query, pair.cut_passage] for pair in alone]
 
@@ -93,10 +93,10 @@ def test_the_weights_of_a_gpu_are_rounded_in_a_copy_and_those_that_score_are_not
         assert {weight.dtype for weight in rounded.parameters() if weight not in last} == {torch.bfloat16}
         assert {weight.dtype for weight in reranker.model.parameters()} == {torch.float32}
         with torch.inference_mode():
-            exact, found = reranker.model(batch), rounded(batch)
-        assert found.dtype is torch.float32
-        assert 0 < float((found - exact).abs().max()) < 0.3 * float(exact.std())
-        assert torch.unique(found).numel() > 0.9 * torch.unique(exact).numel()
+            exact, logits = reranker.model(batch), rounded(batch)
+        assert logits.dtype is torch.float32
+        assert 0 < float((logits - exact).abs().max()) < 0.3 * float(exact.std())
+        assert torch.unique(logits).numel() > 0.9 * torch.unique(exact).numel()
 
 
 @pytest.mark.parametrize("architecture", ["bert", "camembert"])

@@ -133,9 +133,11 @@ def test_sums_beyond_the_range_of_whole_numbers_are_ranked_as_they_are_explained
     index = build(folder / "largest sums", ["a b", "a", "b b", "a a b"])
     stage = retriever(index, Drawn(1, 2**60, 2**61))
     query = "a " * 1000 + "b " * 999
-    found = stage.search(query)
-    assert found.scores[-1] > 2**49
-    assert [stage.explain(Query("q", query), docno).value for docno in found.docnos] == found.scores.tolist()
+    ranking = stage.search(query)
+    assert ranking.scores[-1] > 2**49
+    assert [
+        stage.explain(Query("q", query), docno).value for docno in ranking.docnos
+    ] == ranking.scores.tolist()
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,8 @@ def test_an_index_whose_documents_are_all_deleted_finds_nothing_and_cannot_be_me
         assert SparseIndex(tmp_path / "index") == index
         writer.add([Doc("d1", "a")])
         writer.merge()
-    one = build_index([Doc("d1", "a")], tmp_path / "one", analyzer="none", workers=1)
-    assert rankings(SparseIndex(tmp_path / "index")) == rankings(one)
+    fresh = build_index([Doc("d1", "a")], tmp_path / "fresh", analyzer="none", workers=1)
+    assert rankings(SparseIndex(tmp_path / "index")) == rankings(fresh)
 
 
 def test_overwriting_takes_the_place_of_all_that_was_there_and_adding_takes_no_other_analyzer(tmp_path):
