@@ -36,7 +36,7 @@ def zipf(seed: int, size: int, longest: int = 30) -> list[str]:
 
 QUERIES = ("a", "i", "b d", "h h h a", "a b c d e f g h i", "i nowhere", "nowhere", "")
 COLLECTIONS = {
-    "many documents": zipf(1, 700),
+    "many documents": zipf(1, 300),
     "many that are equal": ["a b c", "a b", "a", "a b c"] * 100,
     "all but one empty": ["", "", "a b", ""],
     "one document": ["a b a"],
