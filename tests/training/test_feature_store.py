@@ -9,24 +9,22 @@ from types import SimpleNamespace
 
 import filelock
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_models import small_encoder  # noqa: E402
-from small_stored import WIDTH, TableEncoder  # noqa: E402
-from telerank.errors import IndexDamaged, IndexFault, IndexLocked, ModelError  # noqa: E402
-from telerank.models.loading import read_encoder, read_tokenizer  # noqa: E402
-from telerank.models.pairs.pair import PairTokenizer  # noqa: E402
-from telerank.models.rerankers.bert import ClsMlp  # noqa: E402
-from telerank.models.rerankers.encoder_ranker import EncoderRanker  # noqa: E402
-from telerank.training.features.filling import FrozenEncoder  # noqa: E402
-from telerank.training.features.store import FeatureStore  # noqa: E402
+from small_models import small_encoder
+from small_stored import WIDTH, TableEncoder, stored_pairs
+from telerank.errors import IndexDamaged, IndexFault, IndexLocked, ModelError
+from telerank.models.loading import read_encoder, read_tokenizer
+from telerank.models.pairs.pair import PairTokenizer
+from telerank.models.rerankers.bert import ClsMlp
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.training.features.filling import FrozenEncoder
+from telerank.training.features.store import FeatureStore
 
 ENCODER = TableEncoder()
-PAIRS = [(f"query {n % 5}", f"passage {n}. It has " + "some words. " * (n % 7)) for n in range(40)]
+PAIRS = stored_pairs(40)
 TEXTS = st.text(st.sampled_from("ab. é\ud800"), max_size=12)
 
 
@@ -171,16 +169,15 @@ def test_the_encoder_runs_in_the_precision_that_is_asked_for(dropping):
 
 KILLED = """
 import os, signal, sys
-from small_stored import TableEncoder
+from small_stored import TableEncoder, stored_pairs
 from telerank.training.features.store import FeatureStore
-pairs = [(f"query {n % 5}", f"passage {n}. It has " + "some words. " * (n % 7)) for n in range(40)]
 class Killed(TableEncoder):
     def features(self, pairs):
         if self.calls == 5:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().features(pairs)
 encoder = Killed()
-FeatureStore(sys.argv[1], encoder.fingerprint, encoder.width).fill(pairs, encoder, shard=16, batch_tokens=300)
+FeatureStore(sys.argv[1], encoder.fingerprint, encoder.width).fill(stored_pairs(40), encoder, shard=16, batch_tokens=300)
 """
 
 

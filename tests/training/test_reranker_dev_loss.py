@@ -5,41 +5,33 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+from small_training import dev_losses
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_training import dev_losses  # noqa: E402
-
-from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
-from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.training.examples.reading import Reading, read_counts  # noqa: E402
-from telerank.training.parallel import Processes  # noqa: E402
-from telerank.training.reranker.candidates import assign_queries  # noqa: E402
-from telerank.training.reranker.compare import train_rerankers  # noqa: E402
-from telerank.training.reranker.dev_groups import read_dev_set  # noqa: E402
-from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
-from telerank.training.reranker.plan import TrainingPlan  # noqa: E402
-from telerank.training.reranker.task import ranking_loss  # noqa: E402
-from telerank.training.reranker.train import RerankerJob, train_reranker  # noqa: E402
-from telerank.training.task import TrainingDevice  # noqa: E402
-from telerank.types import silent  # noqa: E402
+from small_ranking import QUERIES, dev_lists, ranking_training
+from telerank.corpus.formats import open_collection
+from telerank.training.examples.reading import Reading, read_counts
+from telerank.training.parallel import Processes
+from telerank.training.reranker.candidates import assign_queries
+from telerank.training.reranker.compare import train_rerankers
+from telerank.training.reranker.dev_groups import read_dev_set
+from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.plan import TrainingPlan
+from telerank.training.reranker.task import ranking_loss
+from telerank.training.reranker.train import RerankerJob, train_reranker
+from telerank.training.task import TrainingDevice
+from telerank.types import silent
 
 FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
 MONOBERT = {"kind": "monobert", "dropout": 0.5}
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_ranking(tmp_path_factory.mktemp("place"))
+def negatives(ranking_set, **more):
+    return {"negatives": {"run": str(ranking_set / "train.run"), **more}}
 
 
-def negatives(place, **more):
-    return {"negatives": {"run": str(place / "train.run"), **more}}
-
-
-def dev_set(place, dev, **changes):
-    config = ranking_training(place, dev=dev, **changes)
+def dev_set(ranking_set, dev, **changes):
+    config = ranking_training(ranking_set, dev=dev, **changes)
     collection = open_collection(config.data.collection)
     parts = assign_queries(collection, config)
     reading = Reading(config.data, config.data_seed, collection, parts.kept_back)
@@ -50,9 +42,9 @@ LEFT_OUT = "dev queries without a relevant or without another document, left out
 
 
 @pytest.mark.parametrize(("per_positive", "per_group", "sizes"), [(2, None, [3]), (4, 1, [2] * 4)])
-def test_dev_groups_are_made_as_those_of_the_training(place, per_positive, per_group, sizes):
-    data = negatives(place, per_positive=per_positive, per_group=per_group)
-    dev, counts = dev_set(place, dev_lists(place, depth=6), data=data)
+def test_dev_groups_are_made_as_those_of_the_training(ranking_set, per_positive, per_group, sizes):
+    data = negatives(ranking_set, per_positive=per_positive, per_group=per_group)
+    dev, counts = dev_set(ranking_set, dev_lists(ranking_set, depth=6), data=data)
     groups = {}
     for group in dev.groups:
         groups.setdefault(group.query, []).append(group)
@@ -65,25 +57,27 @@ def test_dev_groups_are_made_as_those_of_the_training(place, per_positive, per_g
         assert {group.documents[0].split()[0] for group in own} == {f"d{number}"}
         assert len(set(others)) == per_positive
         assert set(others) <= {f"d{(7 * number + j) % 40}" for j in range(1, 6)} - {f"d{number}"}
-    again, _ = dev_set(place, dev_lists(place, depth=6), data=data, seed=5)
+    again, _ = dev_set(ranking_set, dev_lists(ranking_set, depth=6), data=data, seed=5)
     assert list(again.groups) == list(dev.groups)
 
 
-def test_dev_queries_that_have_no_group_are_left_out_and_counted(place, tmp_path):
+def test_dev_queries_that_have_no_group_are_left_out_and_counted(ranking_set, tmp_path):
     """Query 20 has its relevant document alone, query 21 no candidate; 22 lacks its relevant one in the list."""
     run = tmp_path / "thin.run"
     run.write_text("20 Q0 d0 1 2 t\n22 Q0 d8 1 2 t\n23 Q0 d3 1 2 t\n23 Q0 d9 1 1 t\n")
-    dev, counts = dev_set(place, {"split": "dev", "run": str(run)}, data=negatives(place, per_positive=2))
+    dev, counts = dev_set(
+        ranking_set, {"split": "dev", "run": str(run)}, data=negatives(ranking_set, per_positive=2)
+    )
     names = [[group.query, *(text.split()[0] for text in group.documents)] for group in dev.groups]
     assert sorted(names) == [["q2", "d2", "d8", "d8"], ["q3", "d3", "d9", "d9"]]
     assert counts[LEFT_OUT] == QUERIES - 2
     assert {pair[0] for pair in dev.pairs} == {"q0", "q2", "q3"}  # the measure needs q0, too
-    by_loss, _ = dev_set(place, {"split": "dev", "run": str(run), "measure": "loss"})
+    by_loss, _ = dev_set(ranking_set, {"split": "dev", "run": str(run), "measure": "loss"})
     assert {pair[0] for pair in by_loss.pairs} == {"q2", "q3"}
 
 
-def task_of(place, folder, model, **changes):
-    config = ranking_training(place, model=model, dev=dev_lists(place), **changes)
+def task_of(ranking_set, folder, model, **changes):
+    config = ranking_training(ranking_set, model=model, dev=dev_lists(ranking_set), **changes)
     folder.mkdir(exist_ok=True)
     job = RerankerJob.open(config, folder, folder)
     where = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
@@ -102,8 +96,8 @@ def task_of(place, folder, model, **changes):
     ids=lambda loss: loss["objective"],
 )
 @pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
-def test_the_dev_loss_is_that_of_the_training_without_dropout(place, tmp_path, model, loss):
-    task = task_of(place, tmp_path, model, loss=loss)
+def test_the_dev_loss_is_that_of_the_training_without_dropout(ranking_set, tmp_path, model, loss):
+    task = task_of(ranking_set, tmp_path, model, loss=loss)
     value = task.dev_loss(silent)
     assert task.reranker.model.training
     end_to_end = EndToEnd(task.reranker, 512, torch.no_grad)
@@ -115,8 +109,8 @@ def test_the_dev_loss_is_that_of_the_training_without_dropout(place, tmp_path, m
     assert task.dev_loss(silent) == pytest.approx(value, rel=1e-6)  # no update yet
 
 
-def test_the_measure_and_the_loss_score_each_pair_once(place, tmp_path):
-    task, scored = task_of(place, tmp_path, MONOBERT), []
+def test_the_measure_and_the_loss_score_each_pair_once(ranking_set, tmp_path):
+    task, scored = task_of(ranking_set, tmp_path, MONOBERT), []
     score = task.scorer.score
 
     def counted(pairs, progress):
@@ -133,8 +127,8 @@ def test_the_measure_and_the_loss_score_each_pair_once(place, tmp_path):
     assert len(scored) == 2
 
 
-def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(place, tmp_path):
-    task, runs = task_of(place, tmp_path, FROZEN), []
+def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(ranking_set, tmp_path):
+    task, runs = task_of(ranking_set, tmp_path, FROZEN), []
     task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     task.dev_loss(silent)
     first = len(runs)
@@ -144,15 +138,18 @@ def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(place, tmp_path):
     task.backward(task.read(0))
     task.dev_loss(silent)
     assert len(runs) == after
-    again = task_of(place, tmp_path, FROZEN, seed=3)
+    again = task_of(ranking_set, tmp_path, FROZEN, seed=3)
     again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     again.dev_loss(silent)
     assert len(runs) == after
 
 
-def test_a_grid_may_choose_by_the_dev_loss(place, tmp_path):
+def test_a_grid_may_choose_by_the_dev_loss(ranking_set, tmp_path):
     config = ranking_training(
-        place, model=FROZEN, dev=dev_lists(place, measure="loss", every=4), test=dev_lists(place, queries=8)
+        ranking_set,
+        model=FROZEN,
+        dev=dev_lists(ranking_set, measure="loss", every=4),
+        test=dev_lists(ranking_set, queries=8),
     )
     grid = {"optimisation.learning_rate": [1e-6, 0.02]}
     plan = TrainingPlan.model_validate({**config.model_dump(mode="json"), "grid": grid})
@@ -166,15 +163,15 @@ def test_a_grid_may_choose_by_the_dev_loss(place, tmp_path):
 
 @pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
 @pytest.mark.parametrize("per_group", [None, 1])
-def test_what_is_cut_is_counted_for_queries_and_documents(place, tmp_path, model, per_group):
+def test_what_is_cut_is_counted_for_queries_and_documents(ranking_set, tmp_path, model, per_group):
     """A query has one token, a document five and a full stop, with three special ones: ten."""
     config = ranking_training(
-        place,
+        ranking_set,
         model={**model, "max_length": 9, "max_query": None},
-        data=negatives(place, per_positive=2, per_group=per_group),
+        data=negatives(ranking_set, per_positive=2, per_group=per_group),
         optimisation={"steps": None, "epochs": 2.0, "warm_up": 0, "batch": 5},
-        dev=dev_lists(place, depth=4, queries=10, every=100),
-        test=dev_lists(place, depth=3, queries=8),
+        dev=dev_lists(ranking_set, depth=4, queries=10, every=100),
+        test=dev_lists(ranking_set, depth=3, queries=8),
     )
     train_reranker(config, tmp_path)
     counts = json.loads((tmp_path / "data.json").read_text())
@@ -187,15 +184,17 @@ def test_what_is_cut_is_counted_for_queries_and_documents(place, tmp_path, model
     assert (tested["cut_queries"], tested["cut_documents"]) == (0, tested["candidates"])
 
 
-def test_nothing_is_cut_without_being_counted(place, tmp_path):
-    config = ranking_training(place, model={**FROZEN, "max_length": 32}, test=dev_lists(place, queries=8))
+def test_nothing_is_cut_without_being_counted(ranking_set, tmp_path):
+    config = ranking_training(
+        ranking_set, model={**FROZEN, "max_length": 32}, test=dev_lists(ranking_set, queries=8)
+    )
     compared = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "long")
     assert "cut" not in " ".join(compared.study.table().notes)
     (model,) = compared.models.values()
     counts = read_counts(model.parent)
     assert (counts["pairs learned from"], counts["pairs learned from whose document was cut"]) == (72, 0)
     config = ranking_training(
-        place, model={**FROZEN, "max_length": 9, "max_query": 2}, test=dev_lists(place, queries=8)
+        ranking_set, model={**FROZEN, "max_length": 9, "max_query": 2}, test=dev_lists(ranking_set, queries=8)
     )
     short = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "short")
     (note,) = (note for note in short.study.table().notes if "cut" in note)
@@ -204,12 +203,12 @@ def test_nothing_is_cut_without_being_counted(place, tmp_path):
     assert note == f"Longer than the models read, and cut: {cut}."
 
 
-def test_the_reports_classifier_is_trained_as_printed(place, tmp_path):
+def test_the_reports_classifier_is_trained_as_printed(ranking_set, tmp_path):
     """Section 6.3: three layers, weighted cross-entropy of ten negatives and a relevant one, Adam, dev loss."""
     config = ranking_training(
-        place,
+        ranking_set,
         model={**FROZEN, "head": {"hidden": [16, 16, 16], "dropout": 0.3}},
-        data=negatives(place, per_positive=10),
+        data=negatives(ranking_set, per_positive=10),
         loss={"objective": "pointwise", "class_weights": True},
         optimisation={
             "optimiser": "adam",
@@ -221,7 +220,7 @@ def test_the_reports_classifier_is_trained_as_printed(place, tmp_path):
             "epochs": 12.0,
             "batch": 6,
         },
-        dev=dev_lists(place, measure="loss", every="1 epochs", patience="10 epochs"),
+        dev=dev_lists(ranking_set, measure="loss", every="1 epochs", patience="10 epochs"),
     )
     assert config.optimisation.max_gradient_norm is None
     train_reranker(config, tmp_path)

@@ -7,15 +7,10 @@ import json
 import filelock
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-if not torch.distributed.is_available():
-    pytest.skip("this torch computes in one process alone", allow_module_level=True)
-
-from small_models import small_encoder  # noqa: E402
-from small_rerankers import small_reranker  # noqa: E402
-from telerank.models.rerankers.reranker import save_reranker  # noqa: E402
-from telerank.trec import read_run  # noqa: E402
+from small_models import small_encoder
+from small_rerankers import small_reranker
+from telerank.models.rerankers.reranker import save_reranker
+from telerank.trec import read_run
 
 pytestmark = pytest.mark.process
 

@@ -6,17 +6,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from telerank.corpus.collection import Collection  # noqa: E402
-from telerank.errors import CollectionError  # noqa: E402
-from telerank.training.bi_encoder.config import BiEncoderTraining  # noqa: E402
-from telerank.training.bi_encoder.objectives import labelled_pairs  # noqa: E402
-from telerank.training.bi_encoder.train import read_batches  # noqa: E402
-from telerank.training.examples.reading import Reading  # noqa: E402
-from telerank.types import Doc, Qrel, Query, Ranking  # noqa: E402
+from telerank.corpus.collection import Collection
+from telerank.errors import CollectionError
+from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.bi_encoder.objectives import labelled_pairs
+from telerank.training.bi_encoder.train import read_batches
+from telerank.training.examples.reading import Reading
+from telerank.types import Doc, Qrel, Query, Ranking
 
 QUERIES = 30
 QRELS = [Qrel(f"q{i}", f"d{i}", 1) for i in range(QUERIES)]

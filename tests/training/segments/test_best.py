@@ -6,28 +6,25 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-
-from small_segments import QUERIES, segment_settings, segment_training, small_segments  # noqa: E402
-from telerank.drafts import remove  # noqa: E402
-from telerank.errors import FormatError, ModelError  # noqa: E402
-from telerank.models.fingerprints import reranker_fingerprint  # noqa: E402
-from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.training.loop import Loop  # noqa: E402
-from telerank.training.parallel import Processes  # noqa: E402
-from telerank.training.reranker.compare import train_rerankers  # noqa: E402
-from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
-from telerank.training.reranker.plan import read_plan  # noqa: E402
-from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker  # noqa: E402
-from telerank.training.segments import iterations  # noqa: E402
-from telerank.training.segments.learning import read_truth  # noqa: E402
-from telerank.training.segments.report import IterationResult, draw, read_results, tabulate, write_result  # noqa: E402
-from telerank.training.segments.selection import Selection, read_selection  # noqa: E402
-from telerank.training.task import TrainingDevice  # noqa: E402
-from telerank.types import silent  # noqa: E402
+from small_segments import QUERIES, segment_settings, segment_training
+from telerank.drafts import remove
+from telerank.errors import FormatError, ModelError
+from telerank.models.fingerprints import reranker_fingerprint
+from telerank.models.rerankers.reranker import load_reranker
+from telerank.training.loop import Loop
+from telerank.training.parallel import Processes
+from telerank.training.reranker.compare import train_rerankers
+from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.plan import read_plan
+from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker
+from telerank.training.segments import iterations
+from telerank.training.segments.learning import read_truth
+from telerank.training.segments.report import IterationResult, draw, read_results, tabulate, write_result
+from telerank.training.segments.selection import Selection, read_selection
+from telerank.training.task import TrainingDevice
+from telerank.types import silent
 
 HARDWARE = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
 HINGE = {"objective": "margin", "margin": 1.0, "of": "logit"}
@@ -35,12 +32,7 @@ TWO = {"iterations": 2}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_segments(tmp_path_factory.mktemp("best"))
-
-
-@pytest.fixture(scope="module")
-def trained(place, tmp_path_factory):
+def trained(segment_set, tmp_path_factory):
     """Two iterations; the checkpoints of each are moved to ``checkpoints-N`` beside the folder."""
     output = tmp_path_factory.mktemp("trained") / "out"
 
@@ -52,14 +44,14 @@ def trained(place, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iterations, "remove", move_checkpoints)
-        train_reranker(segment_training(place, "best", TWO), output)
+        train_reranker(segment_training(segment_set, "best", TWO), output)
     return output
 
 
-def joint_task(place, folder, seed_of_selector=0, **changes):
+def joint_task(segment_set, folder, seed_of_selector=0, **changes):
     """The first iteration's task, without dropout; theta(0) may begin elsewhere, so that both differ."""
-    model = segment_settings(place, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
-    config = segment_training(place, "best", model=model, **changes)
+    model = segment_settings(segment_set, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
+    config = segment_training(segment_set, "best", model=model, **changes)
     job = RerankerJob.open(config, folder, folder)
     tasks = job.open_segments(None, HARDWARE, silent)
     selector = start_reranker(config.model, seed_of_selector)
@@ -74,9 +66,9 @@ def gradients(module):
 
 
 @pytest.mark.parametrize("loss", [HINGE, {"objective": "pointwise", "class_weights": False}])
-def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(place, tmp_path, loss):
+def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(segment_set, tmp_path, loss):
     """Its gradients are those of the chosen segments alone, relevant or not; theta(0) chooses."""
-    _, tasks, task = joint_task(place, tmp_path, seed_of_selector=5, loss=loss)
+    _, tasks, task = joint_task(segment_set, tmp_path, seed_of_selector=5, loss=loss)
     groups, _ = task.ranker.batch(0)
     expected = []
     for group in groups:
@@ -94,7 +86,7 @@ def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(place, tmp_
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
-def test_the_gradients_of_both_models_are_limited_apart(place, tmp_path, monkeypatch):
+def test_the_gradients_of_both_models_are_limited_apart(segment_set, tmp_path, monkeypatch):
     def learned(model):
         return {weight for weight in model.parameters() if weight.requires_grad}
 
@@ -102,7 +94,7 @@ def test_the_gradients_of_both_models_are_limited_apart(place, tmp_path, monkeyp
     monkeypatch.setattr(
         torch.nn.utils, "clip_grad_norm_", lambda weights, most: limited.append((set(weights), most))
     )
-    config, _, task = joint_task(place, tmp_path, optimisation={"max_gradient_norm": 1.0})
+    config, _, task = joint_task(segment_set, tmp_path, optimisation={"max_gradient_norm": 1.0})
     loop = Loop(config, tmp_path, 2, None, task, HARDWARE)
     loop.update(silent)
     most = config.optimisation.max_gradient_norm
@@ -112,9 +104,9 @@ def test_the_gradients_of_both_models_are_limited_apart(place, tmp_path, monkeyp
     ]
 
 
-def test_theta_0_learns_from_all_segments_of_the_same_number(place, tmp_path):
+def test_theta_0_learns_from_all_segments_of_the_same_number(segment_set, tmp_path):
     """The sum over j of the hinge of segment j of both documents, a mean over groups."""
-    config, tasks, task = joint_task(place, tmp_path, loss=HINGE)
+    config, tasks, task = joint_task(segment_set, tmp_path, loss=HINGE)
     groups, _ = task.ranker.batch(0)
     task.learn_from_all(groups)
     found = gradients(task.selector.model)
@@ -137,9 +129,9 @@ def test_theta_0_learns_from_all_segments_of_the_same_number(place, tmp_path):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
-def test_a_segment_that_comes_again_is_chosen_by_its_first_score(place, tmp_path, monkeypatch):
+def test_a_segment_that_comes_again_is_chosen_by_its_first_score(segment_set, tmp_path, monkeypatch):
     """Of a shorter document: dropout would give those that come again another chance."""
-    _, tasks, task = joint_task(place, tmp_path, loss=HINGE)
+    _, tasks, task = joint_task(segment_set, tmp_path, loss=HINGE)
     groups, _ = task.ranker.batch(0)
     for group in groups:
         docno = group.docnos[0]
@@ -147,7 +139,7 @@ def test_a_segment_that_comes_again_is_chosen_by_its_first_score(place, tmp_path
     order, read, logits_of = {}, EndToEnd.read, EndToEnd.group_logits
 
     def read_in_order(scorer, parts, number):
-        order.update((id(part), place) for place, part in enumerate(parts))
+        order.update((id(part), segment_set) for segment_set, part in enumerate(parts))
         return read(scorer, parts, number)
 
     def rising(scorer, batch):
@@ -163,8 +155,8 @@ def test_a_segment_that_comes_again_is_chosen_by_its_first_score(place, tmp_path
         assert group.documents == last
 
 
-def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(place, tmp_path, trained):
-    tasks = RerankerJob.open(segment_training(place, "best"), tmp_path, tmp_path)
+def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(segment_set, tmp_path, trained):
+    tasks = RerankerJob.open(segment_training(segment_set, "best"), tmp_path, tmp_path)
     one, other = tasks.model_of(None), tasks.model_of(None)
     assert reranker_fingerprint(one) == reranker_fingerprint(other)
     checkpoints = sorted((trained.parent / "checkpoints-1").iterdir())
@@ -175,11 +167,13 @@ def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(pla
         assert len(prints) == 3  # both have learned, from different segments
 
 
-def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_before(place, trained, tmp_path):
+def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_before(
+    segment_set, trained, tmp_path
+):
     """Equation 4: I(2) are the best segments of theta(1), in relevant and in other documents."""
     lines = [json.loads(line) for line in (trained / "selections" / "2.jsonl").read_text().splitlines()]
     head, *rows = lines
-    config = segment_training(place, "best", TWO)
+    config = segment_training(segment_set, "best", TWO)
     tasks = RerankerJob.open(config, tmp_path, tmp_path).open_segments(None, HARDWARE, silent)
     scorer = tasks.score_with(load_reranker(trained / "iterations" / "1" / "model"))
     assert head["pairs"] == len(rows) > QUERIES
@@ -216,12 +210,12 @@ def test_the_iteration_with_the_best_dev_measure_is_the_model(trained):
     assert all((trained / "selections" / f"{number}.jsonl").exists() for number in (1, 2, 3))
 
 
-def test_the_precision_of_a_selection_is_that_of_its_file(place, trained):
+def test_the_precision_of_a_selection_is_that_of_its_file(segment_set, trained):
     """Of the relevant documents: the answer's characters lie within those of the selected segment."""
     answers = {}
-    for line in (place / "answers.jsonl").read_text().splitlines():
+    for line in (segment_set / "answers.jsonl").read_text().splitlines():
         answer = json.loads(line)
-        docs = (place / "collection" / "corpus.jsonl").read_text().splitlines()
+        docs = (segment_set / "collection" / "corpus.jsonl").read_text().splitlines()
         text = next(d["text"] for d in map(json.loads, docs) if d["_id"] == answer["corpus-id"])
         start = text.index(answer["text"])
         answers[answer["query-id"], answer["corpus-id"]] = start, start + len(answer["text"])
@@ -239,9 +233,11 @@ def test_the_precision_of_a_selection_is_that_of_its_file(place, trained):
 
 
 @pytest.mark.parametrize("leading", [1, 2, 4])
-def test_within_reach_are_passages_in_one_of_the_segments_learned_from(place, trained, tmp_path, leading):
+def test_within_reach_are_passages_in_one_of_the_segments_learned_from(
+    segment_set, trained, tmp_path, leading
+):
     """So high can P@1 on train be; the settings of the trained model are those of four."""
-    job = RerankerJob.open(segment_training(place, "best", {"leading": leading}), tmp_path, tmp_path)
+    job = RerankerJob.open(segment_training(segment_set, "best", {"leading": leading}), tmp_path, tmp_path)
     tasks = job.open_segments(None, HARDWARE, silent)
     table, collection = tasks.table, tasks.learning.reading.collection
     docs = [own.doc for own in table.segments.values()]
@@ -273,14 +269,14 @@ def test_the_share_that_changed_compares_two_files(trained):
     assert results[1]["changed"] == pytest.approx(share)
 
 
-def test_other_settings_do_not_resume(place, trained):
+def test_other_settings_do_not_resume(segment_set, trained):
     with pytest.raises(ModelError, match=r"data\.segments\.iterations"):
-        train_reranker(segment_training(place, "best", {"iterations": 3}), trained, resume=True)
+        train_reranker(segment_training(segment_set, "best", {"iterations": 3}), trained, resume=True)
 
 
-def test_iterations_stop_after_some_without_a_better_dev_measure(place, tmp_path):
+def test_iterations_stop_after_some_without_a_better_dev_measure(segment_set, tmp_path):
     """All have the same dev measure: the rate is so low that nothing changes."""
-    settings = segment_settings(place, "best", {"iterations": 3, "patience": 1})
+    settings = segment_settings(segment_set, "best", {"iterations": 3, "patience": 1})
     settings["optimisation"] |= {"learning_rate": 1e-12, "steps": 2}
     trained = train_rerankers(read_plan(settings), tmp_path / "out")
     results = json.loads((tmp_path / "out" / "iterations.json").read_text())["iterations"]
@@ -289,14 +285,14 @@ def test_iterations_stop_after_some_without_a_better_dev_measure(place, tmp_path
     assert "Iteration 1 has the highest dev measure" in " ".join(table.notes)
 
 
-def test_a_frozen_encoder_runs_once_for_both_models(place, tmp_path):
+def test_a_frozen_encoder_runs_once_for_both_models(segment_set, tmp_path):
     model = {"kind": "bert", "frozen": True, "head": {"hidden": [4], "dropout": 0.0}}
-    config = segment_training(place, "best", {"iterations": 1}, model=model, loss=HINGE)
+    config = segment_training(segment_set, "best", {"iterations": 1}, model=model, loss=HINGE)
     train_reranker(config, tmp_path / "out")
     assert len(list((tmp_path / "out" / "features").iterdir())) == 1
 
 
-def test_a_selection_of_documents_that_were_cut_otherwise_is_refused(place, trained, tmp_path):
+def test_a_selection_of_documents_that_were_cut_otherwise_is_refused(segment_set, trained, tmp_path):
     path = trained / "selections" / "1.jsonl"
     head = json.loads(path.read_text().splitlines()[0])
     head.pop("pairs")
