@@ -106,7 +106,7 @@ def test_layers_that_are_computed_again_have_the_same_losses_with_dropout(
     layers = []
 
     def count(module, *_):
-        layers.append(type(module).__name__ == "BertLayer")
+        layers.append(type(module).__name__ == "BertAttention")
 
     handle = torch.nn.modules.module.register_module_forward_pre_hook(count)
     try:

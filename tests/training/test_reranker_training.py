@@ -9,27 +9,22 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_training import losses
+from small_training import ON_CPU, losses
 
 from small_models import WORDS, save_vectors
 from small_ranking import QUERIES, dev_lists, ranking_training
-from telerank.corpus.formats import open_collection
 from telerank.errors import IndexFault, ModelError
 from telerank.evaluation.measures import measure
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.examples.groups import Group
-from telerank.training.examples.triples import TripleGroups
 from telerank.training.log import Record
-from telerank.training.parallel import Processes
-from telerank.training.reranker.candidates import choose_judged, read_candidates
-from telerank.training.reranker.config import RerankerLoss, RerankerTest, RerankerTraining
+from telerank.training.reranker.config import RerankerLoss, RerankerTraining
 from telerank.training.reranker.pair_logits import EndToEnd
 from telerank.training.reranker.stored_logits import FromStore, Stored
 from telerank.training.reranker.task import RerankerTask, ranking_loss
 from telerank.training.reranker.train import start_reranker, train_reranker
 from telerank.training.settings import read_settings
-from telerank.training.task import TrainingDevice
 from telerank.trec import read_run
 from telerank.types import silent
 
@@ -90,12 +85,11 @@ def task_of(ranking_set, folder, name, dropout=0.1, **changes):
     config = ranking_training(ranking_set, model=KINDS[name] | {"dropout": dropout}, **changes)
     reranker = start_reranker(config.model, 0)
     groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
-    where = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
-    scorer = EndToEnd(reranker, config.optimisation.tokens, where.precision)
+    scorer = EndToEnd(reranker, config.optimisation.tokens, ON_CPU.precision)
     if config.model.frozen:
-        scorer = FromStore(Stored.of(reranker, folder, where, 512), groups, 10_000)
+        scorer = FromStore(Stored.of(reranker, folder, ON_CPU, 512), groups, 10_000)
     reranker.model.train()
-    return RerankerTask(config, reranker, groups, scorer, None, where)
+    return RerankerTask(config, reranker, groups, scorer, None, ON_CPU)
 
 
 class Fixed(list):
@@ -189,39 +183,6 @@ def test_every_loss_trains_and_is_a_mean_over_groups(objective):
         assert ranking_loss(wanted, teacher + 3, told) == pytest.approx(0.0)
 
 
-def test_class_weights_weigh_both_classes_alike():
-    """Equation 17 of the Piaf report: with three negatives to a positive 2 and 2/3."""
-    logits = torch.zeros(5, 4, requires_grad=True)
-    ranking_loss(RerankerLoss(class_weights=True), logits, None).backward()
-    share = 0.5 / 20
-    assert logits.grad[0].tolist() == pytest.approx([-2 * share, *[2 / 3 * share] * 3])
-
-
-def test_a_trained_monobert_opens_in_sentence_transformers_with_the_same_scores(ranking_set, tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    wanted = ranking_training(ranking_set, model=KINDS["monobert"], optimisation={"steps": 4})
-    model = train_reranker(wanted, tmp_path / "out")
-    collection, lists = open_collection(ranking_set / "collection"), RerankerTest(**dev_lists(ranking_set))
-    pairs = read_candidates(collection, lists, choose_judged(collection, lists)).pairs
-    ours = EndToEnd(load_reranker(model), 512, torch.no_grad).score(pairs)
-    elsewhere = sentence_transformers.CrossEncoder(str(model), device="cpu")
-    theirs = elsewhere.predict(pairs)
-    assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
-
-
-def test_training_stops_where_patience_is_over_and_keeps_the_best(ranking_set, tmp_path):
-    """A rate of almost nothing never betters the first look."""
-    still = {"learning_rate": 1e-12, "steps": 50}
-    dev = dev_lists(ranking_set, every=2, patience=4)
-    wanted = ranking_training(
-        ranking_set, model=KINDS["bert-lite"], optimisation=still, dev=dev, log_every=50
-    )
-    told: list[Record] = []
-    train_reranker(wanted, tmp_path / "out", report=told.append)
-    assert [record.step for record in told] == [2, 4, 6]
-    assert len({record.dev for record in told}) == 1
-
-
 def test_another_test_is_measured_with_the_model_that_is_there(ranking_set, tmp_path):
     out, lists = tmp_path / "out", dev_lists(ranking_set, queries=10)
     wanted = ranking_training(ranking_set, model=KINDS["bert-lite"], test=lists)
@@ -286,38 +247,6 @@ def test_what_cannot_be_trained_says_why(ranking_set, tmp_path):
     lists = {"split": "train", "run": str(ranking_set / "train.run")}
     with pytest.raises(ModelError, match="say which fold is held_out"):
         train_reranker(ranking_training(ranking_set, folds=3, test=lists), tmp_path / "folds")
-
-
-def test_triples_are_trained_on_and_resumed(ranking_set, tmp_path):
-    (tmp_path / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
-    data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
-    length = {"epochs": 2.0, "steps": None}
-    for name in ("monobert", "bert-dmn-lite"):
-        wanted = ranking_training(
-            ranking_set, model=KINDS[name], data=data, optimisation=length, checkpoint_every=5
-        )
-        whole = train_reranker(wanted, tmp_path / name)
-        assert len(losses(tmp_path / name)) == 7  # 40 triples, six of them to an update
-        assert (tmp_path / name / "texts" / "docs.arrow").exists()
-        shutil.copytree(tmp_path / name, tmp_path / "resumed" / name)
-        shutil.rmtree(tmp_path / "resumed" / name / "checkpoints" / "00000007")
-        told: list[Record] = []
-        resumed = train_reranker(wanted, tmp_path / "resumed" / name, resume=True, report=told.append)
-        assert [record.step for record in told] == [6, 7]  # from triple 30 on, the third of a window
-        assert losses(tmp_path / "resumed" / name) == losses(tmp_path / name)
-        assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
-
-
-def test_triples_are_not_counted_where_updates_are(ranking_set, tmp_path, monkeypatch):
-    monkeypatch.setattr(TripleGroups, "__len__", lambda _: pytest.fail("the whole file was read"))
-    (tmp_path / "triples.tsv").write_text("".join(f"1{i % 20}\td{i}\td{i + 1}\n" for i in range(39)))
-    data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
-    for name in ("monobert", "bert-dmn-lite"):
-        wanted = ranking_training(
-            ranking_set, model=KINDS[name], data=data, optimisation={"steps": 3, "warm_up": 0}
-        )
-        train_reranker(wanted, tmp_path / name)
-        assert len(losses(tmp_path / name)) == 3
 
 
 PART = re.compile(r"encoding pairs \(.*\): groups (\d+) to (\d+) of (\d+), about .* with those to come")

@@ -197,18 +197,6 @@ def test_examples_are_the_relevant_pairs_and_their_texts():
     assert batches(batch=1, qrels=qrels, relevant_from=2)[0].documents == ["document 2"]
 
 
-def test_queries_that_dev_has_are_not_learned_from_and_what_is_left_out_is_counted(tmp_path):
-    run = tmp_path / "thin.run"
-    run.write_text("q1 Q0 d1 1 3 t\nq1 Q0 d5 1 2 t\nq2 Q0 d2 1 1 t\nq3 Q0 d7 1 2 t\n")
-    data = {"negatives": {"run": str(run)}}
-    drawn, counts = read(data, batch=2, kept_back=frozenset({"q3"}))
-    assert {query for part in range(3) for query in drawn[part].queries} == {"query 1"}
-    assert counts["queries kept back for dev and test"] == 1
-    assert counts["queries without a negative, left out"] == QUERIES - 2
-    with pytest.raises(CollectionError, match="no query of split 'train' is left to learn from"):
-        read(kept_back=frozenset(f"q{i}" for i in range(QUERIES)))
-
-
 def test_what_is_lacking_is_named(tmp_path):
     with pytest.raises(CollectionError, match="no relevant pair to learn from"):
         read(qrels=[Qrel("q0", "d0", 0)])

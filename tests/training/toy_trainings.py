@@ -61,6 +61,7 @@ def noisy_trainings(toys: Path) -> dict:
     ranked = {
         "monobert": ranking_training(toys / "lists", model=MONOBERT, **lists),
         "frozen": ranking_training(toys / "lists", model=DMN, **lists),
+        "frozen on triples": _on_triples(toys / "lists"),
         "monobert by dev loss": _by_dev_loss(toys, {**MONOBERT, "dropout": 0.5}),
         "frozen by dev loss": _by_dev_loss(
             toys, {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
@@ -72,6 +73,14 @@ def noisy_trainings(toys: Path) -> dict:
         "best": (train_reranker, segment_training(toys / "segments", "best", {"iterations": 2})),
         "reader": (train_reader, reader_training(toys / "questions")),
     }
+
+
+def _on_triples(lists: Path):
+    """A training of seven updates on 20 triples, six to an update: the seventh begins within a window."""
+    (lists / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
+    data = {"triples": {"file": str(lists / "triples.tsv"), "window": 8}, "negatives": None}
+    length = {"epochs": 2.0, "steps": None}
+    return ranking_training(lists, model=DMN, data=data, optimisation=length, checkpoint_every=5)
 
 
 def _by_dev_loss(toys: Path, model: dict):

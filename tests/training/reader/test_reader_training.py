@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from reader_place import LENGTHS, reader_training, squad_file
-from small_training import losses
+from small_training import ON_CPU, losses
 
 import telerank as tr
 from telerank.corpus.article_parts import ArticleParts, article_name, is_parted_by, write_parts
@@ -17,13 +18,14 @@ from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError
 from telerank.models.pairs.pair import PASSAGE, batch_of
 from telerank.models.readers.reader import fresh_reader, load_reader
-from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining
+from telerank.training.parallel import Processes
+from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.training.reader.order import WindowOrder
 from telerank.training.reader.questions import describe_left_out, read_questions
 from telerank.training.reader.task import ReaderTask, span_loss
 from telerank.training.reader.train import FIT, ReaderJob, train_reader
 from telerank.training.reader.windows import open_windows
-from telerank.types import Doc
+from telerank.types import Doc, silent
 
 SHARES = ArticleShares(test=0.25, dev=0.25, seed=10)
 
@@ -160,17 +162,6 @@ def test_answers_that_stand_nowhere_are_counted_and_named(question_set, tmp_path
         assert own.counts.get("questions whose answer does not occur", 0) == len(own.left_out)
 
 
-def test_moved_answers_are_counted(tmp_path):
-    path = squad_file(tmp_path / "moved.json")
-    record = json.loads(path.read_text())
-    record["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
-    path.write_text(json.dumps(record))
-    read = read_questions(QuestionSource(collection=str(path)), SHARES, 0)
-    assert read.counts["answers moved"] == 1
-    answer = read.questions[0].answers[0]
-    assert read.questions[0].doc.text[answer.start : answer.end] == answer.text
-
-
 def test_only_moved_answers_that_are_learned_from_are_counted(question_set, tmp_path):
     """By set and by part; with several sets, the training says how many of each."""
     for name, wrong in (("mine", range(8)), ("yours", range(2))):
@@ -184,11 +175,13 @@ def test_only_moved_answers_that_are_learned_from_are_counted(question_set, tmp_
     moved = [read.counts.get("answers moved", 0) for read in own]
     assert sum(moved) == 8
     assert moved == [len({question.doc.title for question in read.questions}) for read in own]
+    for question in (question for read in own for question in read.questions):
+        for answer in question.answers:
+            assert question.doc.text[answer.start : answer.end] == answer.text
     few = read_questions(sources[0].model_copy(update={"questions": 1}), SHARES, 0)
     assert few.counts.get("answers moved", 0) <= 1
-    training = reader_training(question_set, data={"sets": [own.model_dump() for own in sources]})
-    job = ReaderJob(training, tmp_path, tmp_path)
-    job._write_counts(tuple(read_questions(own, SHARES, 0) for own in sources), {})
+    training = reader_training(question_set, data={"sets": [source.model_dump() for source in sources]})
+    ReaderJob(training, tmp_path, tmp_path).make_task(None, ON_CPU, silent)
     counts = json.loads((tmp_path / "data.json").read_text())
     named = {name: count for name, count in counts.items() if name.startswith("answers moved")}
     assert named == {"answers moved": 10, "answers moved, mine.json": 8, "answers moved, yours.json": 2}
@@ -333,36 +326,59 @@ def test_the_loss_is_that_of_start_and_end_over_the_context_and_no_answer(questi
     assert float(span_loss(logits, batch, targets)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_reader_learns_and_opens_in_transformers(question_set, tmp_path):
+@pytest.fixture(scope="module")
+def trained(question_set, tmp_path_factory):
+    """The model of a training whose loss falls well below that of a guess, which is above 2."""
+    optimisation = {"steps": 40, "learning_rate": 0.01, "batch": 16}
+    config = reader_training(
+        question_set, optimisation=optimisation, model={"dropout": 0.0}, checkpoint_every=99
+    )
+    return train_reader(config, tmp_path_factory.mktemp("trained") / "out")
+
+
+def test_a_reader_learns_and_opens_in_transformers(trained):
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-    model = train_reader(reader_training(question_set), tmp_path / "out")
-    values = losses(tmp_path / "out")
-    assert len(values) == 8
-    theirs = AutoModelForQuestionAnswering.from_pretrained(model)
-    AutoTokenizer.from_pretrained(model)
-    assert type(theirs) is type(load_reader(model).model)
-    assert load_reader(model).settings.max_answer == 4
-    counts = json.loads((tmp_path / "out" / "data.json").read_text())
+    values = [*losses(trained.parent).values()]
+    assert len(values) == 40
+    assert np.mean(values[-5:]) < 0.7 * np.mean(values[:5])
+    theirs = AutoModelForQuestionAnswering.from_pretrained(trained)
+    AutoTokenizer.from_pretrained(trained)
+    assert type(theirs) is type(load_reader(trained).model)
+    assert load_reader(trained).settings.max_answer == 4
+    counts = json.loads((trained.parent / "data.json").read_text())
     assert (counts["questions"], counts["without an answer"]) == (112, 16)
     assert counts["windows"] >= 112
 
 
-def test_a_longer_training_finds_answers(question_set, tmp_path):
-    """The loss falls well below that of a guess, which is above 2."""
-    changes = {"steps": 60, "learning_rate": 0.01, "batch": 16}
-    config = reader_training(question_set, optimisation=changes, model={"dropout": 0.0})
-    train_reader(config, tmp_path / "out")
-    values = losses(tmp_path / "out")
-    assert np.mean([values[step] for step in range(56, 61)]) < 0.7 * np.mean([values[s] for s in range(1, 6)])
+def test_seeds_change_the_order_and_frozen_embeddings_stay(question_set, trained, tmp_path):
+    frozen = {"frozen_embeddings": True}
+    models = [
+        train_reader(
+            reader_training(question_set, seed=seed, model=frozen, optimisation={"steps": 3}),
+            tmp_path / f"{seed}",
+        )
+        for seed in (0, 1)
+    ]
+    assert losses(models[0].parent) != losses(models[1].parent)
+    before = small(question_set).model.get_input_embeddings().weight
+    assert torch.equal(load_reader(models[0]).model.get_input_embeddings().weight, before)
+    assert not torch.equal(load_reader(trained).model.get_input_embeddings().weight, before)
 
 
-def test_seeds_change_the_new_layer_and_the_order(question_set, tmp_path):
-    first, again, other = (
-        train_reader(reader_training(question_set, seed=seed), tmp_path / f"out{n}")
-        for n, seed in enumerate((0, 0, 1))
-    )
-    assert losses(first.parent) == losses(again.parent) != losses(other.parent)
+def test_a_training_starts_from_a_reader_of_ours(question_set, trained, tmp_path):
+    few = {"learning_rate": 1e-9, "steps": 3}
+    config = reader_training(question_set, model={"start": str(trained)}, optimisation=few)
+    second = train_reader(config, tmp_path / "second")
+    layers = [load_reader(model).model.qa_outputs.weight for model in (trained, second)]
+    assert torch.allclose(*layers, atol=1e-6)
+
+
+def test_more_processes_than_windows_are_refused(question_set, tmp_path):
+    many = replace(ON_CPU, processes=Processes(0, 9))
+    windows = open_windows(tmp_path, small(question_set), [questions(question_set)], 0)
+    with pytest.raises(ModelError, match="6 windows for 9 processes"):
+        ReaderTask(reader_training(question_set), small(question_set), windows, None, many)
 
 
 def test_dev_questions_choose_the_model_and_fit_it(question_set, tmp_path):
@@ -392,22 +408,6 @@ def test_without_unanswerable_dev_questions_there_is_no_threshold(question_set, 
     assert load_reader(model).settings.threshold is None
 
 
-def test_frozen_embeddings_stay(question_set, tmp_path):
-    model = train_reader(reader_training(question_set, model={"frozen_embeddings": True}), tmp_path / "out")
-    before = small(question_set).model.get_input_embeddings().weight
-    assert torch.equal(load_reader(model).model.get_input_embeddings().weight, before)
-    moved = train_reader(reader_training(question_set), tmp_path / "moved")
-    assert not torch.equal(load_reader(moved).model.get_input_embeddings().weight, before)
-
-
-def test_a_training_starts_from_a_reader_of_ours(question_set, tmp_path):
-    first = train_reader(reader_training(question_set), tmp_path / "first")
-    config = reader_training(question_set, model={"start": str(first)}, optimisation={"learning_rate": 1e-9})
-    second = train_reader(config, tmp_path / "second")
-    layers = [load_reader(model).model.qa_outputs.weight for model in (first, second)]
-    assert torch.allclose(*layers, atol=1e-6)
-
-
 # ---- settings
 
 
@@ -431,23 +431,6 @@ def test_wrong_settings_are_refused_in_a_line(tmp_path, changes, words):
         tr.train("reader", record, tmp_path / "out")
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_defaults_are_berts():
-    config = ReaderTraining.model_validate({"data": {"sets": [{"collection": "x"}]}})
-    assert (config.model.max_length, config.model.stride, config.optimisation.batch) == (384, 128, 32)
-    assert config.optimisation.learning_rate == 5e-5
-
-
-def test_more_processes_than_windows_are_refused(question_set, tmp_path):
-    from telerank.training.parallel import Processes
-    from telerank.training.task import TrainingDevice
-
-    reader = small(question_set)
-    windows = open_windows(tmp_path, reader, [questions(question_set)], 0)
-    hardware = TrainingDevice(torch.device("cpu"), None, Processes(0, 9))
-    with pytest.raises(ModelError, match="6 windows for 9 processes"):
-        ReaderTask(reader_training(question_set), reader, windows, None, hardware)
 
 
 def test_the_verb_and_the_command_train(question_set, tmp_path, monkeypatch):

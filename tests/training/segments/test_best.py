@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
 import torch
+from small_training import ON_CPU
 
 from small_segments import QUERIES, segment_settings, segment_training
-from telerank.drafts import remove
 from telerank.errors import FormatError, ModelError
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.loop import Loop
-from telerank.training.parallel import Processes
 from telerank.training.reranker.compare import train_rerankers
-from telerank.training.reranker.pair_logits import EndToEnd
 from telerank.training.reranker.plan import read_plan
 from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker
-from telerank.training.segments import iterations
 from telerank.training.segments.learning import read_truth
 from telerank.training.segments.report import IterationResult, draw, read_results, tabulate, write_result
 from telerank.training.segments.selection import Selection, read_selection
-from telerank.training.task import TrainingDevice
 from telerank.types import silent
 
-HARDWARE = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
 HINGE = {"objective": "margin", "margin": 1.0, "of": "logit"}
 TWO = {"iterations": 2}
 
 
 @pytest.fixture(scope="module")
 def trained(segment_set, tmp_path_factory):
-    """Two iterations; the checkpoints of each are moved to ``checkpoints-N`` beside the folder."""
+    """Two iterations; the last checkpoint of each before its end is copied beside the folder."""
     output = tmp_path_factory.mktemp("trained") / "out"
 
-    def move_checkpoints(path):
-        if path.name == "checkpoints":
-            path.rename(output.parent / f"checkpoints-{path.parent.name}")
-        else:
-            remove(path)
+    def copy_checkpoints(_record):
+        for folder in output.glob("iterations/*/checkpoints/*"):
+            shutil.copytree(folder, output.parent / folder.parent.parent.name, dirs_exist_ok=True)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iterations, "remove", move_checkpoints)
-        train_reranker(segment_training(segment_set, "best", TWO), output)
+    train_reranker(segment_training(segment_set, "best", TWO), output, report=copy_checkpoints)
     return output
 
 
@@ -53,7 +45,7 @@ def joint_task(segment_set, folder, seed_of_selector=0, **changes):
     model = segment_settings(segment_set, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
     config = segment_training(segment_set, "best", model=model, **changes)
     job = RerankerJob.open(config, folder, folder)
-    tasks = job.open_segments(None, HARDWARE, silent)
+    tasks = job.open_segments(None, ON_CPU, silent)
     selector = start_reranker(config.model, seed_of_selector)
     task = tasks.joint(selector)
     for module in task.modules:
@@ -95,7 +87,7 @@ def test_the_gradients_of_both_models_are_limited_apart(segment_set, tmp_path, m
         torch.nn.utils, "clip_grad_norm_", lambda weights, most: limited.append((set(weights), most))
     )
     config, _, task = joint_task(segment_set, tmp_path, optimisation={"max_gradient_norm": 1.0})
-    loop = Loop(config, tmp_path, 2, None, task, HARDWARE)
+    loop = Loop(config, tmp_path, 2, None, task, ON_CPU)
     loop.update(silent)
     most = config.optimisation.max_gradient_norm
     assert limited == [
@@ -129,26 +121,29 @@ def test_theta_0_learns_from_all_segments_of_the_same_number(segment_set, tmp_pa
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
-def test_a_segment_that_comes_again_is_chosen_by_its_first_score(segment_set, tmp_path, monkeypatch):
+class Rising:
+    """Scores later groups higher than earlier ones."""
+
+    def __init__(self, scorer):
+        self.scorer, self.order = scorer, {}
+
+    def read(self, groups, number):
+        self.order = {id(group): place for place, group in enumerate(groups)}
+        return self.scorer.read(groups, number)
+
+    def group_logits(self, tokens):
+        for learned, logits in self.scorer.group_logits(tokens):
+            yield learned, logits + torch.tensor([[1000.0 * self.order[id(group)]] for group in learned])
+
+
+def test_a_segment_that_comes_again_is_chosen_by_its_first_score(segment_set, tmp_path):
     """Of a shorter document: dropout would give those that come again another chance."""
     _, tasks, task = joint_task(segment_set, tmp_path, loss=HINGE)
     groups, _ = task.ranker.batch(0)
     for group in groups:
         docno = group.docnos[0]
         tasks.table.segments[docno] = tasks.table.segments[docno].first(2)
-    order, read, logits_of = {}, EndToEnd.read, EndToEnd.group_logits
-
-    def read_in_order(scorer, parts, number):
-        order.update((id(part), segment_set) for segment_set, part in enumerate(parts))
-        return read(scorer, parts, number)
-
-    def rising(scorer, batch):
-        for learned, logits in logits_of(scorer, batch):
-            yield learned, logits + torch.tensor([[1000.0 * order[id(group)]] for group in learned])
-
-    monkeypatch.setattr(EndToEnd, "read", read_in_order)
-    monkeypatch.setattr(EndToEnd, "group_logits", rising)
-    chosen = task.learn_from_all(groups)
+    chosen = replace(task, scorer=Rising(task.scorer)).learn_from_all(groups)
     assert {tasks.table.count(docno) for group in groups for docno in group.docnos} == {2, 3}
     for group, own in zip(chosen, groups, strict=True):
         last = tuple(tasks.table.texts(docno)[-1] for docno in own.docnos)
@@ -159,12 +154,10 @@ def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(seg
     tasks = RerankerJob.open(segment_training(segment_set, "best"), tmp_path, tmp_path)
     one, other = tasks.model_of(None), tasks.model_of(None)
     assert reranker_fingerprint(one) == reranker_fingerprint(other)
-    checkpoints = sorted((trained.parent / "checkpoints-1").iterdir())
-    assert [folder.name for folder in checkpoints] == ["00000002", "00000004"]
-    for folder in checkpoints:
-        ranker, selector = load_reranker(folder), load_reranker(folder / "selector")
-        prints = {reranker_fingerprint(model) for model in (ranker, selector, one)}
-        assert len(prints) == 3  # both have learned, from different segments
+    checkpoint = trained.parent / "1"
+    ranker, selector = load_reranker(checkpoint), load_reranker(checkpoint / "selector")
+    prints = {reranker_fingerprint(model) for model in (ranker, selector, one)}
+    assert len(prints) == 3  # both have learned, from different segments
 
 
 def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_before(
@@ -174,7 +167,7 @@ def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_bef
     lines = [json.loads(line) for line in (trained / "selections" / "2.jsonl").read_text().splitlines()]
     head, *rows = lines
     config = segment_training(segment_set, "best", TWO)
-    tasks = RerankerJob.open(config, tmp_path, tmp_path).open_segments(None, HARDWARE, silent)
+    tasks = RerankerJob.open(config, tmp_path, tmp_path).open_segments(None, ON_CPU, silent)
     scorer = tasks.score_with(load_reranker(trained / "iterations" / "1" / "model"))
     assert head["pairs"] == len(rows) > QUERIES
     assert head["iteration"] == 2
@@ -185,8 +178,8 @@ def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_bef
         assert row["segment"] == scores.index(max(scores))
         segments = tasks.table.segments[row["corpus-id"]]
         assert segments.doc.text[row["start"] : row["end"]] == segments.text(row["segment"])
-    second = trained.parent / "checkpoints-2" / "00000004"
-    assert second.exists()
+    second = trained.parent / "2"
+    assert (second / "manifest.json").exists()
     assert not (second / "selector").exists()
     rates = [
         json.loads(line) for line in (trained / "iterations" / "2" / "log.jsonl").read_text().splitlines()
@@ -238,7 +231,7 @@ def test_within_reach_are_passages_in_one_of_the_segments_learned_from(
 ):
     """So high can P@1 on train be; the settings of the trained model are those of four."""
     job = RerankerJob.open(segment_training(segment_set, "best", {"leading": leading}), tmp_path, tmp_path)
-    tasks = job.open_segments(None, HARDWARE, silent)
+    tasks = job.open_segments(None, ON_CPU, silent)
     table, collection = tasks.table, tasks.learning.reading.collection
     docs = [own.doc for own in table.segments.values()]
     truth = read_truth(job.config.data.segments, collection, job.config.data.split, docs)
@@ -287,7 +280,10 @@ def test_iterations_stop_after_some_without_a_better_dev_measure(segment_set, tm
 
 def test_a_frozen_encoder_runs_once_for_both_models(segment_set, tmp_path):
     model = {"kind": "bert", "frozen": True, "head": {"hidden": [4], "dropout": 0.0}}
-    config = segment_training(segment_set, "best", {"iterations": 1}, model=model, loss=HINGE)
+    few = {"steps": 2, "warm_up": 0}
+    config = segment_training(
+        segment_set, "best", {"iterations": 1}, model=model, loss=HINGE, optimisation=few
+    )
     train_reranker(config, tmp_path / "out")
     assert len(list((tmp_path / "out" / "features").iterdir())) == 1
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from pydantic import ValidationError
 
 from small_ranking import QUERIES, ranking_settings
 from telerank.corpus.formats import open_collection
 from telerank.training.reranker.candidates import assign_queries
 from telerank.training.reranker.compare import train_rerankers
-from telerank.training.reranker.plan import TrainingPlan, read_plan
+from telerank.training.reranker.plan import read_plan
 
 
 def settings(ranking_set, **changes):
@@ -57,14 +56,3 @@ def test_the_table_has_each_fold_the_pooled_queries_and_the_mean(ranking_set, tm
         assert whole["measures"]["RR"] == pytest.approx(pooled)
         assert whole["queries"] == QUERIES
         assert (tmp_path / "out" / f"repetition-{number}" / "test.run.gz").exists()
-
-
-def test_repetitions_need_folds(ranking_set):
-    with pytest.raises(ValidationError, match="set folds"):
-        TrainingPlan.model_validate(ranking_settings(ranking_set, repetitions=2))
-
-
-def test_a_plan_without_repetitions_dumps_as_before(ranking_set):
-    dump = TrainingPlan.model_validate(ranking_settings(ranking_set)).model_dump(mode="json")
-    assert not {"repetition", "repetitions"} & dump.keys()
-    assert list(dump)[-5:] == ["folds", "held_out", "grid", "seeds", "sizes"]
