@@ -189,14 +189,6 @@ def test_spans_are_characters_of_the_text():
     assert doc.text[slice(*segments.span(1))] == segments.text(1) == segments.text(1).strip()
 
 
-@pytest.mark.parametrize("every", [0, 20])
-def test_a_document_of_a_megabyte_and_one_of_a_sentence_keep_all_their_words(every):
-    doc = Doc("1", said(280_000 if every else 5000, every=every))
-    segments = cut(doc, sentences=True)
-    assert joined(segments) == list(range(len(segments.ids)))
-    assert segments.span(len(segments) - 1).end == len(doc.text)
-
-
 def test_the_record_names_settings_tokenizer_and_rules():
     record = Segmenter(TEXTS, NAMED["best"], "en").record
     assert record["settings"]["sentences"] is True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -49,6 +51,36 @@ def segment_set(toys) -> Path:
 def question_set(toys) -> Path:
     """See ``reader_place.reader_place``."""
     return toys / "questions"
+
+
+@pytest.fixture(scope="session")
+def paired(pair_set):
+    """Makes a training of a bi-encoder, with changes."""
+    return partial(import_module("small_training").training, pair_set)
+
+
+@pytest.fixture(scope="session")
+def ranked(ranking_set):
+    """Makes a training of a re-ranker, with changes."""
+    return partial(import_module("small_ranking").ranking_training, ranking_set)
+
+
+@pytest.fixture(scope="session")
+def on_dev(ranking_set):
+    """The lists of dev, with changes."""
+    return partial(import_module("small_ranking").dev_lists, ranking_set)
+
+
+@pytest.fixture(scope="session")
+def segmented(segment_set):
+    """Makes a training on segments, with changes."""
+    return partial(import_module("small_segments").segment_training, segment_set)
+
+
+@pytest.fixture(scope="session")
+def asking(question_set):
+    """Makes a training of a reader, with changes."""
+    return partial(import_module("reader_place").reader_training, question_set)
 
 
 class Shared(NamedTuple):

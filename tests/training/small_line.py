@@ -67,7 +67,7 @@ class Line:
     def save(self, folder):
         folder.mkdir()
         self.events.append(("save", (folder.parent.name, self.seen)))
-        torch.save(self.weight.state_dict(), folder / "line.pt")
+        torch.save({"weight": self.weight.weight.detach().cpu()}, folder / "line.pt")
 
     def state(self):
         return {"seen": torch.tensor(self.seen)}

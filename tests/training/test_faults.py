@@ -8,10 +8,9 @@ import shutil
 import pytest
 import torch
 from small_line import Line, line_training
-from small_training import dev_losses, losses, training
+from small_training import dev_losses, losses
 
 from forked import free_ports
-from small_ranking import dev_lists, ranking_training
 from telerank.errors import ModelError
 from telerank.models.loading import draw_encoder
 from telerank.training import encoders, faults
@@ -22,20 +21,20 @@ from telerank.training.training import train
 FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8]}}
 
 
-def test_out_of_memory_is_a_line_that_says_what_to_set(pair_set, ranking_set, tmp_path, monkeypatch):
+def test_out_of_memory_is_a_line_that_says_what_to_set(ranked, paired, tmp_path, monkeypatch):
     def run_out(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.\nGPU 0 has …")
 
     monkeypatch.setattr(torch.Tensor, "backward", run_out)
-    at_once = training(pair_set, optimisation={"chunk": None}, recompute=True)
-    monobert = ranking_training(ranking_set, model={"kind": "monobert"})
+    at_once = paired(optimisation={"chunk": None}, recompute=True)
+    monobert = ranked(model={"kind": "monobert"})
     cases = [
-        (train_bi_encoder, training(pair_set), "chunk to less than 4, or recompute to true$"),
+        (train_bi_encoder, paired(), "chunk to less than 4, or recompute to true$"),
         (train_bi_encoder, at_once, "chunk to a number of texts, as 32$"),
         (train_reranker, monobert, r"tokens to less than \d+, or recompute"),
         (
             train_reranker,
-            ranking_training(ranking_set, model=FROZEN),
+            ranked(model=FROZEN),
             r"batch to less than \d+, and accumulation",
         ),
     ]
@@ -58,10 +57,10 @@ def test_out_of_memory_is_a_line_that_says_what_to_set(pair_set, ranking_set, tm
         ),
     ],
 )
-def test_an_error_of_torch_is_a_line(pair_set, error, says):
-    with pytest.raises(ModelError, match=says), faults.explaining(training(pair_set, deterministic=True)):
+def test_an_error_of_torch_is_a_line(paired, error, says):
+    with pytest.raises(ModelError, match=says), faults.explaining(paired(deterministic=True)):
         raise error
-    with pytest.raises(ZeroDivisionError), faults.explaining(training(pair_set)):
+    with pytest.raises(ZeroDivisionError), faults.explaining(paired()):
         1 / 0  # noqa: B018
 
 
@@ -94,15 +93,15 @@ def test_a_gpu_gets_the_workspace_that_makes_it_deterministic(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["bi-encoder", "re-ranker"])
 def test_layers_that_are_computed_again_have_the_same_losses_with_dropout(
-    pair_set, ranking_set, tmp_path, kind
+    ranked, paired, on_dev, tmp_path, kind
 ):
     """Also with cached gradients, and in parts."""
-    start, config = train_bi_encoder, training(pair_set, optimisation={"steps": 4})
+    start, config = train_bi_encoder, paired(optimisation={"steps": 4})
     if kind == "re-ranker":
         optimisation = {"steps": 4, "accumulation": 2, "batch": 5}
-        dev = dev_lists(ranking_set, every=4, patience=4, measure="MRR")
+        dev = on_dev(every=4, patience=4, measure="MRR")
         start = train_reranker
-        config = ranking_training(ranking_set, model={"kind": "monobert"}, optimisation=optimisation, dev=dev)
+        config = ranked(model={"kind": "monobert"}, optimisation=optimisation, dev=dev)
     layers = []
 
     def count(module, *_):
@@ -120,7 +119,7 @@ def test_layers_that_are_computed_again_have_the_same_losses_with_dropout(
     assert dev_losses(tmp_path / "again") == dev_losses(tmp_path / "kept")
 
 
-def test_transformers_are_compiled_for_a_gpu_alone(pair_set, monkeypatch):
+def test_transformers_are_compiled_for_a_gpu_alone(paired, pair_set, monkeypatch):
     encoder = draw_encoder(pair_set / "encoder", None)
     compiled = []
     monkeypatch.setattr(type(encoder), "compile", lambda self, **given: compiled.append((self, given)))
@@ -132,17 +131,17 @@ def test_transformers_are_compiled_for_a_gpu_alone(pair_set, monkeypatch):
     with pytest.raises(
         ValueError, match=r"compile does not go with optimisation.chunk: its texts are encoded"
     ):
-        training(pair_set, compile=True)
+        paired(compile=True)
     encoder.requires_grad_(False)
     encoders.compile_transformers(module, torch.device("cuda"))
     assert len(compiled) == 1
 
 
-def test_float16_scales_its_losses_and_resumes(pair_set, tmp_path):
+def test_float16_scales_its_losses_and_resumes(paired, tmp_path):
     few = {"steps": 4, "accumulation": 1}
-    config = training(pair_set, precision="float16", checkpoint_every=2, optimisation=few)
+    config = paired(precision="float16", checkpoint_every=2, optimisation=few)
     train_bi_encoder(config, tmp_path / "whole")
-    train_bi_encoder(training(pair_set, precision="float32", optimisation=few), tmp_path / "plain")
+    train_bi_encoder(paired(precision="float32", optimisation=few), tmp_path / "plain")
     whole = losses(tmp_path / "whole")
     assert whole == pytest.approx(losses(tmp_path / "plain"), rel=0.15)
     shutil.rmtree(tmp_path / "whole" / "checkpoints" / "00000004")

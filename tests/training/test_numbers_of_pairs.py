@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from car_set import car_set
-from small_ranking import QUERIES, ranking_settings, ranking_training
+from small_ranking import QUERIES, ranking_settings
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
 from telerank.training.bi_encoder.config import BiEncoderTraining
@@ -24,19 +24,22 @@ from telerank.training.reranker.train import train_reranker
 from telerank.training.settings import read_settings
 
 
-def read(ranking_set, **changes):
-    config = ranking_training(ranking_set, **changes)
-    collection = open_collection(config.data.collection)
-    reading = Reading(config.data, config.data_seed, collection)
-    return read_groups(reading, ranking_set / "texts"), reading.counts
+@pytest.fixture
+def read(ranked, tmp_path):
+    def read(**changes):
+        config = ranked(**changes)
+        reading = Reading(config.data, config.data_seed, open_collection(config.data.collection))
+        return read_groups(reading, tmp_path / "texts"), reading.counts
+
+    return read
 
 
 def pairs_of(groups, count):
     return Counter(pair for number in range(count) for pair in groups[number].pairs)
 
 
-def test_a_number_of_pairs_is_learned_from_in_whole_groups_and_less_is_a_part_of_more(ranking_set):
-    (few, counts), (more, _) = (read(ranking_set, data={"pairs": pairs}) for pairs in (14, 30))
+def test_a_number_of_pairs_is_learned_from_in_whole_groups_and_less_is_a_part_of_more(read):
+    (few, counts), (more, _) = (read(data={"pairs": pairs}) for pairs in (14, 30))
     assert (len(few), len(more), counts["pairs learned from"]) == (4, 10, 12)  # groups of three pairs
     assert pairs_of(few, 4) <= pairs_of(more, 10)
     epochs = [[few[number] for number in range(first, first + 4)] for first in (0, 4, 8)]
@@ -46,11 +49,11 @@ def test_a_number_of_pairs_is_learned_from_in_whole_groups_and_less_is_a_part_of
 
 
 @pytest.mark.parametrize("pairs", [2, 3 * QUERIES + 1])
-def test_pairs_that_are_not_there_are_refused(ranking_set, pairs):
+def test_pairs_that_are_not_there_are_refused(read, pairs):
     with pytest.raises(
         CollectionError, match=f"expected data.pairs from 3, .* to {3 * QUERIES}, got {pairs}"
     ):
-        read(ranking_set, data={"pairs": pairs})
+        read(data={"pairs": pairs})
 
 
 def triples(ranking_set, tmp_path, count, **more):
@@ -60,13 +63,13 @@ def triples(ranking_set, tmp_path, count, **more):
     return {"collection": collection, "negatives": None, "triples": {"file": str(path), "window": 10}, **more}
 
 
-def test_the_first_triples_of_a_file_are_learned_from_window_by_window(ranking_set, tmp_path):
-    groups, _ = read(ranking_set, data=triples(ranking_set, tmp_path, 100, pairs=50))
-    whole, _ = read(ranking_set, data=triples(ranking_set, tmp_path, 100))
+def test_the_first_triples_of_a_file_are_learned_from_window_by_window(read, ranking_set, tmp_path):
+    groups, _ = read(data=triples(ranking_set, tmp_path, 100, pairs=50))
+    whole, _ = read(data=triples(ranking_set, tmp_path, 100))
     assert (len(groups), groups.window) == (25, 10)
     assert pairs_of(groups, 25) == pairs_of(whole, 25)
     assert pairs_of(groups, 50) == pairs_of(whole, 25) + pairs_of(whole, 25)
-    short, _ = read(ranking_set, data=triples(ranking_set, tmp_path, 30, pairs=80))
+    short, _ = read(data=triples(ranking_set, tmp_path, 30, pairs=80))
     with pytest.raises(CollectionError, match="there are only 30 groups, not 40"):
         pairs_of(short, 40)
 
@@ -115,8 +118,8 @@ def run(car, tmp_path_factory):
     return path
 
 
-def test_documents_of_lists_have_labels_of_their_own(ranking_set, car, run):
-    config = ranking_training(ranking_set, **listed(ranking_set, car, run))
+def test_documents_of_lists_have_labels_of_their_own(ranked, ranking_set, car, run):
+    config = ranked(**listed(ranking_set, car, run))
     collection = open_collection(car)
     reading = Reading(config.data, 0, collection)
     groups = read_groups(reading, ranking_set / "car-texts")
@@ -141,9 +144,9 @@ def test_the_loss_of_a_pair_is_the_cross_entropy_of_its_label():
     assert float(ranking_loss(RerankerLoss(), logits, None, first)) == pytest.approx(expected)
 
 
-def test_a_re_ranker_learns_from_labelled_pairs(ranking_set, car, run, tmp_path):
+def test_a_re_ranker_learns_from_labelled_pairs(ranked, ranking_set, car, run, tmp_path):
     changes = listed(ranking_set, car, run, optimisation={"steps": 4, "batch": 8})
-    config = ranking_training(ranking_set, **changes)
+    config = ranked(**changes)
     train_reranker(config, tmp_path / "out")
     assert (tmp_path / "out/model/reranker.json").exists()
     assert json.loads((tmp_path / "out/data.json").read_text())["relevant pairs"] == 12

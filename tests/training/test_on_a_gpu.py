@@ -12,9 +12,9 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("no GPU here that CUDA_VISIBLE_DEVICES shows", allow_module_level=True)
 
-from small_training import losses, training
+from small_training import losses
 
-from small_ranking import dev_lists, ranking_training
+from small_ranking import ranking_training
 from telerank.errors import ModelError
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.loop import Loop
@@ -30,11 +30,11 @@ def drop_last_checkpoint(output):
 
 
 @pytest.mark.parametrize("precision", ["auto", "float32", "float16"])
-def test_a_deterministic_training_resumes_to_the_same_losses(pair_set, ranking_set, tmp_path, precision):
+def test_a_deterministic_training_resumes_to_the_same_losses(ranked, paired, tmp_path, precision):
     common = {"deterministic": True, "precision": precision, "checkpoint_every": 4}
     encoder, ranker = (
-        training(pair_set, **common),
-        ranking_training(ranking_set, model={"kind": "monobert"}, **common),
+        paired(**common),
+        ranked(model={"kind": "monobert"}, **common),
     )
     for start, config in ((train_bi_encoder, encoder), (train_reranker, ranker)):
         output = tmp_path / start.__name__
@@ -45,7 +45,7 @@ def test_a_deterministic_training_resumes_to_the_same_losses(pair_set, ranking_s
         assert losses(output) == whole
 
 
-def test_an_update_waits_for_nothing(pair_set, ranking_set, tmp_path, monkeypatch):
+def test_an_update_waits_for_nothing(ranked, paired, tmp_path, monkeypatch):
     """The calls that wait for the GPU, by the line of ours or of a library that makes them."""
     update, waits = Loop.update, []
 
@@ -68,22 +68,20 @@ def test_an_update_waits_for_nothing(pair_set, ranking_set, tmp_path, monkeypatc
 
     monkeypatch.setattr(Loop, "update", watched)
     own = {"objective": "softmax"}
-    train_bi_encoder(training(pair_set, loss=own, log_every=100, checkpoint_every=100), tmp_path / "encoder")
-    train_bi_encoder(training(pair_set, log_every=100, checkpoint_every=100), tmp_path / "margin")
+    train_bi_encoder(paired(loss=own, log_every=100, checkpoint_every=100), tmp_path / "encoder")
+    train_bi_encoder(paired(log_every=100, checkpoint_every=100), tmp_path / "margin")
     common = {"model": {"kind": "monobert"}, "log_every": 100, "checkpoint_every": 100}
     for objective in ("pointwise", "softmax", "margin"):
-        config = ranking_training(ranking_set, **common, loss={"objective": objective})
+        config = ranked(**common, loss={"objective": objective})
         train_reranker(config, tmp_path / "reranker" / objective)
     assert sorted(set(waits)) == []
 
 
 @pytest.mark.filterwarnings("default")  # torch's compiler warns of itself
 @pytest.mark.parametrize("setting", ["compile", "recompute"])
-def test_compiled_and_recomputed_layers_learn_the_same(pair_set, ranking_set, tmp_path, setting):
-    plain = ranking_training(
-        ranking_set, model=STILL, precision="float32", dev=dev_lists(ranking_set, measure="MRR")
-    )
-    encoder = training(pair_set, model={"dropout": 0.0}, optimisation={"chunk": None}, precision="float32")
+def test_compiled_and_recomputed_layers_learn_the_same(paired, on_dev, ranking_set, tmp_path, setting):
+    plain = ranking_training(ranking_set, model=STILL, precision="float32", dev=on_dev(measure="MRR"))
+    encoder = paired(model={"dropout": 0.0}, optimisation={"chunk": None}, precision="float32")
     for start, config in ((train_bi_encoder, encoder), (train_reranker, plain)):
         for name, own in (("plain", config), (setting, config.model_copy(update={setting: True}))):
             start(own, tmp_path / start.__name__ / name)
@@ -102,14 +100,14 @@ def take_memory():
     return taken
 
 
-def test_a_gpu_without_memory_is_a_line(pair_set, tmp_path):
+def test_a_gpu_without_memory_is_a_line(paired, tmp_path):
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(1e-5)
     taken = take_memory()
     try:
         with pytest.raises(ModelError, match=r"^out of memory: set optimisation.chunk to less than 4"):
-            train_bi_encoder(training(pair_set), tmp_path)
+            train_bi_encoder(paired(), tmp_path)
     finally:
         del taken
         torch.cuda.set_per_process_memory_fraction(1.0)

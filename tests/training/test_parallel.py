@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import yaml
-from small_training import losses, training
+from small_training import losses
 
 from telerank.training.parallel import Processes, join_processes
 
@@ -18,8 +18,8 @@ main(sys.argv[1:])
 """
 
 
-def test_torchrun_starts_the_command(forks, pair_set, tmp_path):
-    config = training(pair_set, optimisation={"steps": 3}).model_dump(mode="json")
+def test_torchrun_starts_the_command(paired, forks, tmp_path):
+    config = paired(optimisation={"steps": 3}).model_dump(mode="json")
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     words = ["-m", "telerank", "train", "bi-encoder", "config.yaml", "--output", "trained"]
     (ended,) = forks.run(TORCHRUN, "--standalone", "--nproc-per-node", 2, *words, cwd=tmp_path)

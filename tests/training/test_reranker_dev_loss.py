@@ -9,7 +9,7 @@ import torch
 from small_training import ON_CPU, dev_losses
 from toy_trainings import counting_scored
 
-from small_ranking import QUERIES, dev_lists, ranking_training
+from small_ranking import QUERIES, ranking_training
 from telerank.corpus.formats import open_collection
 from telerank.training.examples.reading import Reading, read_counts
 from telerank.training.reranker.candidates import assign_queries
@@ -25,25 +25,34 @@ FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5
 MONOBERT = {"kind": "monobert", "dropout": 0.5}
 
 
-def negatives(ranking_set, **more):
-    return {"negatives": {"run": str(ranking_set / "train.run"), **more}}
+@pytest.fixture(scope="module")
+def negatives(ranking_set):
+    return lambda **more: {"negatives": {"run": str(ranking_set / "train.run"), **more}}
 
 
-def dev_set(ranking_set, dev, **changes):
-    config = ranking_training(ranking_set, dev=dev, **changes)
-    collection = open_collection(config.data.collection)
-    parts = assign_queries(collection, config)
-    reading = Reading(config.data, config.data_seed, collection, parts.kept_back)
-    return read_dev_set(reading, config.dev, parts.dev), reading.counts
+@pytest.fixture
+def dev_set(ranked):
+    """Reads the dev set of a training, with changes, and what is counted."""
+
+    def read(dev, **changes):
+        config = ranked(dev=dev, **changes)
+        collection = open_collection(config.data.collection)
+        parts = assign_queries(collection, config)
+        reading = Reading(config.data, config.data_seed, collection, parts.kept_back)
+        return read_dev_set(reading, config.dev, parts.dev), reading.counts
+
+    return read
 
 
 LEFT_OUT = "dev queries without a relevant or without another document, left out of the dev loss"
 
 
 @pytest.mark.parametrize(("per_positive", "per_group", "sizes"), [(2, None, [3]), (4, 1, [2] * 4)])
-def test_dev_groups_are_made_as_those_of_the_training(ranking_set, per_positive, per_group, sizes):
-    data = negatives(ranking_set, per_positive=per_positive, per_group=per_group)
-    dev, counts = dev_set(ranking_set, dev_lists(ranking_set, depth=6), data=data)
+def test_dev_groups_are_made_as_those_of_the_training(
+    negatives, on_dev, dev_set, per_positive, per_group, sizes
+):
+    data = negatives(per_positive=per_positive, per_group=per_group)
+    dev, counts = dev_set(on_dev(depth=6), data=data)
     groups = {}
     for group in dev.groups:
         groups.setdefault(group.query, []).append(group)
@@ -56,32 +65,34 @@ def test_dev_groups_are_made_as_those_of_the_training(ranking_set, per_positive,
         assert {group.documents[0].split()[0] for group in own} == {f"d{number}"}
         assert len(set(others)) == per_positive
         assert set(others) <= {f"d{(7 * number + j) % 40}" for j in range(1, 6)} - {f"d{number}"}
-    again, _ = dev_set(ranking_set, dev_lists(ranking_set, depth=6), data=data, seed=5)
+    again, _ = dev_set(on_dev(depth=6), data=data, seed=5)
     assert list(again.groups) == list(dev.groups)
 
 
-def test_dev_queries_that_have_no_group_are_left_out_and_counted(ranking_set, tmp_path):
+def test_dev_queries_that_have_no_group_are_left_out_and_counted(negatives, dev_set, ranking_set, tmp_path):
     """Query 20 has its relevant document alone, query 21 no candidate; 22 lacks its relevant one in the list."""
     run = tmp_path / "thin.run"
     run.write_text("20 Q0 d0 1 2 t\n22 Q0 d8 1 2 t\n23 Q0 d3 1 2 t\n23 Q0 d9 1 1 t\n")
-    dev, counts = dev_set(
-        ranking_set, {"split": "dev", "run": str(run)}, data=negatives(ranking_set, per_positive=2)
-    )
+    dev, counts = dev_set(ranking_set, {"split": "dev", "run": str(run)}, data=negatives(per_positive=2))
     names = [[group.query, *(text.split()[0] for text in group.documents)] for group in dev.groups]
     assert sorted(names) == [["q2", "d2", "d8", "d8"], ["q3", "d3", "d9", "d9"]]
     assert counts[LEFT_OUT] == QUERIES - 2
     assert {pair[0] for pair in dev.pairs} == {"q0", "q2", "q3"}  # the measure needs q0, too
-    by_loss, _ = dev_set(ranking_set, {"split": "dev", "run": str(run), "measure": "loss"})
+    by_loss, _ = dev_set({"split": "dev", "run": str(run), "measure": "loss"})
     assert {pair[0] for pair in by_loss.pairs} == {"q2", "q3"}
 
 
-def task_of(ranking_set, folder, model, **changes):
-    config = ranking_training(ranking_set, model=model, dev=dev_lists(ranking_set), **changes)
-    folder.mkdir(exist_ok=True)
-    job = RerankerJob.open(config, folder, folder)
-    task = job.make_task(None, ON_CPU, silent)
-    task.reranker.model.train()
-    return task
+@pytest.fixture
+def task_of(ranked, on_dev, tmp_path):
+    """Makes the task of a training, with changes."""
+
+    def make(model, **changes):
+        job = RerankerJob.open(ranked(model=model, dev=on_dev(), **changes), tmp_path, tmp_path)
+        task = job.make_task(None, ON_CPU, silent)
+        task.reranker.model.train()
+        return task
+
+    return make
 
 
 @pytest.mark.parametrize(
@@ -94,8 +105,8 @@ def task_of(ranking_set, folder, model, **changes):
     ids=lambda loss: loss["objective"],
 )
 @pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
-def test_the_dev_loss_is_that_of_the_training_without_dropout(ranking_set, tmp_path, model, loss):
-    task = task_of(ranking_set, tmp_path, model, loss=loss)
+def test_the_dev_loss_is_that_of_the_training_without_dropout(task_of, tmp_path, model, loss):
+    task = task_of(model, loss=loss)
     value = task.dev_loss(silent)
     assert task.reranker.model.training
     end_to_end = EndToEnd(task.reranker, 512, torch.no_grad)
@@ -107,8 +118,8 @@ def test_the_dev_loss_is_that_of_the_training_without_dropout(ranking_set, tmp_p
     assert task.dev_loss(silent) == pytest.approx(value, rel=1e-6)  # no update yet
 
 
-def test_the_measure_and_the_loss_score_each_pair_once(ranking_set, tmp_path):
-    task = task_of(ranking_set, tmp_path, MONOBERT)
+def test_the_measure_and_the_loss_score_each_pair_once(task_of, tmp_path):
+    task = task_of(MONOBERT)
     with counting_scored() as scored:
         task.dev(silent)
         pairs = sum(scored)
@@ -122,26 +133,26 @@ def test_the_measure_and_the_loss_score_each_pair_once(ranking_set, tmp_path):
     )
 
 
-def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(ranking_set, tmp_path):
+def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(task_of, tmp_path):
     with counting_scored() as scored:
-        task = task_of(ranking_set, tmp_path, FROZEN)
+        task = task_of(FROZEN)
         task.dev_loss(silent)
         assert scored
         task.prepare(0, silent)
         encoded = sum(scored)
         task.backward(task.read(0))
         task.dev_loss(silent)
-        again = task_of(ranking_set, tmp_path, FROZEN, seed=3)
+        again = task_of(FROZEN, seed=3)
         again.dev_loss(silent)
         assert sum(scored) == encoded
 
 
-def test_a_grid_may_choose_by_the_dev_loss(ranking_set, tmp_path):
+def test_a_grid_may_choose_by_the_dev_loss(on_dev, ranking_set, tmp_path):
     config = ranking_training(
         ranking_set,
         model=FROZEN,
-        dev=dev_lists(ranking_set, measure="loss", every=4),
-        test=dev_lists(ranking_set, queries=8),
+        dev=on_dev(measure="loss", every=4),
+        test=on_dev(queries=8),
     )
     grid = {"optimisation.learning_rate": [1e-6, 0.02]}
     plan = TrainingPlan.model_validate({**config.model_dump(mode="json"), "grid": grid})
@@ -154,15 +165,15 @@ def test_a_grid_may_choose_by_the_dev_loss(ranking_set, tmp_path):
 
 
 @pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
-def test_what_is_cut_is_counted_for_queries_and_documents(ranking_set, tmp_path, model):
+def test_what_is_cut_is_counted_for_queries_and_documents(negatives, on_dev, ranking_set, tmp_path, model):
     """A query has one token, a document five and a full stop, with three special ones: ten."""
     config = ranking_training(
         ranking_set,
         model={**model, "max_length": 9, "max_query": None},
-        data=negatives(ranking_set, per_positive=2, per_group=1),
+        data=negatives(per_positive=2, per_group=1),
         optimisation={"steps": None, "epochs": 2.0, "warm_up": 0, "batch": 5},
-        dev=dev_lists(ranking_set, depth=4, queries=10, every=100),
-        test=dev_lists(ranking_set, depth=3, queries=8),
+        dev=on_dev(depth=4, queries=10, every=100),
+        test=on_dev(depth=3, queries=8),
     )
     train_reranker(config, tmp_path)
     counts = json.loads((tmp_path / "data.json").read_text())
@@ -175,17 +186,15 @@ def test_what_is_cut_is_counted_for_queries_and_documents(ranking_set, tmp_path,
     assert (tested["cut_queries"], tested["cut_documents"]) == (0, tested["candidates"])
 
 
-def test_nothing_is_cut_without_being_counted(ranking_set, tmp_path):
-    config = ranking_training(
-        ranking_set, model={**FROZEN, "max_length": 32}, test=dev_lists(ranking_set, queries=8)
-    )
+def test_nothing_is_cut_without_being_counted(ranked, on_dev, ranking_set, tmp_path):
+    config = ranked(model={**FROZEN, "max_length": 32}, test=on_dev(queries=8))
     compared = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "long")
     assert "cut" not in " ".join(compared.study.table().notes)
     (model,) = compared.models.values()
     counts = read_counts(model.parent)
     assert (counts["pairs learned from"], counts["pairs learned from whose document was cut"]) == (72, 0)
     config = ranking_training(
-        ranking_set, model={**FROZEN, "max_length": 9, "max_query": 2}, test=dev_lists(ranking_set, queries=8)
+        ranking_set, model={**FROZEN, "max_length": 9, "max_query": 2}, test=on_dev(queries=8)
     )
     short = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "short")
     (note,) = (note for note in short.study.table().notes if "cut" in note)
@@ -194,12 +203,12 @@ def test_nothing_is_cut_without_being_counted(ranking_set, tmp_path):
     assert note == f"Longer than the models read, and cut: {cut}."
 
 
-def test_the_reports_classifier_is_trained_as_printed(ranking_set, tmp_path):
+def test_the_reports_classifier_is_trained_as_printed(negatives, on_dev, ranking_set, tmp_path):
     """Section 6.3: three layers, weighted cross-entropy of ten negatives and a relevant one, Adam, dev loss."""
     config = ranking_training(
         ranking_set,
         model={**FROZEN, "head": {"hidden": [16, 16, 16], "dropout": 0.3}},
-        data=negatives(ranking_set, per_positive=10),
+        data=negatives(per_positive=10),
         loss={"objective": "pointwise", "class_weights": True},
         optimisation={
             "optimiser": "adam",
@@ -211,7 +220,7 @@ def test_the_reports_classifier_is_trained_as_printed(ranking_set, tmp_path):
             "epochs": 3.0,
             "batch": 6,
         },
-        dev=dev_lists(ranking_set, measure="loss", every="1 epochs", patience="3 epochs"),
+        dev=on_dev(measure="loss", every="1 epochs", patience="3 epochs"),
     )
     assert config.optimisation.max_gradient_norm is None
     train_reranker(config, tmp_path)

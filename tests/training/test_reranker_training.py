@@ -12,7 +12,7 @@ import torch
 from small_training import ON_CPU, losses
 
 from small_models import WORDS, save_vectors
-from small_ranking import QUERIES, dev_lists, ranking_training
+from small_ranking import QUERIES, ranking_training
 from telerank.errors import IndexFault, ModelError
 from telerank.evaluation.measures import measure
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-def test_what_is_trained_orders_what_it_could_not_order_before(ranking_set, tmp_path):
+def test_what_is_trained_orders_what_it_could_not_order_before(on_dev, ranking_set, tmp_path):
     """Query and document have a number in common: the encoder learns which words belong together."""
     told: list[Record] = []
     wanted = ranking_training(
@@ -45,8 +45,8 @@ def test_what_is_trained_orders_what_it_could_not_order_before(ranking_set, tmp_
         data={"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 5}},
         loss={"objective": "softmax"},
         optimisation={"steps": 30, "batch": 12, "warm_up": 10},
-        dev=dev_lists(ranking_set, every=15, measure="MRR"),
-        test=dev_lists(ranking_set, queries=QUERIES // 2, measures=["RR", "AP"]),
+        dev=on_dev(every=15, measure="MRR"),
+        test=on_dev(queries=QUERIES // 2, measures=["RR", "AP"]),
         log_every=15,
     )
     model = train_reranker(wanted, tmp_path / "out", report=told.append)
@@ -64,12 +64,12 @@ def test_what_is_trained_orders_what_it_could_not_order_before(ranking_set, tmp_
 
 
 @pytest.mark.parametrize("name", ["bert-lite", "bert-dmn-lite"])
-def test_a_frozen_encoder_stays_as_it_is(ranking_set, tmp_path, name):
+def test_a_frozen_encoder_stays_as_it_is(on_dev, ranking_set, tmp_path, name):
     wanted = ranking_training(
         ranking_set,
         model=KINDS[name],
-        dev=dev_lists(ranking_set, every=4),
-        test=dev_lists(ranking_set, queries=9, store=True),
+        dev=on_dev(every=4),
+        test=on_dev(queries=9, store=True),
     )
     model = train_reranker(wanted, tmp_path / "out")
     began, ended = start_reranker(wanted.model, 0), load_reranker(model)
@@ -80,16 +80,21 @@ def test_a_frozen_encoder_stays_as_it_is(ranking_set, tmp_path, name):
     assert stores[0].name.endswith("-cls") is (name == "bert-lite")
 
 
-def task_of(ranking_set, folder, name, dropout=0.1, **changes):
-    """The task of a configuration, on the processor, with eight groups."""
-    config = ranking_training(ranking_set, model=KINDS[name] | {"dropout": dropout}, **changes)
-    reranker = start_reranker(config.model, 0)
-    groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
-    scorer = EndToEnd(reranker, config.optimisation.tokens, ON_CPU.precision)
-    if config.model.frozen:
-        scorer = FromStore(Stored.of(reranker, folder, ON_CPU, 512), groups, 10_000)
-    reranker.model.train()
-    return RerankerTask(config, reranker, groups, scorer, None, ON_CPU)
+@pytest.fixture
+def task_of(ranked, tmp_path):
+    """Makes the task of a training with changes, on the processor, with eight groups."""
+
+    def make(name, dropout=0.1, **changes):
+        config = ranked(model=KINDS[name] | {"dropout": dropout}, **changes)
+        reranker = start_reranker(config.model, 0)
+        groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
+        scorer = EndToEnd(reranker, config.optimisation.tokens, ON_CPU.precision)
+        if config.model.frozen:
+            scorer = FromStore(Stored.of(reranker, tmp_path, ON_CPU, 512), groups, 10_000)
+        reranker.model.train()
+        return RerankerTask(config, reranker, groups, scorer, None, ON_CPU)
+
+    return make
 
 
 class Fixed(list):
@@ -101,8 +106,8 @@ class Fixed(list):
         return super().__getitem__(number % len(self))
 
 
-def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(ranking_set, tmp_path):
-    task = task_of(ranking_set, tmp_path, "bert-lite", dropout=0.5)
+def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(task_of, tmp_path):
+    task = task_of("bert-lite", dropout=0.5)
     model, pairs = task.reranker.model, [pair for group in task.groups for pair in group.pairs]
     assert model.training
     assert not any(module.training for module in model.encoder.modules())
@@ -119,8 +124,8 @@ def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(ranking_set, tmp_
     assert {weight.grad is None for weight in model.head.parameters()} == {False}
 
 
-def test_the_encoder_runs_in_the_first_epoch_alone(ranking_set, tmp_path):
-    task = task_of(ranking_set, tmp_path, "bert-dmn-lite", optimisation={"batch": 3})
+def test_the_encoder_runs_in_the_first_epoch_alone(task_of, tmp_path):
+    task = task_of("bert-dmn-lite", optimisation={"batch": 3})
     runs = []
     task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     for number in range(6):
@@ -130,27 +135,27 @@ def test_the_encoder_runs_in_the_first_epoch_alone(ranking_set, tmp_path):
             first = len(runs)
     assert len(runs) == first > 0
     assert len(task.scorer.stored.store) == len({pair for group in task.groups for pair in group.pairs})
-    again = task_of(ranking_set, tmp_path, "bert-dmn-lite", seed=5)
+    again = task_of("bert-dmn-lite", seed=5)
     again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     again.prepare(0, silent)
     assert len(runs) == first
-    other = task_of(ranking_set, tmp_path, "bert-lite")  # another head
+    other = task_of("bert-lite")  # another head
     other.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
     other.prepare(0, silent)
     assert len(runs) == first
 
 
-def test_a_store_that_lacks_a_pair_says_so(ranking_set, tmp_path):
-    task = task_of(ranking_set, tmp_path, "bert-lite")
+def test_a_store_that_lacks_a_pair_says_so(task_of, tmp_path):
+    task = task_of("bert-lite")
     with pytest.raises(IndexFault, match="have no features here"):
         task.backward(task.read(0))
 
 
 @pytest.mark.parametrize("name", ["monobert", "bert-dmn"])
-def test_parts_change_the_memory_and_nothing_else(ranking_set, tmp_path, name):
+def test_parts_change_the_memory_and_nothing_else(task_of, tmp_path, name):
     gradients = []
     for tokens in (16_384, 100, 1):
-        task = task_of(ranking_set, tmp_path, name, optimisation={"tokens": tokens, "batch": 5})
+        task = task_of(name, optimisation={"tokens": tokens, "batch": 5})
         for module in task.reranker.model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
@@ -183,9 +188,9 @@ def test_every_loss_trains_and_is_a_mean_over_groups(objective):
         assert ranking_loss(wanted, teacher + 3, told) == pytest.approx(0.0)
 
 
-def test_another_test_is_measured_with_the_model_that_is_there(ranking_set, tmp_path):
-    out, lists = tmp_path / "out", dev_lists(ranking_set, queries=10)
-    wanted = ranking_training(ranking_set, model=KINDS["bert-lite"], test=lists)
+def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, ranking_set, tmp_path):
+    out, lists = tmp_path / "out", on_dev(queries=10)
+    wanted = ranked(model=KINDS["bert-lite"], test=lists)
     model = train_reranker(wanted, out)
     before = reranker_fingerprint(load_reranker(model)), (out / "test.json").stat().st_mtime_ns
     train_reranker(wanted, out, resume=True)
@@ -204,11 +209,9 @@ def test_another_test_is_measured_with_the_model_that_is_there(ranking_set, tmp_
     assert read_settings(out / "config.yaml", RerankerTraining) == other
 
 
-def test_a_test_that_could_not_be_measured_is_put_right(ranking_set, tmp_path):
+def test_a_test_that_could_not_be_measured_is_put_right(ranked, on_dev, tmp_path):
     """Earlier versions found that out at the end."""
-    wanted = ranking_training(
-        ranking_set, model=KINDS["bert-lite"], test=dev_lists(ranking_set, measures=["AP"])
-    )
+    wanted = ranked(model=KINDS["bert-lite"], test=on_dev(measures=["AP"]))
     train_reranker(wanted, tmp_path)
     for name in ("test.json", "test.yaml", "test.run.gz"):
         (tmp_path / name).unlink()
@@ -219,13 +222,15 @@ def test_a_test_that_could_not_be_measured_is_put_right(ranking_set, tmp_path):
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(ranking_set, tmp_path, split):
+def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(
+    ranked, on_dev, ranking_set, tmp_path, split
+):
     lists = {"split": split, "run": str(ranking_set / f"{split}.run")}
-    dev = dev_lists(ranking_set, queries=8)
-    wanted = ranking_training(ranking_set, model=KINDS["bert-lite"], test={**lists, "queries": 5}, dev=dev)
+    dev = on_dev(queries=8)
+    wanted = ranked(model=KINDS["bert-lite"], test={**lists, "queries": 5}, dev=dev)
     train_reranker(wanted, tmp_path)
     for test in ({**lists, "queries": 6}, None):
-        other = ranking_training(ranking_set, model=KINDS["bert-lite"], test=test, dev=dev)
+        other = ranked(model=KINDS["bert-lite"], test=test, dev=dev)
         with pytest.raises(
             ModelError, match=r"test\.queries is (6|None), but the training in .* began with 5"
         ):
@@ -237,16 +242,16 @@ def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(ranking_set, t
     assert json.loads((tmp_path / "test.json").read_text())["candidates"] == 10
 
 
-def test_what_cannot_be_trained_says_why(ranking_set, tmp_path):
-    frozen = ranking_training(ranking_set, model={"kind": "monobert", "frozen": True})
+def test_what_cannot_be_trained_says_why(ranked, ranking_set, tmp_path):
+    frozen = ranked(model={"kind": "monobert", "frozen": True})
     with pytest.raises(ModelError, match="has no head on a frozen encoder"):
         train_reranker(frozen, tmp_path / "out")
-    long = ranking_training(ranking_set, model={"max_length": 512})
+    long = ranked(model={"max_length": 512})
     with pytest.raises(ModelError, match="pairs of 512 tokens, but the model has 66 positions"):
         train_reranker(long, tmp_path / "long")
     lists = {"split": "train", "run": str(ranking_set / "train.run")}
     with pytest.raises(ModelError, match="say which fold is held_out"):
-        train_reranker(ranking_training(ranking_set, folds=3, test=lists), tmp_path / "folds")
+        train_reranker(ranked(folds=3, test=lists), tmp_path / "folds")
 
 
 PART = re.compile(r"encoding pairs \(.*\): groups (\d+) to (\d+) of (\d+), about .* with those to come")
@@ -263,27 +268,27 @@ def bytes_of_a_store(output) -> int:
     return sum(path.stat().st_size for path in (output / "features").rglob("*.npy"))
 
 
-def twenty_triples(ranking_set, folder, **length):
+def twenty_triples(ranked, folder, **length):
     (folder / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
     data = {"triples": {"file": str(folder / "triples.tsv"), "window": 8}, "negatives": None}
-    return ranking_training(ranking_set, model=KINDS["bert-lite"], data=data, optimisation=length)
+    return ranked(model=KINDS["bert-lite"], data=data, optimisation=length)
 
 
-def test_the_size_of_a_store_is_told_with_that_of_what_is_to_come(ranking_set, tmp_path):
+def test_the_size_of_a_store_is_told_with_that_of_what_is_to_come(ranked, ranking_set, tmp_path):
     """A file is not counted where updates are: there may be as many triples as these need."""
-    epochs = twenty_triples(ranking_set, tmp_path, steps=None, epochs=2.0)
+    epochs = twenty_triples(ranked, tmp_path, steps=None, epochs=2.0)
     assert parts_of_a_store(epochs, tmp_path / "epochs") == [(1, 8, 20), (9, 16, 20)]
-    steps = twenty_triples(ranking_set, tmp_path, steps=5)
+    steps = twenty_triples(ranked, tmp_path, steps=5)
     assert parts_of_a_store(steps, tmp_path / "steps") == [(1, 8, 30), (9, 16, 30)]
     anew = {"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 2, "resample": True}}
-    drawn = ranking_training(ranking_set, model=KINDS["bert-lite"], data=anew)
+    drawn = ranked(model=KINDS["bert-lite"], data=anew)
     assert parts_of_a_store(drawn, tmp_path / "drawn") == [(1, 24, 48)]
-    whole = ranking_training(ranking_set, model=KINDS["bert-lite"])
+    whole = ranked(model=KINDS["bert-lite"])
     assert parts_of_a_store(whole, tmp_path / "whole") == []
 
 
-def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranking_set, tmp_path, monkeypatch):
-    epochs = twenty_triples(ranking_set, tmp_path, steps=None, epochs=2.0)
+def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, tmp_path, monkeypatch):
+    epochs = twenty_triples(ranked, tmp_path, steps=None, epochs=2.0)
     train_reranker(epochs, tmp_path / "out")
     size = bytes_of_a_store(tmp_path / "out")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0.7 * size))
@@ -291,12 +296,12 @@ def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranking_set, 
         train_reranker(epochs, tmp_path / "full")
     assert bytes_of_a_store(tmp_path / "full") == 0
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.6 * size))
-    train_reranker(twenty_triples(ranking_set, tmp_path, steps=8), tmp_path / "counted")  # 48 would not fit
+    train_reranker(twenty_triples(ranked, tmp_path, steps=8), tmp_path / "counted")  # 48 would not fit
 
 
-def test_negatives_drawn_anew_take_no_more_than_their_lists(ranking_set, tmp_path, monkeypatch):
+def test_negatives_drawn_anew_take_no_more_than_their_lists(ranked, ranking_set, tmp_path, monkeypatch):
     anew = {"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 2, "resample": True}}
-    wanted = ranking_training(ranking_set, model=KINDS["bert-lite"], data=anew, optimisation={"steps": 20})
+    wanted = ranked(model=KINDS["bert-lite"], data=anew, optimisation={"steps": 20})
     train_reranker(wanted, tmp_path / "out")
     enough = 1.6 * bytes_of_a_store(tmp_path / "out")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=enough))
@@ -304,13 +309,13 @@ def test_negatives_drawn_anew_take_no_more_than_their_lists(ranking_set, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
-def test_models_on_word_vectors_are_trained(ranking_set, tmp_path, kind):
+def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     words = [*WORDS, "."]
     vectors = torch.randn(2 + len(words), 6, generator=torch.Generator().manual_seed(1))
     save_vectors(tmp_path / "vectors", words, vectors)
     head = {} if kind == "k-nrm" else {"hidden": 5}
     model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": head}
-    wanted = ranking_training(ranking_set, model=model, test=dev_lists(ranking_set, queries=6))
+    wanted = ranked(model=model, test=on_dev(queries=6))
     trained = load_reranker(train_reranker(wanted, tmp_path / "out"))
     began = start_reranker(wanted.model, 0)
     assert reranker_fingerprint(trained) != reranker_fingerprint(began)

@@ -29,17 +29,11 @@ from telerank.training.training import choose_precision as precision
 from telerank.types import silent
 
 
-def test_what_is_trained_finds_what_it_could_not_find_before(pair_set, tmp_path):
-    optimisation = {"steps": 30, "batch": 24, "accumulation": 1, "learning_rate": 0.006, "chunk": None}
+def test_what_is_trained_finds_what_it_could_not_find_before(paired, pair_set, tmp_path):
+    optimisation = {"steps": 30, "batch": 24, "accumulation": 1, "learning_rate": 0.01, "chunk": None}
     dev = {"split": "dev", "every": 10, "measure": "MRR@10"}
-    config = training(
-        pair_set,
-        model={"dropout": 0.0},
-        optimisation=optimisation,
-        dev=dev,
-        log_every=10,
-        checkpoint_every=99,
-    )
+    rare = {"log_every": 10, "checkpoint_every": 99}
+    config = paired(model={"dropout": 0.0}, optimisation=optimisation, dev=dev, **rare)
     records: list[Record] = []
     model = train_bi_encoder(config, tmp_path / "out", report=records.append)
     dev = read_dev(open_collection(pair_set / "collection"), config.dev, seed=0)
@@ -56,7 +50,7 @@ def test_what_is_trained_finds_what_it_could_not_find_before(pair_set, tmp_path)
 
 
 @pytest.mark.parametrize("says", ["modules", "similarity"])
-def test_a_start_for_cosines_with_inner_products_gets_one_warning(pair_set, tmp_path, says):
+def test_a_start_for_cosines_with_inner_products_gets_one_warning(paired, pair_set, tmp_path, says):
     folder = shutil.copytree(pair_set / "encoder", tmp_path / "cosine")
     parts = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
     modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in parts]
@@ -66,39 +60,15 @@ def test_a_start_for_cosines_with_inner_products_gets_one_warning(pair_set, tmp_
     if says == "similarity":
         (folder / "config_sentence_transformers.json").write_text('{"similarity_fn_name": "cosine"}')
     with pytest.warns(UnlikelySetting, match="set model.similarity to cosine") as warned:
-        task_of(training(pair_set, model={"start": str(folder)}), tmp_path / "out")
+        task_of(paired(model={"start": str(folder)}), tmp_path / "out")
     assert len([warning for warning in warned if warning.category is UnlikelySetting]) == 1
     on_purpose = {"start": str(folder), "similarity": "inner_product"}
-    task_of(training(pair_set, model=on_purpose), tmp_path / "other")  # a warning would be an error
+    task_of(paired(model=on_purpose), tmp_path / "other")  # a warning would be an error
 
 
-@pytest.mark.parametrize(("objective", "towers"), [("softmax", "shared"), ("cosine", "two")])
-def test_objectives_train_one_tower_or_two(pair_set, tmp_path, objective, towers):
-    wanted = training(
-        pair_set,
-        model={"towers": towers, "similarity": "cosine", "fresh": True},
-        loss={"objective": objective, "scale": 20},
-        optimisation={"epochs": 2.0, "steps": None},
-    )
-    model = train_bi_encoder(wanted, tmp_path / "out")
-    assert len(losses(tmp_path / "out")) == 4  # 48 pairs, 12 of them to an update
-    loaded, _ = load_bi_encoder(model)
-    assert loaded.shared is (towers == "shared")
-    assert loaded.settings.normalise
-    began, _ = start_model(wanted.model, 0)
-    changed = [
-        not torch.equal(one, other)
-        for (name, one), other in zip(loaded.named_parameters(), began.parameters(), strict=True)
-        if "pooler" not in name and "word_embeddings" in name
-    ]
-    assert changed == [True] * (1 + (towers == "two"))
-
-
-def test_so_many_checkpoints_stay_and_what_no_update_differs_by_may_change_when_it_goes_on(
-    pair_set, tmp_path
-):
+def test_so_many_checkpoints_stay_and_what_no_update_differs_by_may_change_when_it_goes_on(paired, tmp_path):
     """Each checkpoint is a model with its settings."""
-    config = training(pair_set, keep=2, optimisation={"steps": 6}, checkpoint_every=2)
+    config = paired(keep=2, optimisation={"steps": 6}, checkpoint_every=2)
     output = tmp_path / "out"
 
     def steps_left():
@@ -130,8 +100,8 @@ def counts(output) -> dict[str, int]:
     return json.loads((output / "data.json").read_text())
 
 
-def test_dev_of_the_trainings_own_split_is_kept_back(pair_set, tmp_path):
-    task = task_of(training(pair_set, dev={"split": "train", "queries": 5, "every": 4}), tmp_path / "out")
+def test_dev_of_the_trainings_own_split_is_kept_back(paired, tmp_path):
+    task = task_of(paired(dev={"split": "train", "queries": 5, "every": 4}), tmp_path / "out")
     assert counts(tmp_path / "out")["queries"] == PAIRS - 5
     looked = {query.text for query in task.dev_set.queries}
     learned = {query for number in range(PAIRS) for query in task.batches[number].queries}
@@ -140,7 +110,7 @@ def test_dev_of_the_trainings_own_split_is_kept_back(pair_set, tmp_path):
     dev = {query for number in range(task.loss_set.count) for query in task.loss_set.batches[number].queries}
     assert dev == looked
     with pytest.raises(CollectionError, match="no query of split 'train' is left to learn from"):
-        train_bi_encoder(training(pair_set, dev={"split": "train"}), tmp_path / "none")
+        train_bi_encoder(paired(dev={"split": "train"}), tmp_path / "none")
 
 
 def repeated(task, batch) -> float:
@@ -152,10 +122,10 @@ def repeated(task, batch) -> float:
         return float(task.objective(torch.cat(queries), torch.cat(documents), batch))
 
 
-def test_the_dev_loss_is_the_mean_over_batches_of_dev_without_dropout(pair_set, tmp_path):
+def test_the_dev_loss_is_the_mean_over_batches_of_dev_without_dropout(paired, tmp_path):
     """24 pairs of dev, each with a negative, in batches of 5 queries: the last of 5 batches has one again."""
     data, dev = {"negatives": {"random": True}}, {"split": "dev", "every": 2}
-    config = training(pair_set, data=data, dev=dev, optimisation={"batch": 10})
+    config = paired(data=data, dev=dev, optimisation={"batch": 10})
     task = task_of(config, tmp_path)
     batches = [task.loss_set.batches[number] for number in range(task.loss_set.count)]
     assert [len(batch.queries) for batch in (*batches, task.batches[0])] == [5] * 6
@@ -169,21 +139,16 @@ def test_the_dev_loss_is_the_mean_over_batches_of_dev_without_dropout(pair_set, 
     assert first == task.dev_loss(silent) == task_of(config, tmp_path).dev_loss(silent)
     assert first == pytest.approx(sum(repeated(task, batch) for batch in batches) / 5, rel=1e-5)
     assert counts(tmp_path)["dev loss: relevant pairs"] == PAIRS
-    assert task_of(training(pair_set), tmp_path).dev_loss(silent) is None
-
-
-def test_documents_are_not_searched_if_the_dev_loss_decides(pair_set, tmp_path):
-    config = training(pair_set, dev={"split": "dev"})
-    dev = config.dev.model_copy(update={"measure": "loss"})
-    task = task_of(config.model_copy(update={"dev": dev}), tmp_path)
-    assert task.dev_set is None
-    assert task.dev_loss(silent) > 0
+    assert task_of(paired(), tmp_path).dev_loss(silent) is None
+    by_loss = task_of(
+        config.model_copy(update={"dev": config.dev.model_copy(update={"measure": "loss"})}), tmp_path
+    )
+    assert by_loss.dev_set is None
+    assert by_loss.dev_loss(silent) == first
 
 
 @pytest.mark.parametrize("source", ["nothing", "triples", "train run", "dev run"])
-def test_the_dev_loss_has_the_negatives_of_the_training_or_else_those_of_the_batch(
-    pair_set, tmp_path, source
-):
+def test_the_dev_loss_has_the_negatives_of_the_training_or_else_those_of_the_batch(paired, tmp_path, source):
     """A run of the training's queries has no list for dev; one of both splits has."""
     run = hard_run(tmp_path / "hard.run")
     if source == "dev run":
@@ -191,7 +156,7 @@ def test_the_dev_loss_has_the_negatives_of_the_training_or_else_those_of_the_bat
         run.write_text(lines + "".join(f"2{line[1:]}\n" for line in lines.splitlines()))
     data = triples(tmp_path / "t.tsv") if source == "triples" else {}
     data = {"negatives": {"run": str(run), "depth": 5}} if "run" in source else data
-    task = task_of(training(pair_set, data=data, dev={"split": "dev"}), tmp_path)
+    task = task_of(paired(data=data, dev={"split": "dev"}), tmp_path)
     batch, own = task.loss_set.batches[0], source == "dev run"
     assert (len(batch.queries), len(batch.negatives)) == ((3, 3) if own else (6, 0))
     alone = ", without negatives besides their batch's"
@@ -199,7 +164,9 @@ def test_the_dev_loss_has_the_negatives_of_the_training_or_else_those_of_the_bat
 
 
 @pytest.mark.parametrize("objective", ["classification", "cosine"])
-def test_sentence_bert_learns_from_vectors_of_any_length_and_ranks_by_cosine(pair_set, tmp_path, objective):
+def test_sentence_bert_learns_from_vectors_of_any_length_and_ranks_by_cosine(
+    ranked, pair_set, tmp_path, objective
+):
     """Equation 12 of the Piaf report is for ranking; the classifier sees (u, v, |u - v|) as pooled."""
     config = training(
         pair_set,
@@ -238,18 +205,18 @@ def test_sentence_bert_learns_from_vectors_of_any_length_and_ranks_by_cosine(pai
     assert load_bi_encoder(tmp_path / "model")[0].settings.normalise
 
 
-def test_a_training_that_failed_at_its_data_can_be_begun_again(pair_set, tmp_path):
+def test_a_training_that_failed_at_its_data_can_be_begun_again(paired, tmp_path):
     with pytest.raises(CollectionError, match="no split 'elsewhere'"):
-        train_bi_encoder(training(pair_set, data={"split": "elsewhere"}), tmp_path / "out")
-    train_bi_encoder(training(pair_set, optimisation={"steps": 3}), tmp_path / "out")
+        train_bi_encoder(paired(data={"split": "elsewhere"}), tmp_path / "out")
+    train_bi_encoder(paired(optimisation={"steps": 3}), tmp_path / "out")
 
 
-def test_two_trainings_in_one_folder_are_refused(pair_set, tmp_path):
+def test_two_trainings_in_one_folder_are_refused(paired, tmp_path):
     from filelock import FileLock
 
     (tmp_path / "out").mkdir()
     with FileLock(tmp_path / "out" / ".lock"), pytest.raises(ModelError, match="another process is training"):
-        train_bi_encoder(training(pair_set), tmp_path / "out")
+        train_bi_encoder(paired(), tmp_path / "out")
 
 
 def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(pair_set, tmp_path):
@@ -281,15 +248,21 @@ def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(pai
     with pytest.raises(ModelError, match="cannot become one"):
         start_model(BiEncoderStart(start=str(folder)), 0)
     assert not start_model(BiEncoderStart(start=str(folder), towers="two"), 0)[0].shared
+    began, _ = start_model(config.model, 0)
+    fresh, _ = start_model(config.model.model_copy(update={"fresh": True}), 0)
+    for other in (model, fresh):
+        pairs = zip(other.named_parameters(), began.parameters(), strict=True)
+        words = [(ours, theirs) for (name, ours), theirs in pairs if "word_embeddings" in name]
+        assert [torch.equal(*both) for both in words] == [False, False]
     with pytest.raises(ValueError, match="document_start needs two towers"):
         BiEncoderStart(document_start="minilm")
 
 
 @pytest.fixture(scope="module")
-def trained(pair_set, tmp_path_factory):
+def trained(paired, tmp_path_factory):
     """A training of six updates, with a checkpoint of them."""
     output = tmp_path_factory.mktemp("trained") / "out"
-    train_bi_encoder(training(pair_set, optimisation={"steps": 6}), output)
+    train_bi_encoder(paired(optimisation={"steps": 6}), output)
     return output
 
 
@@ -300,6 +273,17 @@ def test_a_checkpoint_has_tensors_and_json_alone(trained):
     assert not [file for file in files if file.read_bytes()[:2] in (b"PK", b"\x80\x04", b"\x80\x02")]
     record = json.loads((last / "manifest.json").read_text(), parse_constant=pytest.fail)
     assert (record["record"]["position"]["step"], record["record"]["processes"]) == (6, 1)
+
+
+@pytest.fixture
+def copied(paired, trained, tmp_path):
+    """A copy of the training, and what resumes it."""
+    output = shutil.copytree(trained, tmp_path / "out")
+
+    def resume():
+        train_bi_encoder(paired(optimisation={"steps": 6}), output, resume=True)
+
+    return output / "checkpoints" / "00000006", resume
 
 
 def flip(content: bytes) -> bytes:
@@ -320,33 +304,31 @@ DAMAGE = {
 @pytest.mark.parametrize(
     "name", ["training.safetensors", "manifest.json", "model.safetensors", "config.json"]
 )
-def test_a_damaged_checkpoint_is_named(name, damage, pair_set, trained, tmp_path):
-    output = shutil.copytree(trained, tmp_path / "out")
-    (last,) = (output / "checkpoints").glob("*6")
+def test_a_damaged_checkpoint_is_named(name, damage, copied):
+    last, resume = copied
     (last / name).write_bytes(damage((last / name).read_bytes()))
     with pytest.raises(IndexDamaged, match=f"00000006/{name}: damaged"):
-        train_bi_encoder(training(pair_set, optimisation={"steps": 6}), output, resume=True)
+        resume()
 
 
-def test_a_checkpoint_of_another_version_is_refused(pair_set, trained, tmp_path):
-    output = shutil.copytree(trained, tmp_path / "out")
-    (last,) = (output / "checkpoints").glob("*6")
+def test_a_checkpoint_of_another_version_is_refused(copied):
+    last, resume = copied
     (last / "manifest.json").unlink()
     (last / "training.pt").write_bytes(b"PK\3\4 no")
     with pytest.raises(ModelError, match=r"00000006: .*another version of telerank wrote this"):
-        train_bi_encoder(training(pair_set, optimisation={"steps": 6}), output, resume=True)
+        resume()
 
 
 @pytest.mark.parametrize(
     "line",
     ["[1]", '{"step": [1]}', "5", "null", "no JSON", "[" * 100_000, '{"step": %s}' % ("9" * 5000), "\xff"],
 )
-def test_a_log_that_is_none_is_named(line, pair_set, trained, tmp_path):
-    output = shutil.copytree(trained, tmp_path / "out")
-    log = output / "log.jsonl"
+def test_a_log_that_is_none_is_named(line, copied):
+    last, resume = copied
+    log = last.parents[1] / "log.jsonl"
     log.write_bytes(log.read_bytes() + line.encode("latin-1") + b"\n")
     with pytest.raises(FormatError, match=r"log\.jsonl:7: expected a record with step and loss"):
-        train_bi_encoder(training(pair_set, optimisation={"steps": 6}), output, resume=True)
+        resume()
 
 
 def test_a_dev_set_may_be_a_part(pair_set):
@@ -354,10 +336,8 @@ def test_a_dev_set_may_be_a_part(pair_set):
     small = read_dev(collection, BiEncoderDev(split="dev", queries=3, documents=10), seed=1)
     assert (len(small.queries), len(small.documents)) == (3, 10)
     assert {docno for grades in small.qrels.values() for docno in grades} <= set(small.documents)
-    assert (
-        read_dev(collection, BiEncoderDev(split="dev", queries=3, documents=10), seed=1).documents
-        == small.documents
-    )
+    again = read_dev(collection, BiEncoderDev(split="dev", queries=3, documents=10), seed=1)
+    assert again.documents == small.documents
     judged = read_dev(collection, BiEncoderDev(split="dev", documents=1), seed=1)
     assert (len(judged.queries), len(judged.documents)) == (PAIRS, PAIRS)
 
@@ -372,21 +352,20 @@ def test_devices_and_precisions():
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
 
 
-def test_fast_kernels_train_to_the_losses_of_float32_or_are_refused(pair_set, tmp_path):
+def test_fast_kernels_train_to_the_losses_of_float32_or_are_refused(paired, tmp_path):
     changes = {"model": {"dropout": 0.0}, "optimisation": {"steps": 4, "eps": 1e-4}}
-    wanted = training(pair_set, **changes, precision="float32-fast")
+    config = paired(**changes, precision="float32-fast")
     try:
-        train_bi_encoder(wanted, tmp_path / "fast")
+        train_bi_encoder(config, tmp_path / "fast")
     except ModelError as error:
         assert "float32-fast" in str(error)  # noqa: PT017 — some processors have no such kernels
         return
-    train_bi_encoder(training(pair_set, **changes, precision="float32"), tmp_path / "plain")
+    train_bi_encoder(paired(**changes, precision="float32"), tmp_path / "plain")
     assert losses(tmp_path / "fast") == pytest.approx(losses(tmp_path / "plain"), rel=1e-4)
 
 
-def test_products_are_float32_whatever_the_encoder_computes_in(pair_set):
+def test_products_are_float32_whatever_the_encoder_computes_in(paired, pair_set):
     """In bfloat16 the best of many products are equal, and docnos decide."""
-    wanted = training(pair_set)
     dev = read_dev(open_collection(pair_set / "collection"), BiEncoderDev(split="dev", measure="RR"), seed=0)
     seen = []
 
@@ -394,7 +373,7 @@ def test_products_are_float32_whatever_the_encoder_computes_in(pair_set):
         seen.append(torch.is_autocast_enabled("cpu"))
         return torch.autocast("cpu", dtype=torch.bfloat16)
 
-    model = start_model(wanted.model, 0)
+    model = start_model(paired().model, 0)
     assert dev.value(*model, half) == pytest.approx(dev.value(*model), abs=0.1)
     assert seen == [False]
     with half():

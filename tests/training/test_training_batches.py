@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import torch
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
@@ -94,20 +93,6 @@ def test_an_epoch_has_every_pair_once():
     small = batches(batch=4)
     queries = [query for part in range(15) for query in small[part].queries]
     assert queries == epoch[0].queries + epoch[1].queries
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_a_batch_is_the_same_whenever_it_is_asked_for(source, tmp_path):
-    data = SOURCES[source](tmp_path)
-    drawn, other = batches(data, folder=tmp_path), batches(data, folder=tmp_path)
-    expected = [drawn[part] for part in range(9)]
-    for part in (7, 2, 8, 0):
-        assert other[part].queries == expected[part].queries
-        assert other[part].documents == expected[part].documents
-        assert torch.equal(other[part].relevant, expected[part].relevant)
-    assert batches(data, seed=4, folder=tmp_path)[0].queries != expected[0].queries
-    with pytest.raises(IndexError):
-        drawn[-1]
 
 
 @pytest.mark.parametrize("source", ["ids", "pool", "nothing"])

@@ -30,13 +30,25 @@ from telerank.types import Doc, silent
 SHARES = ArticleShares(test=0.25, dev=0.25, seed=10)
 
 
-def questions(question_set, name="one.json", **settings):
-    return read_questions(QuestionSource(collection=str(question_set / name), **settings), SHARES, 0)
+@pytest.fixture(scope="session")
+def questions(question_set):
+    """Reads the questions of a set, with settings."""
+
+    def read(name="one.json", **settings):
+        return read_questions(QuestionSource(collection=str(question_set / name), **settings), SHARES, 0)
+
+    return read
 
 
-def small(question_set, **changes):
-    config = reader_training(question_set, model=changes)
-    return fresh_reader(config.model.start, config.model.settings, seed=0, dropout=0.0)
+@pytest.fixture(scope="session")
+def small(asking):
+    """Makes a reader, with changes."""
+
+    def make(**changes):
+        model = asking(model=changes).model
+        return fresh_reader(model.start, model.settings, seed=0, dropout=0.0)
+
+    return make
 
 
 # ---- articles and questions
@@ -57,15 +69,15 @@ def test_an_article_is_in_the_same_part_of_every_set():
         ArticleParts(0.5, 0.5)
 
 
-def test_parts_have_whole_articles_and_all_of_them(question_set):
-    parts = {part: questions(question_set, part=part) for part in ("train", "dev", "test")}
+def test_parts_have_whole_articles_and_all_of_them(questions):
+    parts = {part: questions(part=part) for part in ("train", "dev", "test")}
     own = {part: {q.doc.title for q in read.questions} for part, read in parts.items()}
     assert len(set.union(*own.values())) == sum(map(len, own.values())) == 8
     qids = [q.query.qid for read in parts.values() for q in read.questions]
     assert len(qids) == len(set(qids)) == 48
 
 
-def test_a_set_is_written_in_parts_of_whole_articles(question_set, tmp_path):
+def test_a_set_is_written_in_parts_of_whole_articles(questions, question_set, tmp_path):
     parts = ArticleParts(0.25, 0.25, 10)
     sources = [open_collection(question_set / name) for name in ("one.json", "two.json")]
     write_parts(sources, parts, tmp_path / "parted")
@@ -78,7 +90,7 @@ def test_a_set_is_written_in_parts_of_whole_articles(question_set, tmp_path):
         own = [
             read.query.qid
             for name in ("one.json", "two.json")
-            for read in questions(question_set, name, part=part).questions
+            for read in questions(name, part=part).questions
         ]
         assert {query.qid for query in parted.split_queries(part)} == set(own)
     impossible = [qid for qid in parted.contexts["train"]() if qid.endswith("no")]
@@ -89,24 +101,16 @@ def test_a_set_is_written_in_parts_of_whole_articles(question_set, tmp_path):
         write_parts([sources[0], sources[0]], parts, tmp_path / "twice")
 
 
-def test_unrelated_texts_of_another_set(question_set):
-    read = questions(
-        question_set, unrelated=0.25, unrelated_from=str(question_set / "two.json"), part="train"
-    )
-    added = [q for q in read.questions if q.unrelated]
-    theirs = {doc.text for doc in open_collection(question_set / "two.json").docs()}
-    assert added
-    assert all(q.doc.text in theirs for q in added)
-
-
-def test_unrelated_texts_without_a_title_are_of_the_part_that_their_set_has(question_set, tmp_path):
+def test_unrelated_texts_without_a_title_are_of_the_part_that_their_set_has(
+    questions, question_set, tmp_path
+):
     record = json.loads((question_set / "two.json").read_text())
     untitled = [{"paragraphs": article["paragraphs"]} for article in record["data"]]
     path = tmp_path / "untitled.json"
     path.write_text(json.dumps({"data": untitled}))
     for part in ("train", "test"):
-        own = {q.doc.text for q in questions(tmp_path, "untitled.json", part=part).questions}
-        read = questions(question_set, unrelated=1.0, unrelated_from=str(path), part=part)
+        own = {q.doc.text for q in questions(path, part=part).questions}
+        read = questions(unrelated=1.0, unrelated_from=str(path), part=part)
         added = {q.doc.text for q in read.questions if q.unrelated}
         assert added
         assert added <= own
@@ -118,22 +122,22 @@ def test_piaf_is_the_one_that_is_installed(tmp_path, monkeypatch):
     assert len(read.questions) == 5
 
 
-def test_questions_without_an_answer_have_their_text(question_set):
-    read = questions(question_set, "two.json")
+def test_questions_without_an_answer_have_their_text(questions):
+    read = questions("two.json")
     without = [q for q in read.questions if not q.answers]
     assert read.counts == {"questions": 64, "without an answer": 16}
     assert {q.query.qid.split("-")[1] for q in without} == {q.doc.title.split()[1] for q in without}
-    assert all(q.answers for q in questions(question_set, "two.json", unanswerable=False).questions)
+    assert all(q.answers for q in questions("two.json", unanswerable=False).questions)
 
 
-def test_a_smaller_number_of_questions_is_part_of_a_larger_one(question_set):
-    few, more = ({q.query.qid for q in questions(question_set, questions=n).questions} for n in (7, 20))
+def test_a_smaller_number_of_questions_is_part_of_a_larger_one(questions):
+    few, more = ({q.query.qid for q in questions(questions=n).questions} for n in (7, 20))
     assert (len(few), len(more)) == (7, 20)
     assert few < more
 
 
-def test_unrelated_texts_are_of_other_articles_and_have_no_answer(question_set):
-    read = questions(question_set, unrelated=0.5)
+def test_unrelated_texts_are_of_other_articles_and_have_no_answer(questions):
+    read = questions(unrelated=0.5)
     added = [q for q in read.questions if q.unrelated]
     assert read.counts["unrelated texts"] == len(added) == 24
     asked = {q.query.qid: q for q in read.questions if not q.unrelated}
@@ -145,7 +149,7 @@ def test_unrelated_texts_are_of_other_articles_and_have_no_answer(question_set):
     assert set(read.gold.questions) == set(asked)
 
 
-def test_answers_that_stand_nowhere_are_counted_and_named(question_set, tmp_path):
+def test_answers_that_stand_nowhere_are_counted_and_named(tmp_path):
     squad_file(tmp_path / "wrong.json", wrong=("wrong-0-0-1", "wrong-2-1-0"))
     read = read_questions(QuestionSource(collection=str(tmp_path / "wrong.json")), SHARES, 0)
     assert read.counts["questions whose answer does not occur"] == 2
@@ -162,7 +166,7 @@ def test_answers_that_stand_nowhere_are_counted_and_named(question_set, tmp_path
         assert own.counts.get("questions whose answer does not occur", 0) == len(own.left_out)
 
 
-def test_only_moved_answers_that_are_learned_from_are_counted(question_set, tmp_path):
+def test_only_moved_answers_that_are_learned_from_are_counted(asking, tmp_path):
     """By set and by part; with several sets, the training says how many of each."""
     for name, wrong in (("mine", range(8)), ("yours", range(2))):
         record = json.loads(squad_file(tmp_path / f"{name}.json").read_text())
@@ -180,7 +184,7 @@ def test_only_moved_answers_that_are_learned_from_are_counted(question_set, tmp_
             assert question.doc.text[answer.start : answer.end] == answer.text
     few = read_questions(sources[0].model_copy(update={"questions": 1}), SHARES, 0)
     assert few.counts.get("answers moved", 0) <= 1
-    training = reader_training(question_set, data={"sets": [source.model_dump() for source in sources]})
+    training = asking(data={"sets": [source.model_dump() for source in sources]})
     ReaderJob(training, tmp_path, tmp_path).make_task(None, ON_CPU, silent)
     counts = json.loads((tmp_path / "data.json").read_text())
     named = {name: count for name, count in counts.items() if name.startswith("answers moved")}
@@ -200,9 +204,9 @@ def test_sets_that_cannot_be_learned_from_are_refused(question_set, tmp_path):
 # ---- windows
 
 
-def test_windows_hold_the_answer_or_have_none(question_set, tmp_path):
-    reader = small(question_set)
-    sets = [questions(question_set), questions(question_set, "two.json", unrelated=0.25)]
+def test_windows_hold_the_answer_or_have_none(questions, small, tmp_path):
+    reader = small()
+    sets = [questions(), questions("two.json", unrelated=0.25)]
     windows = open_windows(tmp_path, reader, sets, 0)
     assert windows.counts["windows"] == len(windows)
     vocabulary = reader.texts.tokenizer.convert_ids_to_tokens
@@ -223,39 +227,31 @@ def test_windows_hold_the_answer_or_have_none(question_set, tmp_path):
     assert held == windows.counts["windows with the answer"] >= 96
 
 
-def test_an_answer_that_a_window_lacks_is_no_answer_there(question_set, tmp_path):
-    reader = small(question_set, max_length=15, stride=2)
-    windows = open_windows(tmp_path, reader, [questions(question_set)], 0)
-    assert len(windows) > 48
-    starts = windows.table["start"]
-    assert 48 <= (starts > 0).sum() < len(windows)
-
-
-def test_few_windows_without_the_answer_can_be_kept(question_set, tmp_path):
-    reader = small(question_set, max_length=9, max_question=1, stride=1)
-    every = open_windows(tmp_path, reader, [questions(question_set)], 0)
-    few = open_windows(tmp_path, reader, [questions(question_set, other_windows=1)], 0)
-    none = open_windows(tmp_path, reader, [questions(question_set, other_windows=0)], 0)
+def test_few_windows_without_the_answer_can_be_kept(questions, small, tmp_path):
+    reader = small(max_length=9, max_question=1, stride=1)
+    every = open_windows(tmp_path, reader, [questions()], 0)
+    few = open_windows(tmp_path, reader, [questions(other_windows=1)], 0)
+    none = open_windows(tmp_path, reader, [questions(other_windows=0)], 0)
     held = [own.counts["windows with the answer"] for own in (every, few, none)]
     assert len(set(held)) == 1
     assert len(none) == held[0] < len(few) <= held[0] + 48 < len(every)
 
 
-def test_windows_are_made_once_and_mapped(question_set, tmp_path):
-    reader, sets, seen = small(question_set), [questions(question_set)], []
+def test_windows_are_made_once_and_mapped(questions, small, tmp_path):
+    reader, sets, seen = small(), [questions()], []
     open_windows(tmp_path, reader, sets, 0, lambda label, *_: seen.append(label))
     assert seen
     seen.clear()
     windows = open_windows(tmp_path, reader, sets, 0, lambda label, *_: seen.append(label))
     assert not seen
     assert isinstance(windows.ids.base, np.memmap) or isinstance(windows.ids, np.memmap)
-    open_windows(tmp_path, small(question_set, stride=3), sets, 0)
-    open_windows(tmp_path, reader, [questions(question_set, questions=9)], 0)
+    open_windows(tmp_path, small(stride=3), sets, 0)
+    open_windows(tmp_path, reader, [questions(questions=9)], 0)
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_damaged_windows_are_refused(question_set, tmp_path):
-    reader, sets = small(question_set), [questions(question_set)]
+def test_damaged_windows_are_refused(questions, small, tmp_path):
+    reader, sets = small(), [questions()]
     open_windows(tmp_path, reader, sets, 0)
     (folder,) = tmp_path.iterdir()
     ids = folder / "ids.npy"
@@ -287,14 +283,6 @@ def test_an_epoch_has_each_set_by_its_weight():
     assert {counts[row] for row in range(30, 50)} == {1, 2}
 
 
-def test_batches_depend_on_seed_and_number_alone():
-    first, _ = order()
-    again, _ = order()
-    assert [again[n].tolist() for n in (7, 3, 12)] == [first[n].tolist() for n in (7, 3, 12)]
-    other, _ = order(seed=1)
-    assert [other[n].tolist() for n in range(5)] != [first[n].tolist() for n in range(5)]
-
-
 def test_every_epoch_is_whole_whatever_the_batch():
     own, _ = order((1.0, 1.0), size=7)
     rows = np.concatenate([own[n] for n in range(50)])[:350].reshape(7, 50)
@@ -310,9 +298,9 @@ def test_a_batch_has_windows_of_similar_lengths():
 # ---- loss and training
 
 
-def test_the_loss_is_that_of_start_and_end_over_the_context_and_no_answer(question_set, tmp_path):
-    reader = small(question_set)
-    windows = open_windows(tmp_path, reader, [questions(question_set)], 0)
+def test_the_loss_is_that_of_start_and_end_over_the_context_and_no_answer(questions, small, tmp_path):
+    reader = small()
+    windows = open_windows(tmp_path, reader, [questions()], 0)
     pairs = [windows.pair(row) for row in range(3)]
     batch = batch_of(pairs, reader.texts.pad_id)
     logits = torch.randn(3, batch.input_ids.shape[1], 2)
@@ -351,34 +339,34 @@ def test_a_reader_learns_and_opens_in_transformers(trained):
     assert counts["windows"] >= 112
 
 
-def test_seeds_change_the_order_and_frozen_embeddings_stay(question_set, trained, tmp_path):
+def test_seeds_change_the_order_and_frozen_embeddings_stay(small, asking, trained, tmp_path):
     frozen = {"frozen_embeddings": True}
     models = [
         train_reader(
-            reader_training(question_set, seed=seed, model=frozen, optimisation={"steps": 3}),
+            asking(seed=seed, model=frozen, optimisation={"steps": 3}),
             tmp_path / f"{seed}",
         )
         for seed in (0, 1)
     ]
     assert losses(models[0].parent) != losses(models[1].parent)
-    before = small(question_set).model.get_input_embeddings().weight
+    before = small().model.get_input_embeddings().weight
     assert torch.equal(load_reader(models[0]).model.get_input_embeddings().weight, before)
     assert not torch.equal(load_reader(trained).model.get_input_embeddings().weight, before)
 
 
-def test_a_training_starts_from_a_reader_of_ours(question_set, trained, tmp_path):
+def test_a_training_starts_from_a_reader_of_ours(asking, trained, tmp_path):
     few = {"learning_rate": 1e-9, "steps": 3}
-    config = reader_training(question_set, model={"start": str(trained)}, optimisation=few)
+    config = asking(model={"start": str(trained)}, optimisation=few)
     second = train_reader(config, tmp_path / "second")
     layers = [load_reader(model).model.qa_outputs.weight for model in (trained, second)]
     assert torch.allclose(*layers, atol=1e-6)
 
 
-def test_more_processes_than_windows_are_refused(question_set, tmp_path):
+def test_more_processes_than_windows_are_refused(questions, small, asking, tmp_path):
     many = replace(ON_CPU, processes=Processes(0, 9))
-    windows = open_windows(tmp_path, small(question_set), [questions(question_set)], 0)
+    windows = open_windows(tmp_path, small(), [questions()], 0)
     with pytest.raises(ModelError, match="6 windows for 9 processes"):
-        ReaderTask(reader_training(question_set), small(question_set), windows, None, many)
+        ReaderTask(asking(), small(), windows, None, many)
 
 
 def test_dev_questions_choose_the_model_and_fit_it(question_set, tmp_path):
@@ -398,13 +386,13 @@ def test_dev_questions_choose_the_model_and_fit_it(question_set, tmp_path):
     assert train_reader(config, tmp_path / "out", resume=True) == model
 
 
-def test_without_unanswerable_dev_questions_there_is_no_threshold(question_set, tmp_path):
+def test_without_unanswerable_dev_questions_there_is_no_threshold(asking, question_set, tmp_path):
     dev = {
         "sets": [{"collection": str(question_set / "one.json"), "questions": 12}],
         "every": 8,
         "patience": 8,
     }
-    model = train_reader(reader_training(question_set, dev=dev), tmp_path / "out")
+    model = train_reader(asking(dev=dev), tmp_path / "out")
     assert load_reader(model).settings.threshold is None
 
 
@@ -433,7 +421,7 @@ def test_wrong_settings_are_refused_in_a_line(tmp_path, changes, words):
     assert "\n" not in str(error.value)
 
 
-def test_the_verb_and_the_command_train(question_set, tmp_path, monkeypatch):
+def test_the_verb_and_the_command_train(asking, tmp_path, monkeypatch):
     import yaml
     from typer.testing import CliRunner
 
@@ -441,7 +429,7 @@ def test_the_verb_and_the_command_train(question_set, tmp_path, monkeypatch):
 
     wrong = [f"wrong-{a}-{p}-1" for a in range(3) for p in range(2)]
     squad_file(tmp_path / "wrong.json", wrong=wrong)
-    record = reader_training(question_set, data={"sets": [{"collection": str(tmp_path / "wrong.json")}]})
+    record = asking(data={"sets": [{"collection": str(tmp_path / "wrong.json")}]})
     settings = tmp_path / "reader.yaml"
     settings.write_text(yaml.safe_dump(record.model_dump(mode="json")))
     monkeypatch.chdir(tmp_path)

@@ -28,7 +28,7 @@ TWO = {"iterations": 2}
 
 
 @pytest.fixture(scope="module")
-def trained(segment_set, tmp_path_factory):
+def trained(segmented, tmp_path_factory):
     """Two iterations; the last checkpoint of each before its end is copied beside the folder."""
     output = tmp_path_factory.mktemp("trained") / "out"
 
@@ -36,21 +36,23 @@ def trained(segment_set, tmp_path_factory):
         for folder in output.glob("iterations/*/checkpoints/*"):
             shutil.copytree(folder, output.parent / folder.parent.parent.name, dirs_exist_ok=True)
 
-    train_reranker(segment_training(segment_set, "best", TWO), output, report=copy_checkpoints)
+    train_reranker(segmented("best", TWO), output, report=copy_checkpoints)
     return output
 
 
-def joint_task(segment_set, folder, seed_of_selector=0, **changes):
-    """The first iteration's task, without dropout; theta(0) may begin elsewhere, so that both differ."""
-    model = segment_settings(segment_set, "best")["model"] | {"dropout": 0.0, "head": {"dropout": 0.0}}
-    config = segment_training(segment_set, "best", model=model, **changes)
-    job = RerankerJob.open(config, folder, folder)
-    tasks = job.open_segments(None, ON_CPU, silent)
-    selector = start_reranker(config.model, seed_of_selector)
-    task = tasks.joint(selector)
-    for module in task.modules:
-        module.train()
-    return config, tasks, task
+@pytest.fixture
+def joint_task(segmented, tmp_path):
+    """Makes the first iteration's task, without dropout; theta(0) may begin elsewhere, so that both differ."""
+
+    def make(seed_of_selector=0, **changes):
+        config = segmented("best", model={"dropout": 0.0, "head": {"dropout": 0.0}}, **changes)
+        tasks = RerankerJob.open(config, tmp_path, tmp_path).open_segments(None, ON_CPU, silent)
+        task = tasks.joint(start_reranker(config.model, seed_of_selector))
+        for module in task.modules:
+            module.train()
+        return config, tasks, task
+
+    return make
 
 
 def gradients(module):
@@ -58,9 +60,9 @@ def gradients(module):
 
 
 @pytest.mark.parametrize("loss", [HINGE, {"objective": "pointwise", "class_weights": False}])
-def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(segment_set, tmp_path, loss):
+def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(joint_task, tmp_path, loss):
     """Its gradients are those of the chosen segments alone, relevant or not; theta(0) chooses."""
-    _, tasks, task = joint_task(segment_set, tmp_path, seed_of_selector=5, loss=loss)
+    _, tasks, task = joint_task(seed_of_selector=5, loss=loss)
     groups, _ = task.ranker.batch(0)
     expected = []
     for group in groups:
@@ -78,7 +80,7 @@ def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(segment_set
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
-def test_the_gradients_of_both_models_are_limited_apart(segment_set, tmp_path, monkeypatch):
+def test_the_gradients_of_both_models_are_limited_apart(joint_task, tmp_path, monkeypatch):
     def learned(model):
         return {weight for weight in model.parameters() if weight.requires_grad}
 
@@ -86,7 +88,7 @@ def test_the_gradients_of_both_models_are_limited_apart(segment_set, tmp_path, m
     monkeypatch.setattr(
         torch.nn.utils, "clip_grad_norm_", lambda weights, most: limited.append((set(weights), most))
     )
-    config, _, task = joint_task(segment_set, tmp_path, optimisation={"max_gradient_norm": 1.0})
+    config, _, task = joint_task(optimisation={"max_gradient_norm": 1.0})
     loop = Loop(config, tmp_path, 2, None, task, ON_CPU)
     loop.update(silent)
     most = config.optimisation.max_gradient_norm
@@ -96,9 +98,9 @@ def test_the_gradients_of_both_models_are_limited_apart(segment_set, tmp_path, m
     ]
 
 
-def test_theta_0_learns_from_all_segments_of_the_same_number(segment_set, tmp_path):
+def test_theta_0_learns_from_all_segments_of_the_same_number(joint_task, tmp_path):
     """The sum over j of the hinge of segment j of both documents, a mean over groups."""
-    config, tasks, task = joint_task(segment_set, tmp_path, loss=HINGE)
+    config, tasks, task = joint_task(loss=HINGE)
     groups, _ = task.ranker.batch(0)
     task.learn_from_all(groups)
     found = gradients(task.selector.model)
@@ -136,9 +138,9 @@ class Rising:
             yield learned, logits + torch.tensor([[1000.0 * self.order[id(group)]] for group in learned])
 
 
-def test_a_segment_that_comes_again_is_chosen_by_its_first_score(segment_set, tmp_path):
+def test_a_segment_that_comes_again_is_chosen_by_its_first_score(joint_task, tmp_path):
     """Of a shorter document: dropout would give those that come again another chance."""
-    _, tasks, task = joint_task(segment_set, tmp_path, loss=HINGE)
+    _, tasks, task = joint_task(loss=HINGE)
     groups, _ = task.ranker.batch(0)
     for group in groups:
         docno = group.docnos[0]
@@ -150,8 +152,8 @@ def test_a_segment_that_comes_again_is_chosen_by_its_first_score(segment_set, tm
         assert group.documents == last
 
 
-def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(segment_set, tmp_path, trained):
-    tasks = RerankerJob.open(segment_training(segment_set, "best"), tmp_path, tmp_path)
+def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(segmented, tmp_path, trained):
+    tasks = RerankerJob.open(segmented("best"), tmp_path, tmp_path)
     one, other = tasks.model_of(None), tasks.model_of(None)
     assert reranker_fingerprint(one) == reranker_fingerprint(other)
     checkpoint = trained.parent / "1"
@@ -161,12 +163,12 @@ def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(seg
 
 
 def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_before(
-    segment_set, trained, tmp_path
+    segmented, trained, tmp_path
 ):
     """Equation 4: I(2) are the best segments of theta(1), in relevant and in other documents."""
     lines = [json.loads(line) for line in (trained / "selections" / "2.jsonl").read_text().splitlines()]
     head, *rows = lines
-    config = segment_training(segment_set, "best", TWO)
+    config = segmented("best", TWO)
     tasks = RerankerJob.open(config, tmp_path, tmp_path).open_segments(None, ON_CPU, silent)
     scorer = tasks.score_with(load_reranker(trained / "iterations" / "1" / "model"))
     assert head["pairs"] == len(rows) > QUERIES
@@ -226,11 +228,9 @@ def test_the_precision_of_a_selection_is_that_of_its_file(segment_set, trained):
 
 
 @pytest.mark.parametrize("leading", [1, 2, 4])
-def test_within_reach_are_passages_in_one_of_the_segments_learned_from(
-    segment_set, trained, tmp_path, leading
-):
+def test_within_reach_are_passages_in_one_of_the_segments_learned_from(segmented, trained, tmp_path, leading):
     """So high can P@1 on train be; the settings of the trained model are those of four."""
-    job = RerankerJob.open(segment_training(segment_set, "best", {"leading": leading}), tmp_path, tmp_path)
+    job = RerankerJob.open(segmented("best", {"leading": leading}), tmp_path, tmp_path)
     tasks = job.open_segments(None, ON_CPU, silent)
     table, collection = tasks.table, tasks.learning.reading.collection
     docs = [own.doc for own in table.segments.values()]
@@ -262,9 +262,9 @@ def test_the_share_that_changed_compares_two_files(trained):
     assert results[1]["changed"] == pytest.approx(share)
 
 
-def test_other_settings_do_not_resume(segment_set, trained):
+def test_other_settings_do_not_resume(segmented, trained):
     with pytest.raises(ModelError, match=r"data\.segments\.iterations"):
-        train_reranker(segment_training(segment_set, "best", {"iterations": 3}), trained, resume=True)
+        train_reranker(segmented("best", {"iterations": 3}), trained, resume=True)
 
 
 def test_iterations_stop_after_some_without_a_better_dev_measure(segment_set, tmp_path):
@@ -288,7 +288,7 @@ def test_a_frozen_encoder_runs_once_for_both_models(segment_set, tmp_path):
     assert len(list((tmp_path / "out" / "features").iterdir())) == 1
 
 
-def test_a_selection_of_documents_that_were_cut_otherwise_is_refused(segment_set, trained, tmp_path):
+def test_a_selection_of_documents_that_were_cut_otherwise_is_refused(trained, tmp_path):
     path = trained / "selections" / "1.jsonl"
     head = json.loads(path.read_text().splitlines()[0])
     head.pop("pairs")

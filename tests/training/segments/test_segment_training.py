@@ -32,10 +32,15 @@ from telerank.trec import read_run
 from telerank.types import Qrel, Query, silent
 
 
-def opened(segment_set, folder, select, segments=None, **changes):
-    """The parts of a training's task."""
-    config = segment_training(segment_set, select, segments, **changes)
-    return RerankerJob.open(config, folder, folder).open_segments(None, ON_CPU, silent)
+@pytest.fixture
+def opened(segmented, tmp_path):
+    """Makes the parts of a training's task."""
+
+    def make(select, segments=None, **changes):
+        job = RerankerJob.open(segmented(select, segments, **changes), tmp_path, tmp_path)
+        return job.open_segments(None, ON_CPU, silent)
+
+    return make
 
 
 def every_group(tasks):
@@ -43,8 +48,8 @@ def every_group(tasks):
     return [groups[number] for number in range(len(groups))]
 
 
-def test_first_segments_stand_for_their_documents(segment_set, tmp_path):
-    tasks = opened(segment_set, tmp_path, "first")
+def test_first_segments_stand_for_their_documents(opened, tmp_path):
+    tasks = opened("first")
     for group in every_group(tasks):
         for docno, text in zip(group.docnos, group.documents, strict=True):
             own = tasks.table.segments[docno]
@@ -53,9 +58,9 @@ def test_first_segments_stand_for_their_documents(segment_set, tmp_path):
             assert own.text(0).count(".") == 1
 
 
-def test_a_random_segment_is_a_function_of_seed_query_and_document(segment_set, tmp_path):
-    tasks = opened(segment_set, tmp_path, "random")
-    groups, again = tasks.select().groups, opened(segment_set, tmp_path, "random").select().groups
+def test_a_random_segment_is_a_function_of_seed_query_and_document(opened, segment_set, tmp_path):
+    tasks = opened("random")
+    groups, again = tasks.select().groups, opened("random").select().groups
     first = [groups[number] for number in range(2 * len(groups))]
     assert first == [again[number] for number in range(2 * len(groups))]
     texts = {(g.qid, d): t for g in first for d, t in zip(g.docnos, g.documents, strict=True)}
@@ -67,8 +72,8 @@ def test_a_random_segment_is_a_function_of_seed_query_and_document(segment_set, 
     assert {g.documents for g in every_group(other)} != {g.documents for g in every_group(tasks)}
 
 
-def test_gold_segments_contain_the_known_passage_and_the_share_found_is_counted(segment_set, tmp_path):
-    tasks = opened(segment_set, tmp_path, "gold")
+def test_gold_segments_contain_the_known_passage_and_the_share_found_is_counted(opened, tmp_path):
+    tasks = opened("gold")
     groups = every_group(tasks)
     assert len(groups) == QUERIES
     for group in groups:
@@ -79,20 +84,20 @@ def test_gold_segments_contain_the_known_passage_and_the_share_found_is_counted(
     assert counts["of them found elsewhere than their offset says"] == 1
 
 
-def test_gold_leaves_out_relevant_documents_without_a_passage(segment_set, tmp_path):
+def test_gold_leaves_out_relevant_documents_without_a_passage(opened, segment_set, tmp_path):
     lines = (segment_set / "answers.jsonl").read_text().splitlines()
     lost = {**json.loads(lines[1]), "text": "not there at all"}
     file = tmp_path / "answers.jsonl"
     file.write_text("\n".join([lines[0], json.dumps(lost), *lines[2:8]]))
-    groups = every_group(opened(segment_set, tmp_path, "gold", {"answers": str(file)}))
+    groups = every_group(opened("gold", {"answers": str(file)}))
     assert {group.qid for group in groups} == {"10", "12", "13", "14", "15", "16", "17"}
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["relevant pairs without a known passage, left out"] == QUERIES - 7
     assert counts["of them found in their document (88 %)"] == 7
 
 
-def test_gold_may_be_behind_the_leading_segments_of_others(segment_set, tmp_path):
-    tasks = opened(segment_set, tmp_path, "gold", {"leading": 1})
+def test_gold_may_be_behind_the_leading_segments_of_others(opened, tmp_path):
+    tasks = opened("gold", {"leading": 1})
     for group in every_group(tasks):
         assert f"d{group.qid[1:]} x1" in group.documents[0]
         for docno, text in zip(group.docnos[1:], group.documents[1:], strict=True):
@@ -100,27 +105,25 @@ def test_gold_may_be_behind_the_leading_segments_of_others(segment_set, tmp_path
                 assert text == tasks.table.text(docno, 0)
 
 
-def test_all_segments_alone_take_the_first_always_and_others_by_their_share(segment_set, tmp_path):
+def test_all_segments_alone_take_the_first_always_and_others_by_their_share(opened, tmp_path):
     """Objective pointwise: an item is a segment with the label of its document."""
-    every = every_group(opened(segment_set, tmp_path, "all", {"others": 1.0}))
-    table = opened(segment_set, tmp_path, "all", {"others": 1.0}).table
+    every = every_group(opened("all", {"others": 1.0}))
+    table = opened("all", {"others": 1.0}).table
     assert all(len(group.documents) == 1 for group in every)
     relevant = [(g.qid, g.documents[0]) for g in every if g.relevant]
     expected = [(f"1{i}", text) for i in range(QUERIES) for text in table.texts(f"d{i}")]
     assert sorted(relevant) == sorted(expected)
-    few = every_group(opened(segment_set, tmp_path, "all", {"others": 0.1}))
+    few = every_group(opened("all", {"others": 0.1}))
     firsts = [g for g in few if g.documents[0] == table.text(g.docnos[0], 0)]
     assert len(firsts) == 3 * QUERIES  # of each document of each group
     rest = len(every) - 3 * QUERIES
     assert 0 < len(few) - len(firsts) < 0.3 * rest
-    assert few == every_group(opened(segment_set, tmp_path, "all", {"others": 0.1}))
+    assert few == every_group(opened("all", {"others": 0.1}))
 
 
-def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begins_again(
-    segment_set, tmp_path
-):
+def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begins_again(opened, tmp_path):
     loss = {"objective": "margin", "margin": 1.0, "of": "logit"}
-    tasks = opened(segment_set, tmp_path, "all", {"others": 1.0}, loss=loss)
+    tasks = opened("all", {"others": 1.0}, loss=loss)
     table, seen = tasks.table, 0
     for group in every_group(tasks):
         numbers = [table.texts(d).index(t) for d, t in zip(group.docnos, group.documents, strict=True)]
@@ -131,8 +134,10 @@ def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begin
     assert seen  # document 0 has a segment more than the others
 
 
-def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(segment_set, tmp_path):
-    tasks = opened(segment_set, tmp_path, "random", {"leading": 2}, dev=dev_of(segment_set))
+def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(
+    ranked, opened, segment_set, tmp_path
+):
+    tasks = opened("random", {"leading": 2}, dev=dev_of(segment_set))
     assert {len(own) for own in tasks.table.segments.values()} == {2}
     ranked = tasks.dev_scores(tasks.reranker).segmenter
     assert len(ranked(tasks.table.segments["d0"].doc)) == 4
@@ -140,13 +145,13 @@ def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(se
     assert counts["documents with text behind the last segment to learn from"] == len(tasks.table.segments)
 
 
-def test_random_lengths_are_those_of_seed_and_docno(segment_set, tmp_path):
+def test_random_lengths_are_those_of_seed_and_docno(ranked, opened, segment_set, tmp_path):
     """The same in each run; other ones with another seed of the data; whole where documents are ranked."""
     window = {"window": {"length": 12}, "random_lengths": True, "leading": None}
 
     def lengths(seed):
         data = segment_settings(segment_set, "random", window)["data"] | {"seed": seed}
-        tasks = opened(segment_set, tmp_path, "random", window, data=data, dev=dev_of(segment_set))
+        tasks = opened("random", window, data=data, dev=dev_of(segment_set))
         return tasks, {docno: own.lengths.tolist() for docno, own in tasks.table.segments.items()}
 
     tasks, first = lengths(3)
@@ -156,9 +161,9 @@ def test_random_lengths_are_those_of_seed_and_docno(segment_set, tmp_path):
     assert max(ranked(tasks.table.segments["d1"].doc).lengths) == 12
 
 
-def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(segment_set, tmp_path):
+def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(opened, tmp_path):
     """A window that ends within a word: its text alone would have other tokens."""
-    tasks = opened(segment_set, tmp_path, "random", {"window": {"length": 2}})
+    tasks = opened("random", {"window": {"length": 2}})
     scorer, group = tasks.select().scorer, tasks.select().groups[0]
     assert isinstance(scorer, EndToEnd)
     made = scorer.make(tasks.reranker, group.pairs)
@@ -214,7 +219,9 @@ def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(segment_set
 
 
 @pytest.mark.parametrize("select", ["first", "best"])
-def test_titles_and_queries_that_are_cut_are_counted_and_said(segment_set, tmp_path, select):
+def test_titles_and_queries_that_are_cut_are_counted_and_said(
+    segmented, opened, segment_set, tmp_path, select
+):
     """In dev, and where the documents of the test are ranked."""
     collection = shutil.copytree(segment_set / "collection", tmp_path / "collection")
 
@@ -228,7 +235,7 @@ def test_titles_and_queries_that_are_cut_are_counted_and_said(segment_set, tmp_p
     change("queries.jsonl", slice(-1, None), text="q1 " * 9)
     test = {"split": "dev", "run": str(segment_set / "dev.run"), "measures": ["RR"], "queries": 6}
     changes = {"data": {**segment_settings(segment_set, select)["data"], "collection": str(collection)}}
-    tasks = opened(segment_set, tmp_path, select, **changes, dev=dev_of(segment_set))
+    tasks = opened(select, **changes, dev=dev_of(segment_set))
     titles = sum("x6 x6" in text for _, text in tasks.dev.pairs)
     queries = sum(query.startswith("q1 q1") for query, _ in tasks.dev.pairs)
     assert min(titles, queries) > 0
@@ -236,7 +243,7 @@ def test_titles_and_queries_that_are_cut_are_counted_and_said(segment_set, tmp_p
     assert f"{titles} dev pairs whose title was cut" in said
     assert f"{queries} dev pairs whose query was cut" in said
     if select == "first":
-        config = segment_training(segment_set, select, **changes, test=test)
+        config = segmented(select, **changes, test=test)
         train_reranker(config, tmp_path / "out")
         run = read_run(tmp_path / "out" / "test.run.gz")
         cut = sum(docno in ("d0", "d1", "d2", "d3") for ranking in run for docno in ranking.docnos)
@@ -245,12 +252,14 @@ def test_titles_and_queries_that_are_cut_are_counted_and_said(segment_set, tmp_p
 
 
 @pytest.mark.parametrize("only", [None, "unjudged", "not-relevant", "relevant-elsewhere"])
-def test_negatives_are_unjudged_or_judged_or_relevant_to_another_query_or_any(segment_set, tmp_path, only):
+def test_negatives_are_unjudged_or_judged_or_relevant_to_another_query_or_any(
+    opened, segment_set, tmp_path, only
+):
     negatives = {"run": str(segment_set / "train.run"), "per_positive": 3, "resample": True}
 
     def drawn(only):
         data = segment_settings(segment_set, "first")["data"] | {"negatives": {**negatives, "only": only}}
-        groups = opened(segment_set, tmp_path, "first", data=data).groups
+        groups = opened("first", data=data).groups
         own = [groups[number] for number in range(20 * QUERIES)]
         return {(int(group.qid[1:]), int(docno[1:])) for group in own for docno in group.docnos[1:]}
 
@@ -263,7 +272,7 @@ def test_negatives_are_unjudged_or_judged_or_relevant_to_another_query_or_any(se
 
 
 def test_what_is_relevant_to_queries_kept_back_or_below_the_grade_of_relevance_is_not_elsewhere(
-    segment_set, tmp_path
+    segmented, segment_set, tmp_path
 ):
     negatives = {
         "run": str(segment_set / "train.run"),
@@ -272,7 +281,7 @@ def test_what_is_relevant_to_queries_kept_back_or_below_the_grade_of_relevance_i
         "only": "relevant-elsewhere",
     }
     data = segment_settings(segment_set, "first")["data"] | {"negatives": negatives}
-    config = segment_training(segment_set, "first", data=data)
+    config = segmented("first", data=data)
     job = RerankerJob.open(config, tmp_path, tmp_path)
     kept = frozenset({"13", "15"})
     shifted = {f"1{i}": f"d{i}" for i in range(QUERIES)}
@@ -291,14 +300,14 @@ def test_what_is_relevant_to_queries_kept_back_or_below_the_grade_of_relevance_i
     assert drawn(graded) == relevant
 
 
-def test_only_relevant_documents_of_the_list_are_learned_from(segment_set, tmp_path):
+def test_only_relevant_documents_of_the_list_are_learned_from(opened, segment_set, tmp_path):
     run = str(segment_set / "train.run")
     top = {ranking.query.qid: ranking.docnos[:3] for ranking in read_run(run)}
     listed = {f"1{i}" for i in range(QUERIES) if f"d{i}" in top[f"1{i}"]}
     assert 0 < len(listed) < QUERIES
     negatives = {"run": run, "depth": 3, "per_positive": 1, "relevant": "listed"}
     data = segment_settings(segment_set, "first")["data"] | {"negatives": negatives}
-    tasks = opened(segment_set, tmp_path, "first", data=data)
+    tasks = opened("first", data=data)
     assert {qid for qid, _ in tasks.groups.pairs} == listed
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["relevant pairs beyond the lists, left out"] == QUERIES - len(listed)
@@ -327,9 +336,9 @@ def test_hinge_of_raw_scores_is_best_s():
         ("first", {}, {"repetition": 1}, "set folds"),
     ],
 )
-def test_settings_that_cannot_be_are_named(segment_set, select, segments, changes, expected):
+def test_settings_that_cannot_be_are_named(segmented, select, segments, changes, expected):
     from pydantic import ValidationError
 
     with pytest.raises(ValidationError) as caught:
-        segment_training(segment_set, select, segments, **changes)
+        segmented(select, segments, **changes)
     assert expected in describe_error(caught.value)
