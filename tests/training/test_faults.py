@@ -32,11 +32,7 @@ def test_out_of_memory_is_a_line_that_says_what_to_set(ranked, paired, tmp_path,
         (train_bi_encoder, paired(), "chunk to less than 4, or recompute to true$"),
         (train_bi_encoder, at_once, "chunk to a number of texts, as 32$"),
         (train_reranker, monobert, r"tokens to less than \d+, or recompute"),
-        (
-            train_reranker,
-            ranked(model=FROZEN),
-            r"batch to less than \d+, and accumulation",
-        ),
+        (train_reranker, ranked(model=FROZEN), r"batch to less than \d+, and accumulation"),
     ]
     for number, (start, config, says) in enumerate(cases):
         with pytest.raises(ModelError, match=f"^out of memory: set .*{says}") as raised:

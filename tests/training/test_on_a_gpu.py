@@ -14,7 +14,6 @@ if not torch.cuda.is_available():
 
 from small_training import losses
 
-from small_ranking import ranking_training
 from telerank.errors import ModelError
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.loop import Loop
@@ -32,10 +31,7 @@ def drop_last_checkpoint(output):
 @pytest.mark.parametrize("precision", ["auto", "float32", "float16"])
 def test_a_deterministic_training_resumes_to_the_same_losses(ranked, paired, tmp_path, precision):
     common = {"deterministic": True, "precision": precision, "checkpoint_every": 4}
-    encoder, ranker = (
-        paired(**common),
-        ranked(model={"kind": "monobert"}, **common),
-    )
+    encoder, ranker = (paired(**common), ranked(model={"kind": "monobert"}, **common))
     for start, config in ((train_bi_encoder, encoder), (train_reranker, ranker)):
         output = tmp_path / start.__name__
         start(config, output)
@@ -79,8 +75,8 @@ def test_an_update_waits_for_nothing(ranked, paired, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("default")  # torch's compiler warns of itself
 @pytest.mark.parametrize("setting", ["compile", "recompute"])
-def test_compiled_and_recomputed_layers_learn_the_same(paired, on_dev, ranking_set, tmp_path, setting):
-    plain = ranking_training(ranking_set, model=STILL, precision="float32", dev=on_dev(measure="MRR"))
+def test_compiled_and_recomputed_layers_learn_the_same(ranked, paired, on_dev, tmp_path, setting):
+    plain = ranked(model=STILL, precision="float32", dev=on_dev(measure="MRR"))
     encoder = paired(model={"dropout": 0.0}, optimisation={"chunk": None}, precision="float32")
     for start, config in ((train_bi_encoder, encoder), (train_reranker, plain)):
         for name, own in (("plain", config), (setting, config.model_copy(update={setting: True}))):

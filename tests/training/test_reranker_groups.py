@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from small_models import small_tokenizer
-from small_ranking import QUERIES, ranking_training
+from small_ranking import QUERIES
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.msmarco import Triple
 from telerank.errors import CollectionError, ModelError
@@ -224,15 +224,13 @@ def test_folds_are_disjoint_and_everything():
         make_folds(["a", "b"], 3, seed=0)
 
 
-def test_no_query_of_dev_or_test_is_learned_from(ranking_set):
+def test_no_query_of_dev_or_test_is_learned_from(ranked, ranking_set):
     """Cross-validation with a dev set from the same split: three parts without a query in common."""
     lists = {"split": "train", "run": str(ranking_set / "train.run")}
     collection = open_collection(ranking_set / "collection")
     tested = []
     for fold in range(4):
-        config = ranking_training(
-            ranking_set, folds=4, held_out=fold, test=lists, dev={**lists, "queries": 5}
-        )
+        config = ranked(folds=4, held_out=fold, test=lists, dev={**lists, "queries": 5})
         parts = assign_queries(collection, config)
         reading = reading_of(config, collection, parts.kept_back)
         groups = read_groups(reading, ranking_set / "texts")
@@ -335,7 +333,7 @@ def ids(folder, lines):
     return {"triples": {"file": str(folder / "qidpidtriples.tsv"), "window": 5}, "negatives": None}
 
 
-def test_triples_of_ids_have_the_texts_of_the_collection(read, ranking_set, tmp_path):
+def test_triples_of_ids_have_the_texts_of_the_collection(read, tmp_path):
     lines = [(f"1{i}", f"d{i}", f"d{i + 1}") for i in range(QUERIES)]
     groups, counts = read(data=ids(tmp_path, lines))
     assert counts == {"queries of the split": QUERIES}
@@ -343,9 +341,7 @@ def test_triples_of_ids_have_the_texts_of_the_collection(read, ranking_set, tmp_
     for group in some(groups, QUERIES):
         number = int(group.query[1:])
         assert [text.split()[0] for text in group.documents] == [f"d{number}", f"d{number + 1}"]
-    fewer, counts = read(
-        ranking_set, kept_back=frozenset({"13"}), data={**ids(tmp_path, lines), "queries": 7}
-    )
+    fewer, counts = read(kept_back=frozenset({"13"}), data={**ids(tmp_path, lines), "queries": 7})
     assert len(fewer) == counts["queries of the split"] == 7
     assert "q3" not in {group.query for group in some(fewer, 7)}
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from small_training import ON_CPU, losses
+from toy_trainings import counting_scored
 
 from small_models import WORDS, save_vectors
-from small_ranking import QUERIES, ranking_training
+from small_ranking import QUERIES
 from telerank.errors import IndexFault, ModelError
 from telerank.evaluation.measures import measure
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
@@ -36,11 +38,10 @@ KINDS = {
 }
 
 
-def test_what_is_trained_orders_what_it_could_not_order_before(on_dev, ranking_set, tmp_path):
+def test_what_is_trained_orders_what_it_could_not_order_before(ranked, on_dev, ranking_set, tmp_path):
     """Query and document have a number in common: the encoder learns which words belong together."""
     told: list[Record] = []
-    wanted = ranking_training(
-        ranking_set,
+    wanted = ranked(
         model={"kind": "monobert", "dropout": 0.0},
         data={"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 5}},
         loss={"objective": "softmax"},
@@ -64,13 +65,8 @@ def test_what_is_trained_orders_what_it_could_not_order_before(on_dev, ranking_s
 
 
 @pytest.mark.parametrize("name", ["bert-lite", "bert-dmn-lite"])
-def test_a_frozen_encoder_stays_as_it_is(on_dev, ranking_set, tmp_path, name):
-    wanted = ranking_training(
-        ranking_set,
-        model=KINDS[name],
-        dev=on_dev(every=4),
-        test=on_dev(queries=9, store=True),
-    )
+def test_a_frozen_encoder_stays_as_it_is(ranked, on_dev, tmp_path, name):
+    wanted = ranked(model=KINDS[name], dev=on_dev(every=4), test=on_dev(queries=9, store=True))
     model = train_reranker(wanted, tmp_path / "out")
     began, ended = start_reranker(wanted.model, 0), load_reranker(model)
     assert encoder_fingerprint(began) == encoder_fingerprint(ended)
@@ -106,7 +102,7 @@ class Fixed(list):
         return super().__getitem__(number % len(self))
 
 
-def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(task_of, tmp_path):
+def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(task_of):
     task = task_of("bert-lite", dropout=0.5)
     model, pairs = task.reranker.model, [pair for group in task.groups for pair in group.pairs]
     assert model.training
@@ -124,35 +120,27 @@ def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(task_of, tmp_path
     assert {weight.grad is None for weight in model.head.parameters()} == {False}
 
 
-def test_the_encoder_runs_in_the_first_epoch_alone(task_of, tmp_path):
-    task = task_of("bert-dmn-lite", optimisation={"batch": 3})
-    runs = []
-    task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    for number in range(6):
-        task.prepare(number, silent)
-        task.backward(task.read(number))
-        if number == 0:
-            first = len(runs)
-    assert len(runs) == first > 0
-    assert len(task.scorer.stored.store) == len({pair for group in task.groups for pair in group.pairs})
-    again = task_of("bert-dmn-lite", seed=5)
-    again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    again.prepare(0, silent)
-    assert len(runs) == first
-    other = task_of("bert-lite")  # another head
-    other.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    other.prepare(0, silent)
-    assert len(runs) == first
+def test_the_encoder_runs_in_the_first_epoch_alone(task_of):
+    with counting_scored() as encoded:
+        task = task_of("bert-dmn-lite", optimisation={"batch": 3})
+        for number in range(6):
+            task.prepare(number, silent)
+            task.backward(task.read(number))
+        pairs = {pair for group in task.groups for pair in group.pairs}
+        assert sum(encoded) == len(task.scorer.stored.store) == len(pairs)
+        for other in (task_of("bert-dmn-lite", seed=5), task_of("bert-lite")):  # another head
+            other.prepare(0, silent)
+        assert sum(encoded) == len(pairs)
 
 
-def test_a_store_that_lacks_a_pair_says_so(task_of, tmp_path):
+def test_a_store_that_lacks_a_pair_says_so(task_of):
     task = task_of("bert-lite")
     with pytest.raises(IndexFault, match="have no features here"):
         task.backward(task.read(0))
 
 
 @pytest.mark.parametrize("name", ["monobert", "bert-dmn"])
-def test_parts_change_the_memory_and_nothing_else(task_of, tmp_path, name):
+def test_parts_change_the_memory_and_nothing_else(task_of, name):
     gradients = []
     for tokens in (16_384, 100, 1):
         task = task_of(name, optimisation={"tokens": tokens, "batch": 5})
@@ -173,22 +161,21 @@ def test_parts_change_the_memory_and_nothing_else(task_of, tmp_path, name):
 def test_every_loss_trains_and_is_a_mean_over_groups(objective):
     random = torch.Generator().manual_seed(0)
     logits, teacher = (torch.randn(6, 4, generator=random) for _ in range(2))
-    told = teacher if objective == "margin-mse" else None
-    wanted = RerankerLoss(objective=objective, teacher=None if told is None else "run")
-    whole = ranking_loss(wanted, logits, told)
-    each = [
-        ranking_loss(wanted, logits[i : i + 1], None if told is None else told[i : i + 1]) for i in range(6)
-    ]
+    teacher = teacher if objective == "margin-mse" else None
+    config = RerankerLoss(objective=objective, teacher=teacher if teacher is None else "run")
+    whole = ranking_loss(config, logits, teacher)
+    labels = [None] * 6 if teacher is None else teacher.split(1)
+    each = [ranking_loss(config, *both) for both in zip(logits.split(1), labels, strict=True)]
     torch.testing.assert_close(whole, torch.stack(each).mean())
     better = logits.clone()
     better[:, 0] += 20
-    if told is None:
-        assert ranking_loss(wanted, better, None) < whole
+    if teacher is None:
+        assert ranking_loss(config, better) < whole
     else:
-        assert ranking_loss(wanted, teacher + 3, told) == pytest.approx(0.0)
+        assert ranking_loss(config, teacher + 3, teacher) == pytest.approx(0.0)
 
 
-def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, ranking_set, tmp_path):
+def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, tmp_path):
     out, lists = tmp_path / "out", on_dev(queries=10)
     wanted = ranked(model=KINDS["bert-lite"], test=lists)
     model = train_reranker(wanted, out)
@@ -196,29 +183,19 @@ def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, r
     train_reranker(wanted, out, resume=True)
     assert (out / "test.json").stat().st_mtime_ns == before[1]
     told: list[Record] = []
-    other = ranking_training(
-        ranking_set,
-        model=KINDS["bert-lite"],
-        test={**lists, "queries": 12, "measures": ["P@1"]},
-        optimisation={"tokens": 100},
-    )
+    test = {**lists, "queries": 12, "measures": ["P@1"]}
+    other = ranked(model=KINDS["bert-lite"], test=test, optimisation={"tokens": 100})
     train_reranker(other, out, resume=True, report=told.append)
     tested = json.loads((out / "test.json").read_text())
     assert (told, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
     assert reranker_fingerprint(load_reranker(model)) == before[0]
-    assert read_settings(out / "config.yaml", RerankerTraining) == other
-
-
-def test_a_test_that_could_not_be_measured_is_put_right(ranked, on_dev, tmp_path):
-    """Earlier versions found that out at the end."""
-    wanted = ranked(model=KINDS["bert-lite"], test=on_dev(measures=["AP"]))
-    train_reranker(wanted, tmp_path)
-    for name in ("test.json", "test.yaml", "test.run.gz"):
-        (tmp_path / name).unlink()
-    saved = tmp_path / "config.yaml"
-    saved.write_text(saved.read_text().replace("- AP\n", "- APP\n"))
-    train_reranker(wanted, tmp_path, resume=True)
-    assert list(json.loads((tmp_path / "test.json").read_text())["measures"]) == ["AP"]
+    saved = out / "config.yaml"
+    assert read_settings(saved, RerankerTraining) == other
+    for name in ("test.json", "test.yaml", "test.run.gz"):  # one that earlier versions could not measure
+        (out / name).unlink()
+    saved.write_text(saved.read_text().replace("- P@1\n", "- APP\n"))
+    train_reranker(other, out, resume=True)
+    assert json.loads((out / "test.json").read_text()) == tested
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
@@ -226,18 +203,17 @@ def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(
     ranked, on_dev, ranking_set, tmp_path, split
 ):
     lists = {"split": split, "run": str(ranking_set / f"{split}.run")}
-    dev = on_dev(queries=8)
-    wanted = ranked(model=KINDS["bert-lite"], test={**lists, "queries": 5}, dev=dev)
-    train_reranker(wanted, tmp_path)
-    for test in ({**lists, "queries": 6}, None):
-        other = ranked(model=KINDS["bert-lite"], test=test, dev=dev)
-        with pytest.raises(
-            ModelError, match=r"test\.queries is (6|None), but the training in .* began with 5"
-        ):
-            train_reranker(other, tmp_path, resume=True)
-    deeper = ranking_training(
-        ranking_set, model=KINDS["bert-lite"], test={**lists, "queries": 5, "depth": 2}, dev=dev
+    few = {"steps": 2, "warm_up": 0}
+    trained = partial(
+        ranked, model=KINDS["bert-lite"], dev=on_dev(queries=8, every=2, patience=2), optimisation=few
     )
+    train_reranker(trained(test={**lists, "queries": 5}), tmp_path)
+    for test, number in (({**lists, "queries": 6}, 6), (None, None)):
+        with pytest.raises(
+            ModelError, match=rf"test\.queries is {number}, but the training in .* began with 5"
+        ):
+            train_reranker(trained(test=test), tmp_path, resume=True)
+    deeper = trained(test={**lists, "queries": 5, "depth": 2})
     train_reranker(deeper, tmp_path, resume=True)
     assert json.loads((tmp_path / "test.json").read_text())["candidates"] == 10
 
@@ -274,20 +250,25 @@ def twenty_triples(ranked, folder, **length):
     return ranked(model=KINDS["bert-lite"], data=data, optimisation=length)
 
 
-def test_the_size_of_a_store_is_told_with_that_of_what_is_to_come(ranked, ranking_set, tmp_path):
+def test_the_size_of_a_store_is_shown_with_that_of_what_is_to_come(ranked, anew, tmp_path):
     """A file is not counted where updates are: there may be as many triples as these need."""
     epochs = twenty_triples(ranked, tmp_path, steps=None, epochs=2.0)
     assert parts_of_a_store(epochs, tmp_path / "epochs") == [(1, 8, 20), (9, 16, 20)]
     steps = twenty_triples(ranked, tmp_path, steps=5)
     assert parts_of_a_store(steps, tmp_path / "steps") == [(1, 8, 30), (9, 16, 30)]
-    anew = {"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 2, "resample": True}}
-    drawn = ranked(model=KINDS["bert-lite"], data=anew)
-    assert parts_of_a_store(drawn, tmp_path / "drawn") == [(1, 24, 48)]
-    whole = ranked(model=KINDS["bert-lite"])
-    assert parts_of_a_store(whole, tmp_path / "whole") == []
+    assert parts_of_a_store(anew(), tmp_path / "drawn") == [(1, 24, 48)]
+    assert parts_of_a_store(ranked(model=KINDS["bert-lite"]), tmp_path / "whole") == []
 
 
-def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, tmp_path, monkeypatch):
+@pytest.fixture
+def anew(ranked, ranking_set):
+    """Makes a training on negatives that are drawn anew in each epoch."""
+    negatives = {"run": str(ranking_set / "train.run"), "per_positive": 2, "resample": True}
+    return partial(ranked, model=KINDS["bert-lite"], data={"negatives": negatives})
+
+
+def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, anew, tmp_path, monkeypatch):
+    """Negatives that are drawn anew take no more than their lists."""
     epochs = twenty_triples(ranked, tmp_path, steps=None, epochs=2.0)
     train_reranker(epochs, tmp_path / "out")
     size = bytes_of_a_store(tmp_path / "out")
@@ -297,15 +278,12 @@ def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, tmp_p
     assert bytes_of_a_store(tmp_path / "full") == 0
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.6 * size))
     train_reranker(twenty_triples(ranked, tmp_path, steps=8), tmp_path / "counted")  # 48 would not fit
-
-
-def test_negatives_drawn_anew_take_no_more_than_their_lists(ranked, ranking_set, tmp_path, monkeypatch):
-    anew = {"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 2, "resample": True}}
-    wanted = ranked(model=KINDS["bert-lite"], data=anew, optimisation={"steps": 20})
-    train_reranker(wanted, tmp_path / "out")
-    enough = 1.6 * bytes_of_a_store(tmp_path / "out")
+    monkeypatch.undo()
+    drawn = anew(optimisation={"steps": 20})
+    train_reranker(drawn, tmp_path / "drawn")
+    enough = 1.6 * bytes_of_a_store(tmp_path / "drawn")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=enough))
-    train_reranker(wanted, tmp_path / "again")
+    train_reranker(drawn, tmp_path / "again")
 
 
 @pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])

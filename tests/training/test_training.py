@@ -7,17 +7,11 @@ import shutil
 
 import pytest
 import torch
-from small_training import ON_CPU, PAIRS, hard_run, losses, training, triples
+from small_training import ON_CPU, PAIRS, hard_run, losses, triples
 
 from small_models import fingerprint_of, small_encoder
 from telerank.corpus.formats import open_collection
-from telerank.errors import (
-    CollectionError,
-    FormatError,
-    IndexDamaged,
-    ModelError,
-    UnlikelySetting,
-)
+from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError, UnlikelySetting
 from telerank.models.encoders.folders import load_bi_encoder
 from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, BiEncoderTraining
 from telerank.training.bi_encoder.dev import encode_texts, read_dev, search
@@ -30,9 +24,9 @@ from telerank.types import silent
 
 
 def test_what_is_trained_finds_what_it_could_not_find_before(paired, pair_set, tmp_path):
-    optimisation = {"steps": 30, "batch": 24, "accumulation": 1, "learning_rate": 0.01, "chunk": None}
-    dev = {"split": "dev", "every": 10, "measure": "MRR@10"}
-    rare = {"log_every": 10, "checkpoint_every": 99}
+    optimisation = {"steps": 60, "batch": 24, "accumulation": 1, "chunk": None}
+    dev = {"split": "dev", "every": 20, "measure": "MRR@10"}
+    rare = {"log_every": 20, "checkpoint_every": 99}
     config = paired(model={"dropout": 0.0}, optimisation=optimisation, dev=dev, **rare)
     records: list[Record] = []
     model = train_bi_encoder(config, tmp_path / "out", report=records.append)
@@ -42,7 +36,7 @@ def test_what_is_trained_finds_what_it_could_not_find_before(paired, pair_set, t
     assert before < 0.4
     assert after > 0.9
     assert after == max(record.dev for record in records)
-    assert [record.step for record in records] == [10, 20, 30]
+    assert [record.step for record in records] == [20, 40, 60]
     assert records[-1].loss < records[0].loss
     assert records[-1].dev_loss < task_of(config, tmp_path / "out").dev_loss(silent) / 2
     assert records[-1].remaining == 0
@@ -165,11 +159,10 @@ def test_the_dev_loss_has_the_negatives_of_the_training_or_else_those_of_the_bat
 
 @pytest.mark.parametrize("objective", ["classification", "cosine"])
 def test_sentence_bert_learns_from_vectors_of_any_length_and_ranks_by_cosine(
-    ranked, pair_set, tmp_path, objective
+    paired, ranked, tmp_path, objective
 ):
     """Equation 12 of the Piaf report is for ranking; the classifier sees (u, v, |u - v|) as pooled."""
-    config = training(
-        pair_set,
+    config = paired(
         model={"similarity": "cosine", "dropout": 0.0},
         data={"negatives": {"random": True}},
         loss={"objective": objective},
@@ -219,11 +212,10 @@ def test_two_trainings_in_one_folder_are_refused(paired, tmp_path):
         train_bi_encoder(paired(), tmp_path / "out")
 
 
-def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(pair_set, tmp_path):
+def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(paired, tmp_path):
     """BERT asks, RoBERTa answers; each knows the words by other numbers."""
     small_encoder(tmp_path / "roberta", "roberta", seed=1)
-    config = training(
-        pair_set,
+    config = paired(
         model={"towers": "two", "document_start": str(tmp_path / "roberta"), "dropout": 0.0},
         optimisation={"steps": 40, "batch": 24, "accumulation": 1, "learning_rate": 0.006, "chunk": None},
         dev={"split": "dev", "every": 40, "patience": 40, "measure": "RR"},
@@ -249,7 +241,7 @@ def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(pai
         start_model(BiEncoderStart(start=str(folder)), 0)
     assert not start_model(BiEncoderStart(start=str(folder), towers="two"), 0)[0].shared
     began, _ = start_model(config.model, 0)
-    fresh, _ = start_model(config.model.model_copy(update={"fresh": True}), 0)
+    fresh, _ = start_model(config.model.model_copy(update={"fresh": True}), 5)
     for other in (model, fresh):
         pairs = zip(other.named_parameters(), began.parameters(), strict=True)
         words = [(ours, theirs) for (name, ours), theirs in pairs if "word_embeddings" in name]

@@ -277,7 +277,7 @@ def test_later_settings_are_dumped_only_if_they_are_set(tmp_path, written):
         *("queries", "pairs", "seed"),
     ]
     assert list(dump["data"]["negatives"]) == [
-        *("run", "pool", "random", "judged", "depth", "per_positive", "per_group", "resample"),
+        *("run", "pool", "random", "judged", "depth", "per_positive", "per_group", "resample")
     ]
     plan = TrainingPlan.model_validate(record).model_dump(mode="json")
     assert list(plan)[-5:] == ["folds", "held_out", "grid", "seeds", "sizes"]

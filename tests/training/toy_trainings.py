@@ -102,10 +102,7 @@ def still_trainings(toys: Path) -> dict:
     """
     dev = {"split": "dev", "every": 3, "measure": "RR"}
     parts = {"optimisation": {**FEW, "batch": 5, "accumulation": 2, "tokens": 64}}
-    looked = {
-        "dev": dev_lists(toys / "lists", every=3),
-        "test": dev_lists(toys / "lists", queries=5),
-    }
+    looked = {"dev": dev_lists(toys / "lists", every=3), "test": dev_lists(toys / "lists", queries=5)}
     one = {"optimisation": {**FEW, "batch": 1}}
     dmn, head = {**DMN, "head": {**DMN["head"], **STILL}, **STILL}, {"head": STILL, **STILL}
     pairs = {

@@ -60,7 +60,7 @@ def gradients(module):
 
 
 @pytest.mark.parametrize("loss", [HINGE, {"objective": "pointwise", "class_weights": False}])
-def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(joint_task, tmp_path, loss):
+def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(joint_task, loss):
     """Its gradients are those of the chosen segments alone, relevant or not; theta(0) chooses."""
     _, tasks, task = joint_task(seed_of_selector=5, loss=loss)
     groups, _ = task.ranker.batch(0)
@@ -92,13 +92,10 @@ def test_the_gradients_of_both_models_are_limited_apart(joint_task, tmp_path, mo
     loop = Loop(config, tmp_path, 2, None, task, ON_CPU)
     loop.update(silent)
     most = config.optimisation.max_gradient_norm
-    assert limited == [
-        (learned(task.selector.model), most),
-        (learned(task.ranker.reranker.model), most),
-    ]
+    assert limited == [(learned(task.selector.model), most), (learned(task.ranker.reranker.model), most)]
 
 
-def test_theta_0_learns_from_all_segments_of_the_same_number(joint_task, tmp_path):
+def test_theta_0_learns_from_all_segments_of_the_same_number(joint_task):
     """The sum over j of the hinge of segment j of both documents, a mean over groups."""
     config, tasks, task = joint_task(loss=HINGE)
     groups, _ = task.ranker.batch(0)
@@ -138,7 +135,7 @@ class Rising:
             yield learned, logits + torch.tensor([[1000.0 * self.order[id(group)]] for group in learned])
 
 
-def test_a_segment_that_comes_again_is_chosen_by_its_first_score(joint_task, tmp_path):
+def test_a_segment_that_comes_again_is_chosen_by_its_first_score(joint_task):
     """Of a shorter document: dropout would give those that come again another chance."""
     _, tasks, task = joint_task(loss=HINGE)
     groups, _ = task.ranker.batch(0)

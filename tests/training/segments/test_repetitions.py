@@ -24,7 +24,7 @@ def test_each_repetition_has_folds_and_a_seed_of_its_own(ranking_set):
     collection = open_collection(configs[0].data.collection)
     tests = [assign_queries(collection, config).test for config in configs]
     assert [(config.repetition, config.held_out, config.seed) for config in configs] == [
-        *((0, 0, 4), (0, 1, 4), (1, 0, 5), (1, 1, 5), (2, 0, 6), (2, 1, 6)),
+        *((0, 0, 4), (0, 1, 4), (1, 0, 5), (1, 1, 5), (2, 0, 6), (2, 1, 6))
     ]
     for first, second in zip(tests[::2], tests[1::2], strict=True):
         assert not first & second
@@ -33,7 +33,7 @@ def test_each_repetition_has_folds_and_a_seed_of_its_own(ranking_set):
     plain = assign_queries(collection, read_plan(settings(ranking_set, held_out=0)))
     assert plain.test == tests[0]  # the folds without repetitions are those of the first
     assert [str(variant.folder) for variant in plan.variants][:2] == [
-        *("repetition-0/fold-0", "repetition-0/fold-1"),
+        *("repetition-0/fold-0", "repetition-0/fold-1")
     ]
 
 

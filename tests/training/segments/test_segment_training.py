@@ -11,12 +11,7 @@ import torch
 from pydantic import ValidationError
 from small_training import ON_CPU
 
-from small_segments import (
-    QUERIES,
-    dev_of,
-    segment_settings,
-    segment_training,
-)
+from small_segments import QUERIES, dev_of, segment_training
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.records import describe_error
 from telerank.reranking.texts import make_pairs
@@ -48,7 +43,7 @@ def every_group(tasks):
     return [groups[number] for number in range(len(groups))]
 
 
-def test_first_segments_stand_for_their_documents(opened, tmp_path):
+def test_first_segments_stand_for_their_documents(opened):
     tasks = opened("first")
     for group in every_group(tasks):
         for docno, text in zip(group.docnos, group.documents, strict=True):
@@ -58,7 +53,7 @@ def test_first_segments_stand_for_their_documents(opened, tmp_path):
             assert own.text(0).count(".") == 1
 
 
-def test_a_random_segment_is_a_function_of_seed_query_and_document(opened, segment_set, tmp_path):
+def test_a_random_segment_is_a_function_of_seed_query_and_document(opened):
     tasks = opened("random")
     groups, again = tasks.select().groups, opened("random").select().groups
     first = [groups[number] for number in range(2 * len(groups))]
@@ -66,9 +61,7 @@ def test_a_random_segment_is_a_function_of_seed_query_and_document(opened, segme
     texts = {(g.qid, d): t for g in first for d, t in zip(g.docnos, g.documents, strict=True)}
     numbers = {tasks.table.texts(docno).index(text) for (_, docno), text in texts.items()}
     assert numbers >= {0, 1, 2}
-    other = opened(
-        segment_set, tmp_path, "random", data={**segment_settings(segment_set, "random")["data"], "seed": 9}
-    )
+    other = opened("random", data={"seed": 9})
     assert {g.documents for g in every_group(other)} != {g.documents for g in every_group(tasks)}
 
 
@@ -96,7 +89,7 @@ def test_gold_leaves_out_relevant_documents_without_a_passage(opened, segment_se
     assert counts["of them found in their document (88 %)"] == 7
 
 
-def test_gold_may_be_behind_the_leading_segments_of_others(opened, tmp_path):
+def test_gold_may_be_behind_the_leading_segments_of_others(opened):
     tasks = opened("gold", {"leading": 1})
     for group in every_group(tasks):
         assert f"d{group.qid[1:]} x1" in group.documents[0]
@@ -105,7 +98,7 @@ def test_gold_may_be_behind_the_leading_segments_of_others(opened, tmp_path):
                 assert text == tasks.table.text(docno, 0)
 
 
-def test_all_segments_alone_take_the_first_always_and_others_by_their_share(opened, tmp_path):
+def test_all_segments_alone_take_the_first_always_and_others_by_their_share(opened):
     """Objective pointwise: an item is a segment with the label of its document."""
     every = every_group(opened("all", {"others": 1.0}))
     table = opened("all", {"others": 1.0}).table
@@ -121,7 +114,7 @@ def test_all_segments_alone_take_the_first_always_and_others_by_their_share(open
     assert few == every_group(opened("all", {"others": 0.1}))
 
 
-def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begins_again(opened, tmp_path):
+def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begins_again(opened):
     loss = {"objective": "margin", "margin": 1.0, "of": "logit"}
     tasks = opened("all", {"others": 1.0}, loss=loss)
     table, seen = tasks.table, 0
@@ -145,12 +138,12 @@ def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(
     assert counts["documents with text behind the last segment to learn from"] == len(tasks.table.segments)
 
 
-def test_random_lengths_are_those_of_seed_and_docno(ranked, opened, segment_set, tmp_path):
+def test_random_lengths_are_those_of_seed_and_docno(ranked, opened, segment_set):
     """The same in each run; other ones with another seed of the data; whole where documents are ranked."""
     window = {"window": {"length": 12}, "random_lengths": True, "leading": None}
 
     def lengths(seed):
-        data = segment_settings(segment_set, "random", window)["data"] | {"seed": seed}
+        data = {"seed": seed}
         tasks = opened("random", window, data=data, dev=dev_of(segment_set))
         return tasks, {docno: own.lengths.tolist() for docno, own in tasks.table.segments.items()}
 
@@ -161,7 +154,7 @@ def test_random_lengths_are_those_of_seed_and_docno(ranked, opened, segment_set,
     assert max(ranked(tasks.table.segments["d1"].doc).lengths) == 12
 
 
-def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(opened, tmp_path):
+def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(opened):
     """A window that ends within a word: its text alone would have other tokens."""
     tasks = opened("random", {"window": {"length": 2}})
     scorer, group = tasks.select().scorer, tasks.select().groups[0]
@@ -234,7 +227,7 @@ def test_titles_and_queries_that_are_cut_are_counted_and_said(
     change("corpus.jsonl", slice(4), title="x6 " * 40)
     change("queries.jsonl", slice(-1, None), text="q1 " * 9)
     test = {"split": "dev", "run": str(segment_set / "dev.run"), "measures": ["RR"], "queries": 6}
-    changes = {"data": {**segment_settings(segment_set, select)["data"], "collection": str(collection)}}
+    changes = {"data": {"collection": str(collection)}}
     tasks = opened(select, **changes, dev=dev_of(segment_set))
     titles = sum("x6 x6" in text for _, text in tasks.dev.pairs)
     queries = sum(query.startswith("q1 q1") for query, _ in tasks.dev.pairs)
@@ -252,13 +245,11 @@ def test_titles_and_queries_that_are_cut_are_counted_and_said(
 
 
 @pytest.mark.parametrize("only", [None, "unjudged", "not-relevant", "relevant-elsewhere"])
-def test_negatives_are_unjudged_or_judged_or_relevant_to_another_query_or_any(
-    opened, segment_set, tmp_path, only
-):
+def test_negatives_are_unjudged_or_judged_or_relevant_to_another_query_or_any(opened, segment_set, only):
     negatives = {"run": str(segment_set / "train.run"), "per_positive": 3, "resample": True}
 
     def drawn(only):
-        data = segment_settings(segment_set, "first")["data"] | {"negatives": {**negatives, "only": only}}
+        data = {"negatives": {**negatives, "only": only}}
         groups = opened("first", data=data).groups
         own = [groups[number] for number in range(20 * QUERIES)]
         return {(int(group.qid[1:]), int(docno[1:])) for group in own for docno in group.docnos[1:]}
@@ -280,7 +271,7 @@ def test_what_is_relevant_to_queries_kept_back_or_below_the_grade_of_relevance_i
         "resample": True,
         "only": "relevant-elsewhere",
     }
-    data = segment_settings(segment_set, "first")["data"] | {"negatives": negatives}
+    data = {"negatives": negatives}
     config = segmented("first", data=data)
     job = RerankerJob.open(config, tmp_path, tmp_path)
     kept = frozenset({"13", "15"})
@@ -306,7 +297,7 @@ def test_only_relevant_documents_of_the_list_are_learned_from(opened, segment_se
     listed = {f"1{i}" for i in range(QUERIES) if f"d{i}" in top[f"1{i}"]}
     assert 0 < len(listed) < QUERIES
     negatives = {"run": run, "depth": 3, "per_positive": 1, "relevant": "listed"}
-    data = segment_settings(segment_set, "first")["data"] | {"negatives": negatives}
+    data = {"negatives": negatives}
     tasks = opened("first", data=data)
     assert {qid for qid, _ in tasks.groups.pairs} == listed
     counts = json.loads((tmp_path / "data.json").read_text())
