@@ -238,23 +238,23 @@ def test_a_re_ranker_is_measured_there_and_reads_negatives_that_are_drawn_anew(
     learn(train_reranker, config, tmp_path, tolerance=0.01 if frozen else 1e-4)
 
 
-def test_documents_are_encoded_there_and_searched(starts, tmp_path):
+def test_documents_are_encoded_there_with_a_wait_for_each_shard_and_searched(starts, tmp_path):
     docs = [Doc(f"d{number}", passage) for number, (_, passage) in enumerate(pairs(300))]
-    made = {}
+    encoded, encoding = {}, Encoding(batch_tokens=999, shard=100)
     for device in ("cpu", "cuda"):
         encoder = TorchEncoder(str(starts / "encoder"), device, "float32")
-        with counting() as counts:
-            made[device] = encode_documents(
-                docs, tmp_path / device, encoder, encoding=Encoding(batch_tokens=999)
-            )
         queries = encoder.encode_queries([query for query, _ in PAIRS])
+        with counting() as counts:
+            encoded[device] = encode_documents(docs, tmp_path / device, encoder, encoding=encoding)
+    assert counts.to_device.total() > 8
+    assert counts.waits.total() <= 3 + 1, counts  # once for a shard
     rows = np.arange(len(docs))
-    assert made["cuda"].take(rows) == pytest.approx(made["cpu"].take(rows), abs=1e-3)
-    vectors = made["cuda"]
+    vectors = encoded["cuda"]
+    assert vectors.take(rows) == pytest.approx(encoded["cpu"].take(rows), abs=1e-3)
     with counting() as counts:
         found = DeviceVectors(vectors, "cuda").search(queries, 10)
-    assert counts.waits.total() <= 4, counts  # one of them for its one block of rows
-    assert counts.to_device.total() <= 3, counts
+    assert counts.waits.total() <= 6, counts  # three of them for its blocks of rows
+    assert counts.to_device.total() <= 7, counts
     for hits, query in zip(found, vectors.require(queries), strict=True):
         expected = rank_exhaustively(vectors, query, 10)
         assert hits.rows.tolist() == expected.rows.tolist()
@@ -294,16 +294,6 @@ def test_scoring_waits_once_for_a_window(starts, kind, waits):
     batches = counts.of("to_device", "models/pairs/pair.py") // 5
     assert batches > 1
     assert counts.waits.total() <= 1 + waits * batches, counts
-
-
-def test_encoding_waits_once_for_a_shard(starts, tmp_path):
-    docs = [Doc(f"d{number}", passage) for number, (_, passage) in enumerate(pairs(100))]
-    encoder = TorchEncoder(str(starts / "encoder"), "cuda", "bfloat16")
-    encode_documents(docs[:9], tmp_path / "first", encoder, encoding=Encoding(batch_tokens=999))
-    with counting() as counts:
-        encode_documents(docs, tmp_path / "vectors", encoder, encoding=Encoding(batch_tokens=400, shard=50))
-    assert counts.to_device.total() > 8
-    assert counts.waits.total() <= 2, counts
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,9 +35,9 @@ def opened(folder: Path, encoder=ENCODER, **how) -> FeatureStore:
 
 @pytest.fixture
 def store(tmp_path):
-    found = opened(tmp_path)
-    found.fill(PAIRS, TableEncoder(), shard=16, batch_tokens=300)
-    return found
+    store = opened(tmp_path)
+    store.fill(PAIRS, TableEncoder(), shard=16, batch_tokens=300)
+    return store
 
 
 def direct(pairs, encoder=ENCODER):
@@ -116,6 +117,9 @@ def test_only_the_first_output_is_stored_where_no_more_is_wanted(tmp_path, store
     assert found.query.shape == found.sentences.shape == (len(PAIRS), 1, WIDTH)
     assert not found.query_mask.any()
     assert not found.sentences.any()
+    shared = opened(tmp_path, cls_only=True)  # where everything is stored
+    assert shared.folder == store.folder
+    assert not shared.missing(PAIRS)
 
 
 def test_numbers_beyond_float16_are_scaled_and_those_that_are_none_refused(tmp_path):
@@ -155,11 +159,8 @@ def test_the_encoder_is_in_evaluation_mode_while_the_store_is_filled(tmp_path, d
     assert one.query_mask.sum(1).tolist()[:3] == [2, 2, 2]
 
 
-def test_the_encoder_runs_in_the_precision_that_is_asked_for(dropping):
-    def autocast():
-        return torch.autocast("cpu", torch.bfloat16)
-
-    lower = FrozenEncoder(dropping.model, dropping.texts, dropping.fingerprint, precision=autocast)
+def test_the_encoder_runs_in_its_precision(dropping):
+    lower = replace(dropping, precision=lambda: torch.autocast("cpu", torch.bfloat16))
     tokens = [dropping.tokens([("q1", "d1 d2")])[0]]
     exact, rough = dropping.features(tokens).cls, lower.features(tokens).cls
     assert rough.dtype == torch.float32
@@ -237,9 +238,3 @@ def test_damage_is_found_on_opening(tmp_path, store, name, change, message):
         path.write_bytes(change(raw))
     with pytest.raises(IndexDamaged, match=rf"{name}: {message}"):
         opened(tmp_path)
-
-
-def test_a_head_on_the_first_token_shares_a_store_of_everything(tmp_path, store):
-    shared = opened(tmp_path, cls_only=True)
-    assert shared.folder == store.folder
-    assert not shared.missing(PAIRS)
