@@ -89,12 +89,12 @@ def test_rows_of_pairs_that_are_not_there_are_refused(store):
 
 def test_the_size_is_known_before(tmp_path):
     store = opened(tmp_path)
-    told = []
+    shown = []
     size = store.estimate(PAIRS, TableEncoder())
-    store.fill(PAIRS, TableEncoder(), progress=lambda *one: told.append(one))
+    store.fill(PAIRS, TableEncoder(), progress=lambda *one: shown.append(one))
     assert size == store.bytes
     assert size == sum(path.stat().st_size for path in store.folder.glob("*.npy"))
-    assert (f"encoding pairs ({size / 1e6:.2f} MB)", 0, len(PAIRS)) in told
+    assert (f"encoding pairs ({size / 1e6:.2f} MB)", 0, len(PAIRS)) in shown
     assert store.estimate(PAIRS, TableEncoder()) == 0
 
 

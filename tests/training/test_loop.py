@@ -200,20 +200,20 @@ def weights():
     return [torch.nn.Parameter(torch.randn(3, 2)), torch.nn.Parameter(torch.randn(2))]
 
 
-def stepped(made, some):
+def stepped(optimiser, some):
     for _ in range(3):
         loss = sum((one * torch.linspace(1, 2, one.numel()).view_as(one)).pow(2).sum() for one in some)
-        made.zero_grad()
+        optimiser.zero_grad()
         loss.backward()
-        made.step()
+        optimiser.step()
     return [one.detach() for one in some]
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adam"])
 def test_the_optimiser_is_torchs_and_biases_do_not_decay(kind):
-    wanted = {"learning_rate": 0.01, "eps": 1e-5, "betas": (0.8, 0.99), "weight_decay": 0.1}
+    settings = {"learning_rate": 0.01, "eps": 1e-5, "betas": (0.8, 0.99), "weight_decay": 0.1}
     some, same = weights(), weights()
-    given = OptimisationSettings(steps=9, batch=1, optimiser=kind, **wanted)
+    given = OptimisationSettings(steps=9, batch=1, optimiser=kind, **settings)
     theirs = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[kind]
     groups = [{"params": same[:1], "weight_decay": 0.1}, {"params": same[1:], "weight_decay": 0.0}]
     expected = stepped(theirs(groups, lr=0.01, eps=1e-5, betas=(0.8, 0.99)), same)
@@ -222,15 +222,15 @@ def test_the_optimiser_is_torchs_and_biases_do_not_decay(kind):
 
 
 def test_the_rate_stays_where_the_schedule_is_constant():
-    wanted = OptimisationSettings(steps=10, batch=1, learning_rate=0.4, warm_up=2, schedule="constant")
-    assert [compute_rate(update, 10, wanted) for update in range(5)] == [0.0, 0.2, 0.4, 0.4, 0.4]
-    assert compute_rate(9, 10, wanted) == 0.4
+    settings = OptimisationSettings(steps=10, batch=1, learning_rate=0.4, warm_up=2, schedule="constant")
+    assert [compute_rate(update, 10, settings) for update in range(5)] == [0.0, 0.2, 0.4, 0.4, 0.4]
+    assert compute_rate(9, 10, settings) == 0.4
 
 
 def test_a_warm_up_may_be_a_share():
-    wanted = OptimisationSettings(steps=10, batch=1, learning_rate=1, warm_up=0.1)
-    assert [count_warm_up(steps, wanted) for steps in (5, 10, 350)] == [0, 1, 35]
-    assert math.isclose(compute_rate(1, 10, wanted), 1.0)
+    settings = OptimisationSettings(steps=10, batch=1, learning_rate=1, warm_up=0.1)
+    assert [count_warm_up(steps, settings) for steps in (5, 10, 350)] == [0, 1, 35]
+    assert math.isclose(compute_rate(1, 10, settings), 1.0)
 
 
 def test_a_long_gradient_is_shortened_unless_it_may_be_long(tmp_path):

@@ -50,9 +50,8 @@ def test_a_number_of_pairs_is_learned_from_in_whole_groups_and_less_is_a_part_of
 
 @pytest.mark.parametrize("pairs", [2, 3 * QUERIES + 1])
 def test_pairs_that_are_not_there_are_refused(read, pairs):
-    with pytest.raises(
-        CollectionError, match=f"expected data.pairs from 3, .* to {3 * QUERIES}, got {pairs}"
-    ):
+    says = f"expected data.pairs from 3, .* to {3 * QUERIES}, got {pairs}"
+    with pytest.raises(CollectionError, match=says):
         read(data={"pairs": pairs})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,37 +79,30 @@ def test_each_epoch_has_every_relevant_pair_once_with_the_negatives_of_the_first
 @pytest.mark.parametrize("source", ["run", "random"])
 def test_each_negative_may_be_an_item_of_its_own(read, ranking_set, source, resample):
     """The items of an epoch are those of the groups, one by one, in an order of their own."""
-    negatives = {"run": str(ranking_set / "train.run")} if source == "run" else {"random": True}
-    negatives |= {"per_positive": 4, "resample": resample}
+    negatives = {"run": str(ranking_set / "train.run"), "random": True}
+    negatives = {source: negatives[source], "per_positive": 4, "resample": resample}
 
     def read_as(per_group, seed=0):
-        given = {
+        data = {
             "collection": str(ranking_set / "collection"),
             "negatives": {**negatives, "per_group": per_group},
         }
-        return read(data=given, seed=seed)[0]
+        return read(data=data, seed=seed)[0]
+
+    def epoch_of(groups, epoch):
+        return [groups[number] for number in range(epoch * len(groups), (epoch + 1) * len(groups))]
+
+    def drawn(groups):
+        return [(group.query, group.documents[0], other) for group in groups for other in group.documents[1:]]
 
     whole, items, twos = read_as(None), read_as(1), read_as(2)
     assert (len(whole), len(twos), len(items)) == (QUERIES, 2 * QUERIES, 4 * QUERIES)
     assert items.window == len(items)
     assert items.repeats_from == (np.inf if resample else len(items))
     for epoch in (0, 1):
-        of_groups = {
-            (group.query, group.documents[0], other)
-            for group in (whole[epoch * QUERIES + i] for i in range(QUERIES))
-            for other in group.documents[1:]
-        }
-        for groups in (items, twos):
-            numbers = range(epoch * len(groups), (epoch + 1) * len(groups))
-            epoch_groups = [groups[number] for number in numbers]
-            assert sum(group.counts_relevant for group in epoch_groups) == QUERIES
-            drawn = [
-                (group.query, group.documents[0], other)
-                for group in epoch_groups
-                for other in group.documents[1:]
-            ]
-            assert len(drawn) == 4 * QUERIES
-            assert set(drawn) == of_groups
+        for groups in (epoch_of(items, epoch), epoch_of(twos, epoch)):
+            assert sum(group.counts_relevant for group in groups) == QUERIES
+            assert sorted(drawn(groups)) == sorted(drawn(epoch_of(whole, epoch)))
     assert some(items) == some(read_as(1)) != some(read_as(1, seed=1))
     assert len({group.query for group in some(items, 8)}) > 2
 
@@ -172,16 +166,9 @@ def test_judged_negatives_have_a_lower_grade_whether_the_other_is_relevant_or_no
     data = {"collection": str(tmp_path), "negatives": {"judged": True, "resample": True}}
     groups, counts = read(data=data)
     assert (counts["queries"], counts["relevant pairs"]) == (2, 4)
-    docnos = {text: docno for docno, text in texts.items()}
-    drawn = {(g.query.split()[1], *map(docnos.__getitem__, g.documents)) for g in some(groups, 100)}
-    above = {
-        (qid, first, second)
-        for qid, own in grades.items()
-        for first, grade in own.items()
-        for second, other in own.items()
-        if grade > other
-    }
-    assert drawn == above
+    drawn = {(group.qid, *group.docnos) for group in some(groups, 100)}
+    pairs = {(qid, *pair) for qid, own in grades.items() for pair in permutations(own, 2)}
+    assert drawn == {(qid, a, b) for qid, a, b in pairs if grades[qid][a] > grades[qid][b]}
 
 
 def test_judged_negatives_need_grades_and_take_no_other_source(read):
@@ -193,9 +180,9 @@ def test_judged_negatives_need_grades_and_take_no_other_source(read):
 
 def test_fewer_queries_are_a_part_of_more(read):
     sizes = {n: read(data={"queries": n})[0] for n in (4, 12)}
-    asked = {n: {group.query for group in some(groups, n)} for n, groups in sizes.items()}
-    assert [len(one) for one in asked.values()] == [4, 12]
-    assert asked[4] < asked[12]
+    queries = {n: {group.query for group in some(groups, n)} for n, groups in sizes.items()}
+    assert [len(one) for one in queries.values()] == [4, 12]
+    assert queries[4] < queries[12]
     assert choose_queries("abcdef", 3, 0) != choose_queries("abcdef", 3, 1)
     with pytest.raises(CollectionError, match="has 24 queries to learn from, not 25"):
         read(data={"queries": 25})
@@ -244,8 +231,8 @@ def test_no_query_of_dev_or_test_is_learned_from(ranked, ranking_set):
 
 def test_dev_and_test_of_one_split_share_no_query_and_do_not_depend_on_the_seed(ranked, on_dev, ranking_set):
     collection = open_collection(ranking_set / "collection")
-    wanted = {"dev": on_dev(), "test": on_dev(queries=10)}
-    one, other = (assign_queries(collection, ranked(seed=seed, **wanted)) for seed in (0, 1))
+    parts = {"dev": on_dev(), "test": on_dev(queries=10)}
+    one, other = (assign_queries(collection, ranked(seed=seed, **parts)) for seed in (0, 1))
     assert one == other
     assert (len(one.dev), len(one.test), one.kept_back) == (14, 10, frozenset())
     assert not one.dev & one.test

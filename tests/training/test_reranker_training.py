@@ -40,8 +40,8 @@ KINDS = {
 
 def test_what_is_trained_orders_what_it_could_not_order_before(ranked, on_dev, ranking_set, tmp_path):
     """Query and document have a number in common: the encoder learns which words belong together."""
-    told: list[Record] = []
-    wanted = ranked(
+    records: list[Record] = []
+    config = ranked(
         model={"kind": "monobert", "dropout": 0.0},
         data={"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 5}},
         loss={"objective": "softmax"},
@@ -50,10 +50,10 @@ def test_what_is_trained_orders_what_it_could_not_order_before(ranked, on_dev, r
         test=on_dev(queries=QUERIES // 2, measures=["RR", "AP"]),
         log_every=15,
     )
-    model = train_reranker(wanted, tmp_path / "out", report=told.append)
+    model = train_reranker(config, tmp_path / "out", report=records.append)
     tested = json.loads((tmp_path / "out" / "test.json").read_text())
-    assert [(record.step, record.dev is None) for record in told] == [(15, False), (30, False)]
-    assert told[-1].loss < told[0].loss
+    assert [(record.step, record.dev is None) for record in records] == [(15, False), (30, False)]
+    assert records[-1].loss < records[0].loss
     assert tested["queries"] == QUERIES // 2
     assert tested["before"]["RR"] < 0.7
     assert tested["measures"]["RR"] > 0.9
@@ -66,9 +66,9 @@ def test_what_is_trained_orders_what_it_could_not_order_before(ranked, on_dev, r
 
 @pytest.mark.parametrize("name", ["bert-lite", "bert-dmn-lite"])
 def test_a_frozen_encoder_stays_as_it_is(ranked, on_dev, tmp_path, name):
-    wanted = ranked(model=KINDS[name], dev=on_dev(every=4), test=on_dev(queries=9, store=True))
-    model = train_reranker(wanted, tmp_path / "out")
-    began, ended = start_reranker(wanted.model, 0), load_reranker(model)
+    config = ranked(model=KINDS[name], dev=on_dev(every=4), test=on_dev(queries=9, store=True))
+    model = train_reranker(config, tmp_path / "out")
+    began, ended = start_reranker(config.model, 0), load_reranker(model)
     assert encoder_fingerprint(began) == encoder_fingerprint(ended)
     assert reranker_fingerprint(began) != reranker_fingerprint(ended)
     stores = list((tmp_path / "out" / "features").iterdir())
@@ -177,17 +177,17 @@ def test_every_loss_trains_and_is_a_mean_over_groups(objective):
 
 def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, tmp_path):
     out, lists = tmp_path / "out", on_dev(queries=10)
-    wanted = ranked(model=KINDS["bert-lite"], test=lists)
-    model = train_reranker(wanted, out)
+    config = ranked(model=KINDS["bert-lite"], test=lists)
+    model = train_reranker(config, out)
     before = reranker_fingerprint(load_reranker(model)), (out / "test.json").stat().st_mtime_ns
-    train_reranker(wanted, out, resume=True)
+    train_reranker(config, out, resume=True)
     assert (out / "test.json").stat().st_mtime_ns == before[1]
-    told: list[Record] = []
+    records: list[Record] = []
     test = {**lists, "queries": 12, "measures": ["P@1"]}
     other = ranked(model=KINDS["bert-lite"], test=test, optimisation={"tokens": 100})
-    train_reranker(other, out, resume=True, report=told.append)
+    train_reranker(other, out, resume=True, report=records.append)
     tested = json.loads((out / "test.json").read_text())
-    assert (told, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
+    assert (records, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
     assert reranker_fingerprint(load_reranker(model)) == before[0]
     saved = out / "config.yaml"
     assert read_settings(saved, RerankerTraining) == other
@@ -233,11 +233,11 @@ def test_what_cannot_be_trained_says_why(ranked, ranking_set, tmp_path):
 PART = re.compile(r"encoding pairs \(.*\): groups (\d+) to (\d+) of (\d+), about .* with those to come")
 
 
-def parts_of_a_store(wanted, output) -> list[tuple[int, ...]]:
+def parts_of_a_store(config, output) -> list[tuple[int, ...]]:
     """The first group of each part, the last, and how many there are in all."""
-    told = dict.fromkeys(())
-    train_reranker(wanted, output, progress=lambda what, *_: told.setdefault(what))
-    return [tuple(map(int, found.groups())) for found in map(PART.fullmatch, told) if found]
+    records = dict.fromkeys(())
+    train_reranker(config, output, progress=lambda what, *_: records.setdefault(what))
+    return [tuple(map(int, found.groups())) for found in map(PART.fullmatch, records) if found]
 
 
 def bytes_of_a_store(output) -> int:
@@ -293,9 +293,9 @@ def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     save_vectors(tmp_path / "vectors", words, vectors)
     head = {} if kind == "k-nrm" else {"hidden": 5}
     model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": head}
-    wanted = ranked(model=model, test=on_dev(queries=6))
-    trained = load_reranker(train_reranker(wanted, tmp_path / "out"))
-    began = start_reranker(wanted.model, 0)
+    config = ranked(model=model, test=on_dev(queries=6))
+    trained = load_reranker(train_reranker(config, tmp_path / "out"))
+    began = start_reranker(config.model, 0)
     assert reranker_fingerprint(trained) != reranker_fingerprint(began)
     assert len(losses(tmp_path / "out")) == 8
     lists = list(read_run(tmp_path / "out" / "test.run.gz"))

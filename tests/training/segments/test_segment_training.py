@@ -193,8 +193,8 @@ def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(
             assert score == pytest.approx(expected, abs=1e-4)
     # each document has three segments or more, of which the first alone is read
     pairs = sum(map(len, rankings))
-    told = read_outcome(tmp_path / "out")
-    assert (told.cut_documents, told.cut_titles) == (pairs if aggregate == "first" else 0, 0)
+    outcome = read_outcome(tmp_path / "out")
+    assert (outcome.cut_documents, outcome.cut_titles) == (pairs if aggregate == "first" else 0, 0)
     counts = json.loads((tmp_path / "out" / "data.json").read_text())
     measured = counts["dev pairs"]
     assert measured > 0
