@@ -127,9 +127,8 @@ def test_the_measure_and_the_loss_score_each_pair_once(task_of):
         task.backward(task.read(0))
         task.dev(silent)
         assert sum(scored) == 2 * pairs
-    assert pairs == len(
-        {pair for group in task.dev_set.groups for pair in group.pairs} | {*task.dev_set.pairs}
-    )
+    grouped = (pair for group in task.dev_set.groups for pair in group.pairs)
+    assert pairs == len({*task.dev_set.pairs, *grouped})
 
 
 def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(task_of):
@@ -180,45 +179,39 @@ def test_what_is_cut_is_counted_for_queries_and_documents(ranked, negatives, on_
 
 
 def test_nothing_is_cut_without_being_counted(ranked, on_dev, tmp_path):
-    config = ranked(model={**FROZEN, "max_length": 32}, test=on_dev(queries=8))
-    compared = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "long")
-    assert "cut" not in " ".join(compared.study.table().notes)
+    def compare(folder, **lengths):
+        config = ranked(model={**FROZEN, **lengths}, test=on_dev(queries=8))
+        plan = TrainingPlan.model_validate(config.model_dump(mode="json"))
+        compared = train_rerankers(plan, tmp_path / folder)
+        return compared, [note for note in compared.study.table().notes if "cut" in note]
+
+    compared, notes = compare("long", max_length=32)
+    assert notes == []
     (model,) = compared.models.values()
     counts = read_counts(model.parent)
     assert (counts["pairs learned from"], counts["pairs learned from whose document was cut"]) == (72, 0)
-    config = ranked(model={**FROZEN, "max_length": 9, "max_query": 2}, test=on_dev(queries=8))
-    short = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "short")
-    (note,) = (note for note in short.study.table().notes if "cut" in note)
-    (outcome,) = short.study.outcomes.values()
+    compared, notes = compare("short", max_length=9, max_query=2)
+    (outcome,) = compared.study.outcomes.values()
     cut = f"the query of 0 pairs and the document of {outcome.candidates}"
-    assert note == f"Longer than the models read, and cut: {cut}."
+    assert notes == [f"Longer than the models read, and cut: {cut}."]
 
 
 def test_the_reports_classifier_is_trained_as_printed(ranked, negatives, on_dev, tmp_path):
     """Section 6.3: three layers, weighted cross-entropy of ten negatives and a relevant one, Adam, dev loss."""
+    adam = {"optimiser": "adam", "weight_decay": 0.0, "learning_rate": 0.0005, "schedule": "constant"}
     config = ranked(
         model={**FROZEN, "head": {"hidden": [16, 16, 16], "dropout": 0.3}},
         data=negatives(per_positive=10),
         loss={"objective": "pointwise", "class_weights": True},
-        optimisation={
-            "optimiser": "adam",
-            "weight_decay": 0.0,
-            "learning_rate": 0.0005,
-            "schedule": "constant",
-            "warm_up": 0,
-            "steps": None,
-            "epochs": 3.0,
-            "batch": 6,
-        },
+        optimisation={**adam, "warm_up": 0, "steps": None, "epochs": 3.0, "batch": 6},
         dev=on_dev(measure="loss", every="1 epochs", patience="3 epochs"),
     )
     assert config.optimisation.max_gradient_norm is None
     train_reranker(config, tmp_path)
     assert list(dev_losses(tmp_path)) == [4, 8, 12]
     logits = torch.tensor([[2.0] + [-1.0] * 10])
-    weights = torch.tensor(
-        [11 / 2] + [11 / 20] * 10
-    )  # equation 17: 11 samples, two classes, 1 and 10 of each
+    # equation 17: 11 samples, two classes, 1 and 10 of each
+    weights = torch.tensor([11 / 2] + [11 / 20] * 10)
     labels = torch.tensor([[1.0] + [0.0] * 10])
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, weights.unsqueeze(0))
     torch.testing.assert_close(ranking_loss(config.loss, logits), expected)

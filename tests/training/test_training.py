@@ -161,12 +161,15 @@ def test_the_dev_loss_has_the_negatives_of_the_training_or_else_those_of_the_bat
 def test_sentence_bert_learns_from_vectors_of_any_length_and_ranks_by_cosine(
     paired, ranked, tmp_path, objective
 ):
-    """Equation 12 of the Piaf report is for ranking; the classifier sees (u, v, |u - v|) as pooled."""
-    config = paired(
-        model={"similarity": "cosine", "dropout": 0.0},
-        data={"negatives": {"random": True}},
-        loss={"objective": objective},
-    )
+    """Equation 12 of the Piaf report is for ranking; the classifier sees (u, v, |u - v|) as pooled.
+
+    Texts of uneven lengths are encoded in chunks of like ones.
+    """
+    lines = (f"q{i} {'x1 ' * (i % 3)}\td{i} {'x2 ' * (5 * i % 7)}\td{i + 9} x3\n" for i in range(20))
+    (tmp_path / "texts.tsv").write_text("".join(lines))
+    data = {"triples": {"file": str(tmp_path / "texts.tsv"), "window": 20}}
+    model = {"similarity": "cosine", "dropout": 0.0}
+    config = paired(model=model, data=data, loss={"objective": objective}, optimisation={"chunk": 2})
     task = task_of(config, tmp_path)
     batch, model, tokenizers = task.batches[0], task.model, task.tokenizers
 

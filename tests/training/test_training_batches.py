@@ -104,27 +104,22 @@ def test_what_the_qrels_call_relevant_to_another_query_of_the_batch_is_positive(
     seen = set()
     for batch in (drawn[0], drawn[1]):
         for row in (row for row, query in enumerate(batch.queries) if query == "query 0"):
-            own = {
-                number(text) for text, yes in zip(batch.documents, batch.relevant[row], strict=True) if yes
-            }
-            assert own == {0, 1, 30} & set(map(number, batch.documents))
+            relevant = {number(batch.documents[column]) for column in batch.relevant[row].nonzero().flatten()}
+            assert relevant == {0, 1, 30} & set(map(number, batch.documents))
             assert not [
-                column for query, column in batch.negatives.tolist() if query == row and column in own
+                column for query, column in batch.negatives.tolist() if query == row and column in relevant
             ]
-            seen |= own
+            seen |= relevant
     assert seen >= {0, 1}
 
 
-def test_in_triples_of_texts_a_text_that_is_relevant_to_the_same_query_is_positive(tmp_path):
+def test_triples_need_no_qrels_and_a_text_that_is_relevant_to_the_same_query_is_positive(tmp_path):
     lines = [("query 1", "document 1", "document 2"), ("query 1", "document 3", "document 1")]
     batch = batches(triples(tmp_path / "t.tsv", lines), batch=4, qrels=())[0]
     own = {text for text, yes in zip(batch.documents, batch.relevant[0], strict=True) if yes}
     assert own == {"document 1", "document 3"}
     assert batch.relevant[0].tolist() == batch.relevant[1].tolist()
     assert [batch.documents[column] for _, column in batch.negatives.tolist()] == ["document 2"]
-
-
-def test_triples_of_ids_need_no_qrels(tmp_path):
     batch = batches(SOURCES["ids"](tmp_path), batch=26, qrels=(), folder=tmp_path)[0]
     assert batch.relevant.sum(1).tolist() == [1] * 13
 
@@ -141,14 +136,12 @@ def test_negatives_are_drawn_anew_in_each_epoch_if_the_settings_say_so():
         negatives = {"pool": "six", "per_positive": 2, "resample": resample}
         epochs = batches({"negatives": negatives}, batch=3 * QUERIES)
         drawn[resample] = set()
-        for part in range(5):
-            batch = epochs[part]
-            own = {
-                batch.documents[column] for row, column in batch.negatives if batch.queries[row] == "query 7"
-            }
-            assert len(own) == 2
-            assert own < {f"document {i}" for i in range(8, 13)}
-            drawn[resample].add(frozenset(own))
+        for batch in (epochs[part] for part in range(5)):
+            rows = [(batch.queries[row], batch.documents[column]) for row, column in batch.negatives]
+            negatives = frozenset(document for query, document in rows if query == "query 7")
+            assert len(negatives) == 2
+            assert negatives < {f"document {i}" for i in range(8, 13)}
+            drawn[resample].add(negatives)
     assert (len(drawn[False]), len(drawn[True]) > 1) == (1, True)
 
 
@@ -161,15 +154,8 @@ def test_pairs_have_the_negatives_of_their_group_or_the_next_document():
         for row, column, label in zip(rows.tolist(), columns.tolist(), labels.tolist(), strict=True):
             assert bool(batch.relevant[row, column]) is bool(label)
             if data and not label:
-                assert (
-                    number(batch.queries[row])
-                    < number(batch.documents[column])
-                    < number(batch.queries[row]) + 6
-                )
-
-
-def test_a_batch_of_one_pair_has_no_negative():
-    rows, _, labels = labelled_pairs(batches(batch=1)[0])
+                assert 0 < number(batch.documents[column]) - number(batch.queries[row]) < 6
+    rows, _, labels = labelled_pairs(batches(batch=1)[0])  # one pair alone has no negative
     assert (len(rows), labels.tolist()) == (1, [1])
 
 
