@@ -142,7 +142,7 @@ def test_two_processes_train_what_one_trains(shared, toys, tmp_path, name):
 
 def test_toy_trainings_of_several_processes_have_all_that_is_shared(shared, toys):
     assert tuple(still_trainings(toys)) == NAMES
-    assert {name for name in NAMES if shared.reports[1]["scored"][name]} == {*SCORING, "stored"}
+    assert {name for name in NAMES if shared.reports[1]["scored"][name]} == {*SCORING, "stored", "margin"}
     assert {name for name in NAMES if features_of(shared.folder / name)} == {"stored"}
     assert {name for name in NAMES if scores_of(shared.folder / name)} == {"parts", "stored", "reader"}
     results = json.loads((shared.folder / "best" / "iterations.json").read_text())["iterations"]

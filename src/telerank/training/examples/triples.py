@@ -31,8 +31,8 @@ class TripleGroups:
     """The lines of ``path`` that ``accepts`` allows, each turned into a group by ``group``.
 
     A window of lines is in memory with the one before it, and shuffled by the seed; of small windows, which a
-    batch may span, so many that they have ``held`` lines. Groups are best requested in rising order: the file is
-    read on from the current position, and from its beginning when an earlier window is requested.
+    batch may span, so many that they have ``held`` lines. Groups are best requested in rising order: the file
+    is read on from the current position, and from its beginning when an earlier window is requested.
     """
 
     path: Path
