@@ -51,15 +51,10 @@ def small(asking):
     return make
 
 
-# ---- articles and questions
-
-
 def test_an_article_is_in_the_same_part_of_every_set():
     parts = ArticleParts(0.3, 0.2, seed=1)
-    names = {
-        article_name(Doc("0-1", "", title), "set") for title in ("Casablanca (film)", "casablanca-(film)")
-    }
-    assert names == {"casablanca film"}
+    for title in ("Casablanca (film)", "casablanca-(film)"):
+        assert article_name(Doc("0-1", "", title), "set") == "casablanca film"
     assert article_name(Doc("3-1", "", "<i>Été</i>"), "set") == "été"
     assert article_name(Doc("3-1", "", ""), "set") == article_name(Doc("3-2", "", ""), "set") == "set/3"
     counts = Counter(parts.part_of(f"article {n}") for n in range(2000))
@@ -92,9 +87,7 @@ def test_a_set_is_written_in_parts_of_whole_articles(questions, question_set, tm
         write_parts([sources[0], sources[0]], parts, tmp_path / "twice")
 
 
-def test_unrelated_texts_without_a_title_are_of_the_part_that_their_set_has(
-    questions, question_set, tmp_path
-):
+def test_unrelated_texts_without_a_title_are_of_the_part_of_their_set(questions, question_set, tmp_path):
     record = json.loads((question_set / "two.json").read_text())
     untitled = [{"paragraphs": article["paragraphs"]} for article in record["data"]]
     path = tmp_path / "untitled.json"
@@ -192,9 +185,6 @@ def test_sets_that_cannot_be_learned_from_are_refused(question_set, tmp_path):
         )
 
 
-# ---- windows
-
-
 def test_windows_hold_the_answer_or_have_none(questions, small, tmp_path):
     reader = small()
     sets = [questions(), questions("two.json", unrelated=0.25)]
@@ -235,23 +225,14 @@ def test_windows_are_made_once_and_mapped(questions, small, tmp_path):
     seen.clear()
     windows = open_windows(tmp_path, reader, sets, 0, lambda label, *_: seen.append(label))
     assert not seen
+    (ids,) = tmp_path.glob("*/ids.npy")
     assert isinstance(windows.ids.base, np.memmap) or isinstance(windows.ids, np.memmap)
     open_windows(tmp_path, small(stride=3), sets, 0)
     open_windows(tmp_path, reader, [questions(questions=9)], 0)
     assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_damaged_windows_are_refused(questions, small, tmp_path):
-    reader, sets = small(), [questions()]
-    open_windows(tmp_path, reader, sets, 0)
-    (folder,) = tmp_path.iterdir()
-    ids = folder / "ids.npy"
     ids.write_bytes(ids.read_bytes()[:-4])
     with pytest.raises(IndexDamaged, match=r"ids\.npy: damaged"):
         open_windows(tmp_path, reader, sets, 0)
-
-
-# ---- order
 
 
 def order(weights=(1.0, 0.5), size=4, seed=0, rows=(30, 20)):
@@ -284,9 +265,6 @@ def test_a_batch_has_windows_of_similar_lengths():
     own, lengths = order((1.0, 1.0), rows=(3000, 1000), size=8)
     spread = np.mean([np.ptp(lengths[own[n]]) for n in range(500)])
     assert spread < 5 < np.ptp(lengths)
-
-
-# ---- loss and training
 
 
 def test_the_loss_is_that_of_start_and_end_over_the_context_and_no_answer(questions, small, tmp_path):
@@ -378,9 +356,6 @@ def test_without_unanswerable_dev_questions_there_is_no_threshold(asking, questi
     }
     model = train_reader(asking(dev=dev), tmp_path / "out")
     assert load_reader(model).settings.threshold is None
-
-
-# ---- settings
 
 
 @pytest.mark.parametrize(
