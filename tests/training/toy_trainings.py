@@ -70,7 +70,10 @@ def noisy_trainings(toys: Path) -> dict:
     return {
         **{name: (train_bi_encoder, config) for name, config in pairs.items()},
         **{name: (train_reranker, config) for name, config in ranked.items()},
-        "best": (train_reranker, segment_training(toys / "segments", "best", {"iterations": 2})),
+        "best": (
+            train_reranker,
+            segment_training(toys / "segments", "best", {"iterations": 2}, dev={"queries": 5}),
+        ),
         "reader": (train_reader, reader_training(toys / "questions")),
     }
 

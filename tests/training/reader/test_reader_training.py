@@ -373,9 +373,8 @@ def test_without_unanswerable_dev_questions_there_is_no_threshold(asking, questi
     ],
 )
 def test_wrong_settings_are_refused_in_a_line(tmp_path, changes, words):
-    record = {"data": {"sets": [{"collection": "x"}]}, **changes}
     with pytest.raises(FormatError) as error:
-        tr.train("reader", record, tmp_path / "out")
+        tr.train("reader", {"data": {"sets": [{"collection": "x"}]}, **changes}, tmp_path / "out")
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -389,8 +388,7 @@ def test_the_verb_and_the_command_train(asking, tmp_path, monkeypatch):
     wrong = [f"wrong-{a}-{p}-1" for a in range(3) for p in range(2)]
     squad_file(tmp_path / "wrong.json", wrong=wrong)
     record = asking(data={"sets": [{"collection": str(tmp_path / "wrong.json")}]})
-    settings = tmp_path / "reader.yaml"
-    settings.write_text(yaml.safe_dump(record.model_dump(mode="json")))
+    (tmp_path / "reader.yaml").write_text(yaml.safe_dump(record.model_dump(mode="json")))
     monkeypatch.chdir(tmp_path)
     shown = CliRunner().invoke(app, ["train", "reader", "reader.yaml", "-o", "out"], catch_exceptions=False)
     assert shown.exit_code == 0

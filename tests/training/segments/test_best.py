@@ -29,12 +29,13 @@ TWO = {"iterations": 2}
 
 @pytest.fixture(scope="module")
 def trained(segmented, tmp_path_factory):
-    """Two iterations; the last checkpoint of each before its end is copied beside the folder."""
+    """Two iterations; the first checkpoint of each is copied beside the folder."""
     output = tmp_path_factory.mktemp("trained") / "out"
 
     def copy_checkpoints(_record):
         for folder in output.glob("iterations/*/checkpoints/*"):
-            shutil.copytree(folder, output.parent / folder.parent.parent.name, dirs_exist_ok=True)
+            if not (copy := output.parent / folder.parent.parent.name).exists():
+                shutil.copytree(folder, copy)
 
     train_reranker(segmented("best", TWO), output, report=copy_checkpoints)
     return output
