@@ -183,7 +183,8 @@ def reach(mutants: list[Mutant], target: Path, processes: int) -> None:
         for file in sorted({mutant.file for mutant in mutants}):
             tree, changes = find_changes(copy / file, copy)
             numbers = {id(changes[each].node): i for i, each in enumerate(mutants) if each in changes}
-            add_notes(tree, numbers)
+            if "from numba" not in (copy / file).read_text(encoding="utf-8"):  # its functions are compiled
+                add_notes(tree, numbers)
             (copy / file).write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
         paths = [str(folder / "src"), str(Path(__file__).parent)]
         environment = {
