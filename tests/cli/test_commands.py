@@ -120,7 +120,9 @@ def test_one_query_loads_nothing_heavy_and_compiled_code_gives_the_same_answer(s
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("words", "heavy"), [(["--help"], HEAVY), (["evaluate", "--help"], HEAVY_OF_MEASURES)], ids=str
+    ("words", "heavy"),
+    [(["--help"], HEAVY), (["evaluate", "--help"], HEAVY_OF_MEASURES)],
+    ids=["all commands", "evaluate"],
 )
 def test_a_help_loads_nothing_heavy(words, heavy):
     assert not heavy & run(*words)[1]
