@@ -6,16 +6,16 @@
     python scripts/mutants.py reach mutants.json  # run every test once: which changed lines does it reach?
     python scripts/mutants.py run mutants.json    # each mutant against the tests that reach its line
 
-A mutant is one changed operator, comparison, constant or returned value. It is noticed if a test fails, or
-takes ten times as long. Mutants are named by their function and the text of their line, so that two versions
-of the tests can be compared on the same mutants although lines have moved.
+A mutant is one changed operator, comparison, constant or returned value. It is noticed if a test fails.
+Mutants are named by their function and the text of their line, so that two versions of the tests can be
+compared on the same mutants although lines have moved.
 
 ``reach`` writes ``mutants.reach.json``: the tests run over a copy of the source in which each statement that
 a mutant changes notes the test that reaches it, also in processes that the test starts. Statements outside of
 functions, and those that numba compiles, cannot note anything: their mutants run the tests that reach any
 function of their file or, if none of it could, those of their package. ``run`` writes
-``mutants.results.json`` and continues after the mutants that it has; the tests of a mutant run the fastest
-first, for ``--seconds`` at most.
+``mutants.results.json`` and continues after the mutants that it has. The tests of a mutant run the fastest
+first; if they do not end in ``--seconds``, that is said instead.
 """
 
 from __future__ import annotations
@@ -265,11 +265,13 @@ def try_change(mutant: Mutant, folder: Path, tests: list[str], seconds: float) -
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()
-            status = 0
+            status = None
         finally:
             shutil.copy2(SOURCE / mutant.file, file)
         output.seek(0)
         failed = [row for row in output.read().splitlines() if row.startswith(("FAILED", "ERROR"))]
+    if status is None:
+        return f"no end in {seconds:g} s"
     if status:
         return "noticed: " + (failed or ["ERROR of pytest"])[0].split(" - ")[0]
     return "survived"
