@@ -115,7 +115,7 @@ def copied(folder: Path, name: str) -> Path:
     return Path(shutil.copytree(folder / "old", folder / name))
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.process)])
+@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.process)])
 @pytest.mark.parametrize("change", READERS)
 def test_a_change_killed_at_any_file_event_leaves_old_or_new_and_the_next_one_sweeps(
     dying, tmp_path, change, kills

@@ -204,9 +204,10 @@ def test_tf32_is_on_inside_alone_and_told_by_the_digits_of_products():
 
 
 @pytest.fixture
-def two_gpus(monkeypatch):
+def two_gpus(monkeypatch, encoders):
     """A machine with two GPUs, which fails where anything asks for their random numbers but by device."""
     devices = []
+    encoders()  # made before, for making it saves the numbers of all devices
 
     def fail(*_, **__):
         pytest.fail("a GPU was asked for its random numbers")

@@ -47,6 +47,7 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not psutil.wait_procs(processes, timeout=PATIENCE)[1]
 
 
+@pytest.mark.process
 def test_any_number_of_processes_and_any_stretch_write_the_same_bytes(tmp_path):
     texts = [*words(1, 300), "w1 " * 255, "w2 " * 3000, "", *words(2, 300)]
     build_in_stretches(docs(texts), tmp_path / "whole", 1, 1 << 20)
@@ -129,6 +130,7 @@ def test_building_tells_how_far_it_is(tmp_path):
     assert folded[-1] == (len(index.segments[0].rows),) * 2
 
 
+@pytest.mark.process
 def test_a_process_that_dies_is_an_error_and_not_a_wait(tmp_path):
     def deadly(fatal: list[int], moment: int) -> Iterator[Doc]:
         for number, doc in enumerate([*docs(words(7, 1500)), None]):

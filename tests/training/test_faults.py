@@ -174,6 +174,7 @@ for at, port in zip(("save", "rank 0", "rank 1"), ports):
 """
 
 
+@pytest.mark.process
 def test_no_process_waits_for_one_that_has_an_error(forks, tmp_path):
     """No ``torchrun`` ends them: each ends by itself, and could wait for seven days."""
     ended = forks.run(WORKER, tmp_path, *free_ports(3), processes=2)

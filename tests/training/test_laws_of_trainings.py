@@ -140,6 +140,7 @@ def test_two_processes_train_what_one_trains(shared, toys, tmp_path, name):
         assert min(counts) >= 0.4 * sum(scored)
 
 
+@pytest.mark.process
 def test_toy_trainings_of_several_processes_have_all_that_is_shared(shared, toys):
     assert tuple(still_trainings(toys)) == NAMES
     assert {name for name in NAMES if shared.reports[1]["scored"][name]} == {*SCORING, "stored", "margin"}
