@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.readers.reader import Reader, load_reader
 from telerank.models.readers.span_model import SpanModel
 from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
+from telerank.parameters import Words
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
@@ -85,7 +86,7 @@ class SpanReader(ComputedModel):
     stride: int | None = None
     max_question: int | None = None
     max_answer: int | None = None
-    threshold: float | None = None
+    threshold: Annotated[float | None, Words({"none": math.inf})] = None
     temperature: float | None = None
     counts: ReadingCounts = field(default_factory=ReadingCounts, init=False)
 
