@@ -1,7 +1,7 @@
 """What a function takes, read from its own signature: texts, options and records are derived from it.
 
 A parameter's annotation says everything: its type, its bounds (``annotated_types.Ge``, …), the words that
-stand for values (:class:`Words`), a check (:class:`Check`), and what a help says (``typing_extensions.Doc``).
+stand for values (:class:`WordValues`), a check (:class:`Check`), and what a help says (``typing_extensions.Doc``).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ REQUIRED: Any = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
-class Words:
-    """Words that stand for values: ``Words({"none": math.inf})``."""
+class WordValues:
+    """WordValues that stand for values: ``WordValues({"none": math.inf})``."""
 
     values: Mapping[str, Any]
 
@@ -64,10 +64,10 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     """
     fields: dict[str, Parameter] = {}
     last: dict[str, Parameter] = {}
-    made = function
-    while isinstance(made, partial):
-        made = made.func
-    names = (made.__init__ if inspect.isclass(made) else made).__globals__
+    whole = function
+    while isinstance(whole, partial):
+        whole = whole.func
+    names = (whole.__init__ if inspect.isclass(whole) else whole).__globals__
     for name, each in inspect.signature(function).parameters.items():
         text = each.annotation
         annotation = eval(text, names) if isinstance(text, str) else text  # noqa: S307 — of our own source

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -24,6 +27,8 @@ MANIFEST_DRAFT = MANIFEST + DRAFT
 _SMALL = 4 << 20  # bytes of a file whose checksum is compared whenever it is opened
 _CHUNK = 1 << 20
 _MOST, _SHOWN = 1 << 63, 60  # of a count; of the characters of a value in a message
+_PACKAGES = ("telerank", "numpy", "numba", "ir-measures", "scipy", "PyStemmer")
+_OF_EXTRAS = ("torch", "transformers", "faiss-cpu", "openvino", "onnxruntime")
 Entry = TypeVar("Entry")
 
 
@@ -226,3 +231,12 @@ def compute_crc32(path: Path) -> int:
 def compute_checksum(record: Mapping[str, Any]) -> int:
     """The crc32 of a JSON record in canonical form."""
     return zlib.crc32(json.dumps(record, sort_keys=True).encode())
+
+
+def versions() -> dict[str, str]:
+    """Of Python, and of the packages that rankings and figures depend on, as far as they are installed."""
+    numbers = {"python": platform.python_version()}
+    for name in (*_PACKAGES, *_OF_EXTRAS):
+        with suppress(PackageNotFoundError):
+            numbers[name] = version(name)
+    return numbers

@@ -25,7 +25,7 @@ from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.readers.reader import Reader, load_reader
 from telerank.models.readers.span_model import SpanModel
 from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
-from telerank.parameters import Words
+from telerank.parameters import WordValues
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
@@ -86,7 +86,7 @@ class SpanReader(ComputedModel):
     stride: int | None = None
     max_question: int | None = None
     max_answer: int | None = None
-    threshold: Annotated[float | None, Words({"none": math.inf})] = None
+    threshold: Annotated[float | None, WordValues({"none": math.inf})] = None
     temperature: float | None = None
     counts: ReadingCounts = field(default_factory=ReadingCounts, init=False)
 

@@ -24,7 +24,7 @@ from telerank.expressions import (
     whole_number,
     wrong,
 )
-from telerank.parameters import REQUIRED, Check, Parameter, Words, parameters_of
+from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
 from telerank.pipelines.models import Models
 from telerank.retrieval.index import Index
 from telerank.sparse.retriever import SparseRetriever
@@ -166,7 +166,7 @@ class PipelineReader:
 
     def _argument(self, parameter: Parameter, tree: Expression) -> Any:
         """The value of an argument, by the type of its parameter."""
-        words = parameter.fact(Words)
+        words = parameter.fact(WordValues)
         values = {**(words.values if words else {})}
         if parameter.is_optional and parameter.default is not None:
             values["none"] = None

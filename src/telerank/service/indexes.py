@@ -313,12 +313,12 @@ class _OpenModels(Models):
         return WatchedDocs(self.served.index.docs)
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
-        found = self.served.retriever(model)
+        exact = self.served.retriever(model)
         if approximate is None:
-            return found
+            return exact
         from telerank.dense.approximate import ApproximateRetriever
 
-        return ApproximateRetriever(found.vectors, found.encoder, approximate, candidates, name=found.name)
+        return ApproximateRetriever(exact.vectors, exact.encoder, approximate, candidates, name=exact.name)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)
