@@ -1,7 +1,7 @@
 """What a function takes, read from its own signature: texts, options and records are derived from it.
 
 A parameter's annotation says everything: its type, its bounds (``annotated_types.Ge``, …), the words that
-stand for values (:class:`WordValues`), a check (:class:`Check`), and what a help says (``typing_extensions.Doc``).
+stand for values (:class:`WordValues`), a check (:class:`Check`), what a help says (``typing_extensions.Doc``).
 """
 
 from __future__ import annotations
