@@ -1,7 +1,7 @@
 """What a function takes, read from its own signature: texts, options and records are derived from it.
 
 A parameter's annotation says everything: its type, its bounds (``annotated_types.Ge``, …), the words that
-stand for values (:class:`WordValues`), a check (:class:`Check`), what a help says (``typing_extensions.Doc``).
+stand for values (:class:`WordValues`), a check (:class:`Check`) and what a help says (``Doc``).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Check:
 
 @dataclass(frozen=True)
 class FieldsOf:
-    """Marks ``**settings`` that are the fields of a class, named so that it is imported when it is needed."""
+    """Marks ``**settings`` that are the fields of a class; a named one is imported when it is needed."""
 
-    name: str
+    record: type | str
     without: tuple[str, ...] = ()
 
 
@@ -85,7 +85,8 @@ def _fields_of(marked: FieldsOf | None) -> Iterator[tuple[str, Parameter]]:
     """The fields of a dataclass or of a model of pydantic."""
     if marked is None:
         return
-    cls = pkgutil.resolve_name(marked.name)
+    record = marked.record
+    cls = pkgutil.resolve_name(record) if isinstance(record, str) else record
     records = getattr(cls, "model_fields", {})
     hints = get_type_hints(cls, include_extras=True)
     for name, each in inspect.signature(cls).parameters.items():

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
 from telerank.batches import WindowLimits, batch_by_length
+from telerank.computing import SpanComputing
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.inference import batch_widths, pin, switch_often
@@ -25,7 +26,6 @@ from telerank.models.pairs.pair import Pair, PairBatch, batch_of
 from telerank.models.readers.reader import Reader, load_reader
 from telerank.models.readers.span_model import SpanModel
 from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
-from telerank.parameters import WordValues
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
@@ -61,7 +61,7 @@ class PreparedPair:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpanReader(ComputedModel):
+class SpanReader(ComputedModel, SpanComputing):
     """A reader, by its name or loaded, and the settings of its computation: a value.
 
     ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
@@ -82,12 +82,6 @@ class SpanReader(ComputedModel):
     """
 
     model: Reader | str | Path
-    max_length: int | None = None
-    stride: int | None = None
-    max_question: int | None = None
-    max_answer: int | None = None
-    threshold: Annotated[float | None, WordValues({"none": math.inf})] = None
-    temperature: float | None = None
     counts: ReadingCounts = field(default_factory=ReadingCounts, init=False)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from telerank.computing import SpanComputing
 from telerank.errors import ExpressionError
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression
 from telerank.parameters import FieldsOf
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
 
 READ = "read"
-Settings = Annotated[Any, FieldsOf("telerank.answers.scorer:SpanReader", ("model", "samples"))]
+Settings = Annotated[Any, FieldsOf(SpanComputing)]
 
 
 def read(names: Names, model: str, mu: float | None = None, **settings: Settings) -> Any:  # noqa: ARG001

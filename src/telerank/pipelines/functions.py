@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from telerank.computing import PairComputing
 from telerank.errors import CollectionError
 from telerank.expressions import parse_expression
 from telerank.fusion import interleave, minmax, prob, rrf, within
@@ -70,7 +71,7 @@ def dense(
     return names.models.open_vectors(model, approximate, candidates)
 
 
-Scoring = Annotated[Any, FieldsOf("telerank.reranking.scorer:Scorer", ("model", "samples"))]
+Scoring = Annotated[Any, FieldsOf(PairComputing)]
 
 
 def rerank(names: Names, model: str, **settings: Scoring) -> Stage:
